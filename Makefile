@@ -1,0 +1,45 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+# Every target makes its own virtual environment; PYTHON chooses the interpreter (3.11 or newer).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Tests run in two processes, so each keeps to one thread.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: demo test test-slow lint format bench clean
+.NOTPARALLEL:
+
+demo: $(VENV)/.installed-cli
+	$(BIN)/openset demo
+
+test: $(VENV)/.installed-test
+	$(PYTEST) -n 2
+
+test-slow: $(VENV)/.installed-test
+	$(PYTEST) -m slow
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-all
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp for each extra: installed again only when pyproject.toml is newer.
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+# A half-made environment is removed, so that the next try starts afresh.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openset needs Python 3.11 or newer, not " + sys.version.split()[0] + "; try: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
