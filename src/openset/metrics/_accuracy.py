@@ -1,0 +1,150 @@
+"""How many knowns are recognised, how many unknowns are rejected, and both in one number."""
+
+from collections.abc import Hashable
+
+from numpy.typing import ArrayLike
+
+from ._counts import Counts
+from ._labels import encode
+
+
+def accuracy_known(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> float:
+    """Accuracy on known samples (AKS): known samples given their own class.
+
+    Pooled over samples, not a mean over classes.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN when no sample is known.
+
+    Examples
+    --------
+    >>> from openset.metrics import accuracy_known
+    >>> y_true, y_pred = ["a", "a", "b", "x"], ["a", "?", "a", "?"]
+    >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.3333333333333333
+    """
+    return float(Counts.from_codes(*encode(y_true, y_pred, known, unknown_label)).accuracy_known())
+
+
+def accuracy_unknown(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> float:
+    """Accuracy on unknown samples (AUS): unknown samples predicted unknown.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN when no sample is unknown.
+
+    Examples
+    --------
+    >>> from openset.metrics import accuracy_unknown
+    >>> accuracy_unknown(["a", "x", "y"], ["a", "?", "a"], known=["a", "b"], unknown_label="?")
+    0.5
+    """
+    return float(
+        Counts.from_codes(*encode(y_true, y_pred, known, unknown_label)).accuracy_unknown()
+    )
+
+
+def normalized_accuracy(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    known: ArrayLike,
+    unknown_label: Hashable,
+    weight: float = 0.5,
+) -> float:
+    """Mean of both accuracies (NA): ``weight * AKS + (1 - weight) * AUS``.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    weight : float, default=0.5
+        The regulator lambda_r in [0, 1]: what an error on known samples costs.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN when no sample is known or none is unknown.
+
+    Examples
+    --------
+    >>> from openset.metrics import normalized_accuracy
+    >>> y_true, y_pred = ["a", "b", "x", "y"], ["a", "?", "?", "?"]
+    >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.75
+    >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?", weight=0.25)
+    0.875
+    """
+    if not 0 <= weight <= 1:
+        raise ValueError(f"weight={weight!r} must lie in [0, 1].")
+    counts = Counts.from_codes(*encode(y_true, y_pred, known, unknown_label))
+    return float(counts.normalized_accuracy(weight))
+
+
+def harmonic_normalized_accuracy(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> float:
+    """Harmonic mean of both accuracies (HNA), ``2 / (1 / AKS + 1 / AUS)``.
+
+    Unlike the normalized accuracy it is 0 for a classifier that always rejects or never does.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 when AKS or AUS is 0; NaN when no sample is known or none is unknown.
+
+    Examples
+    --------
+    >>> from openset.metrics import harmonic_normalized_accuracy
+    >>> y_true, y_pred = ["a", "b", "x", "y"], ["a", "?", "?", "?"]
+    >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.6666666666666666
+    """
+    counts = Counts.from_codes(*encode(y_true, y_pred, known, unknown_label))
+    return float(counts.harmonic_normalized_accuracy())

@@ -1,0 +1,117 @@
+"""Labels become integers once; every measure then counts integers.
+
+Code ``k < K`` stands for the k-th class of `known`, code ``K`` for unknown. Labels are looked up
+in a dict, never promoted to a common array type, so that ``1`` and ``"1"`` stay different and
+large integers are not rounded on the way.
+"""
+
+from collections.abc import Hashable
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def as_labels(values: ArrayLike, name: str) -> list:
+    """Return the labels as a list of Python objects, each exactly as it was given.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+    name : str
+        Name of the argument, for the error message.
+    """
+    if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")
+    try:
+        labels = values.tolist() if hasattr(values, "tolist") else list(values)
+    except TypeError:
+        raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.") from None
+    if not labels:
+        raise ValueError(f"{name} is empty; at least one label is needed.")
+    return labels
+
+
+def is_missing(label: Hashable) -> bool:
+    """Tell NaN, NaT and pandas.NA from a label; None is a label like any other."""
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas.NA refuses to be a truth value
+        return True
+
+
+def index_known(known: ArrayLike) -> dict:
+    """Map each known class to its position in `known`."""
+    labels = as_labels(known, "known")
+    try:
+        index = {label: code for code, label in enumerate(labels)}
+    except TypeError:
+        raise ValueError(
+            f"known must be a 1-D sequence of hashable labels; got {known!r}."
+        ) from None
+    if any(map(is_missing, labels)):
+        raise ValueError(f"known contains a missing value: {labels!r}; remove it.")
+    if len(index) < len(labels):
+        raise ValueError(f"known contains a class twice: {labels!r}; list each class once.")
+    return index
+
+
+def _look_up(labels: list, index: dict, name: str) -> NDArray[np.intp]:
+    """Return the code of each label, -1 where `index` does not have it."""
+    try:
+        return np.fromiter(map(index.get, labels, repeat(-1)), np.intp, len(labels))
+    except TypeError:
+        raise ValueError(f"{name} must be a 1-D sequence of hashable labels.") from None
+
+
+def encode_true(y_true: ArrayLike, index: dict) -> NDArray[np.intp]:
+    """Return the codes of the true labels; whatever is outside the known classes is unknown.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+    index : dict
+        The known classes, from `index_known`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Codes 0..K.
+    """
+    labels = as_labels(y_true, "y_true")
+    codes = _look_up(labels, index, "y_true")
+    outside = np.flatnonzero(codes < 0)
+    if any(map(is_missing, {labels[i] for i in outside})):
+        raise ValueError("y_true contains missing values; drop those samples or label them.")
+    codes[outside] = len(index)
+    return codes
+
+
+def encode(
+    y_true: ArrayLike, y_pred: ArrayLike, known: ArrayLike, unknown_label: Hashable
+) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+    """Return the codes of truth and prediction, each of shape (n,), and the number of classes K."""
+    index = index_known(known)
+    true = encode_true(y_true, index)
+    n_known = len(index)
+
+    if not isinstance(unknown_label, Hashable) or is_missing(unknown_label):
+        raise ValueError(f"unknown_label must be a label; got {unknown_label!r}.")
+    if unknown_label in index:
+        raise ValueError(
+            f"unknown_label={unknown_label!r} is also in known; choose a label that is no class."
+        )
+    labels = as_labels(y_pred, "y_pred")
+    if len(labels) != len(true):
+        raise ValueError(
+            f"y_true and y_pred must have the same length; got {len(true)} and {len(labels)}."
+        )
+    pred = _look_up(labels, {**index, unknown_label: n_known}, "y_pred")
+    if pred.min() < 0:
+        stranger = labels[int(np.argmin(pred))]
+        raise ValueError(
+            f"y_pred contains {stranger!r}, which is neither in known nor "
+            f"unknown_label={unknown_label!r}; pass the classes and the unknown label of the "
+            "estimator that predicted."
+        )
+    return true, pred, n_known
