@@ -6,13 +6,31 @@ In every measure a true label outside the known classes is unknown, without rela
 from ._accuracy import (
     accuracy_known,
     accuracy_unknown,
+    false_unknown_rate,
     harmonic_normalized_accuracy,
+    misclassification_rate,
     normalized_accuracy,
 )
+from ._f_measure import f1_with_unknown, open_set_f1
+from ._openness import openness
+from ._report import OpenSetReport, open_set_confusion_matrix, open_set_report
+from ._scores import auroc_known, fpr_at_tpr, oscr_area, oscr_curve
 
 __all__ = [
+    "OpenSetReport",
     "accuracy_known",
     "accuracy_unknown",
+    "auroc_known",
+    "f1_with_unknown",
+    "false_unknown_rate",
+    "fpr_at_tpr",
     "harmonic_normalized_accuracy",
+    "misclassification_rate",
     "normalized_accuracy",
+    "open_set_confusion_matrix",
+    "open_set_f1",
+    "open_set_report",
+    "openness",
+    "oscr_area",
+    "oscr_curve",
 ]

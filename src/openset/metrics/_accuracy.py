@@ -1,11 +1,11 @@
-"""How many knowns are recognised, how many unknowns are rejected, and both in one number."""
+"""Accuracy on known and on unknown samples, their two means, and the two errors on known ones."""
 
 from collections.abc import Hashable
+from numbers import Real
 
 from numpy.typing import ArrayLike
 
 from ._counts import Counts
-from ._labels import encode
 
 
 def accuracy_known(
@@ -38,7 +38,8 @@ def accuracy_known(
     >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.3333333333333333
     """
-    return float(Counts.from_codes(*encode(y_true, y_pred, known, unknown_label)).accuracy_known())
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.accuracy_known())
 
 
 def accuracy_unknown(
@@ -68,9 +69,8 @@ def accuracy_unknown(
     >>> accuracy_unknown(["a", "x", "y"], ["a", "?", "a"], known=["a", "b"], unknown_label="?")
     0.5
     """
-    return float(
-        Counts.from_codes(*encode(y_true, y_pred, known, unknown_label)).accuracy_unknown()
-    )
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.accuracy_unknown())
 
 
 def normalized_accuracy(
@@ -110,9 +110,9 @@ def normalized_accuracy(
     >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?", weight=0.25)
     0.875
     """
-    if not 0 <= weight <= 1:
-        raise ValueError(f"weight={weight!r} must lie in [0, 1].")
-    counts = Counts.from_codes(*encode(y_true, y_pred, known, unknown_label))
+    if not (isinstance(weight, Real) and 0 <= weight <= 1):
+        raise ValueError(f"weight={weight!r} must be a number in [0, 1].")
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.normalized_accuracy(weight))
 
 
@@ -146,5 +146,69 @@ def harmonic_normalized_accuracy(
     >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.6666666666666666
     """
-    counts = Counts.from_codes(*encode(y_true, y_pred, known, unknown_label))
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.harmonic_normalized_accuracy())
+
+
+def false_unknown_rate(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> float:
+    """Share of known samples that are rejected (FU); AKS + FU + MIS = 1.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN when no sample is known.
+
+    Examples
+    --------
+    >>> from openset.metrics import false_unknown_rate
+    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
+    >>> false_unknown_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.25
+    """
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.false_unknown_rate())
+
+
+def misclassification_rate(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> float:
+    """Share of known samples given to another known class (MIS); AKS + FU + MIS = 1.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN when no sample is known.
+
+    Examples
+    --------
+    >>> from openset.metrics import misclassification_rate
+    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
+    >>> misclassification_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.25
+    """
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.misclassification_rate())

@@ -4,17 +4,25 @@ Three counts per class are enough for every measure of a prediction. They may ca
 axes: a search counts all its grid cells at once from integer codes and never encodes again.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from ._labels import encode
 
 
-def ratio(numerator, denominator, undefined: float) -> NDArray[np.float64]:
-    """Divide, with 0/0 := `undefined` and no warning."""
+def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> NDArray[np.float64]:
+    """Divide, with x/0 := `undefined` and no warning."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     out = np.full(numerator.shape, undefined)
     return np.divide(numerator, denominator, out=out, where=denominator != 0)
+
+
+def harmonic_mean(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+    """Return the harmonic mean of a, b >= 0: 0 when either is 0, NaN when either is NaN."""
+    return ratio(2 * a * b, a + b, 0.0)
 
 
 @dataclass(frozen=True)
@@ -58,13 +66,29 @@ class Counts:
             support=np.bincount(true, minlength=size),
         )
 
+    @classmethod
+    def from_labels(
+        cls, y_true: ArrayLike, y_pred: ArrayLike, known: ArrayLike, unknown_label: Hashable
+    ) -> "Counts":
+        """Check, encode and count labels, both of shape (n,)."""
+        return cls.from_codes(*encode(y_true, y_pred, known, unknown_label))
+
     @property
-    def _n_known_samples(self) -> NDArray[np.intp]:
-        return self.support[..., :-1].sum(axis=-1)
+    def precision(self) -> NDArray[np.float64]:
+        """Per class; 0 for a class never predicted."""
+        return ratio(self.hit, self.predicted, 0.0)
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """Per class; 0 for a class absent from the truth."""
+        return ratio(self.hit, self.support, 0.0)
+
+    def _known(self, count: NDArray[np.intp]) -> NDArray[np.intp]:
+        return count[..., :-1].sum(axis=-1)
 
     def accuracy_known(self) -> NDArray[np.float64]:
         """AKS, pooled over samples."""
-        return ratio(self.hit[..., :-1].sum(axis=-1), self._n_known_samples, np.nan)
+        return ratio(self._known(self.hit), self._known(self.support), np.nan)
 
     def accuracy_unknown(self) -> NDArray[np.float64]:
         """AUS."""
@@ -76,9 +100,37 @@ class Counts:
 
     def harmonic_normalized_accuracy(self) -> NDArray[np.float64]:
         """HNA."""
-        return f_of(self.accuracy_known(), self.accuracy_unknown())
+        return harmonic_mean(self.accuracy_known(), self.accuracy_unknown())
 
+    @property
+    def _false_unknown(self) -> NDArray[np.intp]:
+        return self.predicted[..., -1] - self.hit[..., -1]
 
-def f_of(a, b) -> NDArray[np.float64]:
-    """Return the harmonic mean of a, b >= 0: 0 when either is 0, NaN when either is NaN."""
-    return ratio(2 * a * b, a + b, 0.0)
+    def false_unknown_rate(self) -> NDArray[np.float64]:
+        """FU."""
+        return ratio(self._false_unknown, self._known(self.support), np.nan)
+
+    def misclassification_rate(self) -> NDArray[np.float64]:
+        """MIS."""
+        confused = self._known(self.support) - self._known(self.hit) - self._false_unknown
+        return ratio(confused, self._known(self.support), np.nan)
+
+    def open_set_f1(self, average: str = "macro") -> NDArray[np.float64]:
+        """OSFM: the known classes only."""
+        return self._f_measure(average, slice(None, -1))
+
+    def f1_with_unknown(self, average: str = "macro") -> NDArray[np.float64]:
+        """FM: unknown is one class more."""
+        return self._f_measure(average, slice(None))
+
+    def _f_measure(self, average: str, classes: slice) -> NDArray[np.float64]:
+        if average == "macro":  # the F of the means, not the mean of the F's
+            precision = self.precision[..., classes].mean(axis=-1)
+            return harmonic_mean(precision, self.recall[..., classes].mean(axis=-1))
+        if average == "micro":  # TP + FP are the predicted samples, TP + FN the true ones
+            hit, predicted, support = (
+                count[..., classes].sum(axis=-1)
+                for count in (self.hit, self.predicted, self.support)
+            )
+            return ratio(2 * hit, predicted + support, 0.0)
+        raise ValueError(f"average={average!r} must be 'macro' or 'micro'.")

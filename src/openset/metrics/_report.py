@@ -1,0 +1,147 @@
+"""Where the predictions went, and every measure of them at once."""
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._counts import Counts, harmonic_mean
+from ._labels import encode, index_known
+
+
+def open_set_confusion_matrix(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> NDArray[np.intp]:
+    """Count the samples of each true class (row) by their prediction (column), unknown last.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, in the order of the rows and columns.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    ndarray of shape (K + 1, K + 1)
+
+    Examples
+    --------
+    >>> from openset.metrics import open_set_confusion_matrix
+    >>> y_true, y_pred = ["a", "a", "b", "x", "y"], ["a", "?", "a", "?", "b"]
+    >>> open_set_confusion_matrix(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    array([[1, 0, 1],
+           [1, 0, 0],
+           [0, 1, 1]])
+    """
+    true, pred, n_known = encode(y_true, y_pred, known, unknown_label)
+    size = n_known + 1
+    return np.bincount(size * true + pred, minlength=size**2).reshape(size, size)
+
+
+class OpenSetReport(dict):
+    """The measures of one prediction, as returned by `open_set_report`; ``str()`` is a table."""
+
+    def __str__(self) -> str:
+        classes = self["per_class"]
+        *known, unknown_label = classes
+        unknown = str(unknown_label)
+        if unknown != "unknown":
+            unknown += " (unknown)"
+        names = [*map(str, known), unknown]
+        measures = [name for name, value in self.items() if isinstance(value, float)]
+        width = max(map(len, ["class", *names, *measures]))
+
+        lines = [f"{'class':<{width}}  precision  recall      f1  support"]
+        for name, row in zip(names, classes.values(), strict=True):
+            lines.append(
+                f"{name:<{width}}  {row['precision']:9.4f}  {row['recall']:6.4f}  "
+                f"{row['f1']:6.4f}  {row['support']:7d}"
+            )
+        lines += ["", f"{'measure':<{width}}      value"]
+        lines += [f"{name:<{width}}  {self[name]:9.4f}" for name in measures]
+        return "\n".join(lines)
+
+
+def open_set_report(
+    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+) -> OpenSetReport:
+    """Compute every measure of a prediction, and precision, recall and F per class.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels. A label outside `known` is unknown, whatever it is.
+    y_pred : array-like of shape (n,)
+        Predicted labels: classes of `known` or `unknown_label`.
+    known : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
+    unknown_label : label
+        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+
+    Returns
+    -------
+    OpenSetReport
+        A dict whose ``str()`` is a table. A measure is stored under the name of its function, an
+        F-measure with ``_macro`` or ``_micro`` appended; ``"per_class"`` maps each known class,
+        in the order of `known`, and at last `unknown_label`, to its precision, recall, f1 and
+        support.
+
+    Examples
+    --------
+    >>> from openset.metrics import open_set_report
+    >>> report = open_set_report(
+    ...     list("AAAABBCUUU"), list("AAUBBUUUAB"), known=list("ABC"), unknown_label="U"
+    ... )
+    >>> report["harmonic_normalized_accuracy"]
+    0.375
+    >>> print(report)
+    class                         precision  recall      f1  support
+    A                                0.6667  0.5000  0.5714        4
+    B                                0.3333  0.5000  0.4000        2
+    C                                0.0000  0.0000  0.0000        1
+    U (unknown)                      0.2500  0.3333  0.2857        3
+    <BLANKLINE>
+    measure                           value
+    accuracy_known                   0.4286
+    accuracy_unknown                 0.3333
+    normalized_accuracy              0.3810
+    harmonic_normalized_accuracy     0.3750
+    false_unknown_rate               0.4286
+    misclassification_rate           0.1429
+    open_set_f1_macro                0.3333
+    open_set_f1_micro                0.4615
+    f1_with_unknown_macro            0.3226
+    f1_with_unknown_micro            0.4000
+    """
+    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    report = OpenSetReport(
+        accuracy_known=float(counts.accuracy_known()),
+        accuracy_unknown=float(counts.accuracy_unknown()),
+        normalized_accuracy=float(counts.normalized_accuracy()),
+        harmonic_normalized_accuracy=float(counts.harmonic_normalized_accuracy()),
+        false_unknown_rate=float(counts.false_unknown_rate()),
+        misclassification_rate=float(counts.misclassification_rate()),
+        open_set_f1_macro=float(counts.open_set_f1("macro")),
+        open_set_f1_micro=float(counts.open_set_f1("micro")),
+        f1_with_unknown_macro=float(counts.f1_with_unknown("macro")),
+        f1_with_unknown_micro=float(counts.f1_with_unknown("micro")),
+    )
+    if isinstance(unknown_label, np.generic):  # so that the keys are Python objects throughout
+        unknown_label = unknown_label.item()
+    columns = {
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f1": harmonic_mean(counts.precision, counts.recall),
+        "support": counts.support,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    report["per_class"] = {
+        label: dict(zip(columns, row, strict=True))
+        for label, row in zip([*index_known(known), unknown_label], rows, strict=True)
+    }
+    return report
