@@ -1,0 +1,117 @@
+"""The package as a whole: what importing it costs, what it shows, which room imports which."""
+
+import ast
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import openset
+
+PACKAGE = Path(openset.__file__).parent
+
+# The map of the house: each room with the rooms it may import. Dependencies point downwards only.
+MAY_IMPORT = {
+    "kernels": set(),
+    "metrics": set(),
+    "datasets": set(),
+    "utils": set(),
+    "solver": {"kernels"},
+    "base": {"solver", "kernels", "metrics", "datasets", "utils"},
+    "svm": {"base", "solver", "kernels", "metrics", "datasets", "utils"},
+    "cli": {"svm", "base", "solver", "kernels", "metrics", "datasets", "utils"},
+}
+
+
+def _in_fresh_interpreter(code: str):
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_version():
+    assert openset.__version__ == version("openset")
+
+
+def test_typed():
+    assert files("openset").joinpath("py.typed").is_file()
+
+
+@pytest.mark.parametrize("name", openset.__all__)
+def test_public_name_loads(name):
+    assert getattr(openset, name) is not None
+    assert name in dir(openset)
+
+
+def test_submodules_load_on_access():
+    loaded = _in_fresh_interpreter(
+        "import json, openset; print(json.dumps([openset.metrics.__name__, dir(openset)]))"
+    )
+    assert loaded[0] == "openset.metrics"
+    assert {"svm", "metrics", "datasets"} <= set(loaded[1])
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="no attribute 'OpenSetSVM'"):
+        openset.OpenSetSVM  # noqa: B018
+
+
+def test_import_is_cheap():
+    # scikit-learn loads pandas where it is installed; only what we add to it counts.
+    seconds, added = _in_fresh_interpreter(
+        "import json, sys, time, sklearn\n"
+        "before = set(sys.modules)\n"
+        "start = time.perf_counter()\n"
+        "import openset\n"
+        "seconds = time.perf_counter() - start\n"
+        "print(json.dumps([seconds, sorted(set(sys.modules) - before)]))"
+    )
+    assert [name for name in added if name.partition(".")[0] != "openset"] == []
+    assert seconds < 3  # far above what it takes; a loaded machine must not fail here
+
+
+def test_importing_the_estimators_compiles_nothing():
+    added, compiled = _in_fresh_interpreter(
+        "import json, sys, sklearn\n"
+        "before = set(sys.modules)\n"
+        "import openset.kernels, openset.solver, openset.svm, openset.metrics, openset.datasets\n"
+        "added = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "from numba.core.dispatcher import Dispatcher\n"
+        "ours = [m for n, m in sys.modules.items() if n.partition('.')[0] == 'openset']\n"
+        "jitted = {f'{m.__name__}.{k}': v for m in ours for k, v in vars(m).items()\n"
+        "          if isinstance(v, Dispatcher)}\n"
+        "assert jitted, 'found no compiled function to look at'\n"
+        "print(json.dumps([sorted(added), [k for k, v in jitted.items() if v.signatures]]))"
+    )
+    assert {"pandas", "pyarrow", "matplotlib", "typer", "rich", "cvxopt"}.isdisjoint(added)
+    assert compiled == []
+
+
+def _rooms_imported(path: Path) -> set[str]:
+    """Rooms of openset that a source file imports, anywhere in it."""
+    package = ("openset", *path.relative_to(PACKAGE).parent.parts)
+    modules = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) + 1 - node.level] if node.level else ()
+            module = ".".join((*parents, *filter(None, [node.module])))
+            # `from openset import metrics` names rooms where `from openset.metrics import` does not
+            modules += [f"{module}.{alias.name}" for alias in node.names]
+    return {m.split(".")[1] for m in modules if m.startswith("openset.")} & MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py"),
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_dependencies_point_downwards(path):
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert room in MAY_IMPORT, f"put the new room {room!r} on the map"
+    assert _rooms_imported(path) - {room} <= MAY_IMPORT[room]

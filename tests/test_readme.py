@@ -1,0 +1,22 @@
+"""The Python example of the README is run as it stands there."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_example_is_short():
+    assert len(BLOCKS) == 1
+    assert len(BLOCKS[0].splitlines()) <= 12
+
+
+def test_example_runs_and_prints_what_the_readme_says(capsys):
+    namespace = {}
+    exec(compile(BLOCKS[0], str(README), "exec"), namespace)
+    printed = capsys.readouterr().out.splitlines()
+    # Each print() carries its result as a comment.
+    promised = re.findall(r"^print\(.*\)\s+# (.*)$", BLOCKS[0], re.MULTILINE)
+    assert promised
+    assert printed == promised
