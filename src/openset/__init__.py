@@ -5,6 +5,10 @@ compiled and no optional dependency is touched until it is needed.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # type checkers see what is loaded lazily
+    from openset.svm import OneVsRestSVC, OpenSetSVC
 
 __version__ = "0.1.0.dev0"
 
