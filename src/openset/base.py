@@ -1,0 +1,220 @@
+"""The contract of an open-set classifier: one decision rule, one unknown label."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+__all__ = ["OpenSetClassifier", "resolve_unknown_label"]
+
+
+class OpenSetClassifier(ClassifierMixin, BaseEstimator):
+    """Base class of estimators that answer one of K classes, or unknown.
+
+    A subclass writes two things. ``fit`` begins with :meth:`_begin_fit`, which sets ``classes_``
+    and ``unknown_label_``, and sets ``bounded_``. ``decision_function`` returns an (n, K) matrix of
+    finite scores in which **a score >= 0 means that the class accepts the sample**, thresholds
+    already subtracted. Everything else follows from that one rule.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The known classes, sorted; never the unknown label.
+    unknown_label_ : object
+        The answer for a sample that no class accepts.
+    bounded_ : ndarray of shape (K,), bool
+        Whether the region that the class accepts is bounded.
+    """
+
+    def decision_function(self, X) -> np.ndarray:
+        """Acceptance scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Column c belongs to ``classes_[c]``; >= 0 accepts.
+        """
+        raise NotImplementedError
+
+    def predict(self, X) -> np.ndarray:
+        """Return the accepting class with the highest score, or ``unknown_label_`` without any.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        scores = self.decision_function(X)
+        best = scores.argmax(axis=1)
+        accepted = scores[np.arange(len(best)), best] >= 0
+        return self._answers[np.where(accepted, best, len(self.classes_))]
+
+    def predict_known(self, X) -> np.ndarray:
+        """Return the class with the highest score, accepted or not: the closed-set answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self._answers[self.decision_function(X).argmax(axis=1)]
+
+    def predict_set(self, X) -> np.ndarray:
+        """Return every class that accepts; an empty row is unknown.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K), bool
+        """
+        return self.decision_function(X) >= 0
+
+    def known_score(self, X) -> np.ndarray:
+        """Return the highest acceptance score of each sample: larger is more known.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self.decision_function(X).max(axis=1)
+
+    def _begin_fit(self, X, y, sample_weight=None, *, accept_sparse=False, min_classes=1):
+        """Validate the arguments of fit; set ``classes_`` and ``unknown_label_``.
+
+        Rows of weight zero are dropped before anything else is looked at.
+
+        Returns
+        -------
+        X : ndarray or CSR matrix of shape (m, d), float64
+        codes : ndarray of shape (m,)
+            Index of each label in ``classes_``.
+        weight : ndarray of shape (m,), float64
+        kept : ndarray of shape (m,)
+            Index of each row in the X that was passed.
+        """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        X, y = validate_data(self, X, y, accept_sparse=accept_sparse, dtype=np.float64)
+        y = np.asarray(y)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept = np.flatnonzero(weight)
+        if kept.size == 0:
+            raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
+        if kept.size < len(weight):
+            X, y, weight = X[kept], y[kept], weight[kept]
+        self.classes_, codes = _unique(y)
+        if len(self.classes_) < min_classes:
+            raise ValueError(
+                f"{type(self).__name__} needs at least {min_classes} classes; y has "
+                f"{len(self.classes_)} class: {self.classes_.tolist()!r}."
+            )
+        self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
+        self._answers = _answers(self.classes_, self.unknown_label_)
+        return X, codes, weight, kept
+
+    def _begin_predict(self, X, *, accept_sparse=False):
+        """Validate the argument of a prediction method."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
+
+
+def _unique(y):
+    try:
+        return np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise ValueError(
+            f"y mixes labels that cannot be sorted together (types {kinds}). "
+            "Convert all labels to strings or all to numbers."
+        ) from error
+
+
+def resolve_unknown_label(unknown_label, classes: np.ndarray):
+    """Return the label of unknown samples for a set of classes.
+
+    Parameters
+    ----------
+    unknown_label : {"auto"} or int, float, str
+        "auto": -1 for numeric classes, or one less than the smallest if -1 is a class; "unknown"
+        for strings, with underscores appended until it is free.
+    classes : ndarray of shape (K,)
+        The known classes.
+
+    Returns
+    -------
+    int, float or str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.base import resolve_unknown_label
+    >>> resolve_unknown_label("auto", np.array([-1, 1]))
+    -2
+    >>> resolve_unknown_label("auto", np.array(["known", "unknown"]))
+    'unknown_'
+    """
+    labels = classes.tolist()
+    textual = isinstance(labels[0], str)
+    if isinstance(unknown_label, str) and unknown_label == "auto":
+        if textual:
+            label = "unknown"
+            while label in labels:
+                label += "_"
+            return label
+        if not isinstance(labels[0], bool | Integral | Real):
+            raise ValueError(
+                f"unknown_label='auto' cannot name the unknown among classes of type "
+                f"{type(labels[0]).__name__}; pass unknown_label."
+            )
+        label = -1 if -1 not in labels else min(labels) - 1
+        return float(label) if isinstance(labels[0], float) else int(label)
+    if textual != isinstance(unknown_label, str):
+        raise ValueError(
+            f"unknown_label={unknown_label!r} and the classes ({labels[0]!r}, ...) are of "
+            "different kinds. Pass a string for string classes, a number for numeric ones."
+        )
+    if unknown_label in labels:
+        raise ValueError(
+            f"unknown_label={unknown_label!r} is also a class in y. Choose a label that is not, "
+            'or unknown_label="auto".'
+        )
+    return unknown_label
+
+
+def _answers(classes, unknown_label):
+    """Classes and the unknown label behind them, in a dtype that holds both."""
+    if classes.dtype.kind in "bu":
+        classes = classes.astype(np.int64)
+    if classes.dtype.kind == "O":
+        answers = np.empty(len(classes) + 1, dtype=object)
+        answers[:-1] = classes
+        answers[-1] = unknown_label
+        return answers
+    if classes.dtype.kind == "i" and not isinstance(unknown_label, float):
+        fits = np.iinfo(classes.dtype).min <= unknown_label <= np.iinfo(classes.dtype).max
+        return np.append(classes, np.array(unknown_label, classes.dtype if fits else np.int64))
+    return np.append(classes, unknown_label)

@@ -1,0 +1,259 @@
+"""Kernels as functions of the scaled squared distance ``s = gamma * r**2``.
+
+A decaying kernel is one number-to-number function ``k(s)`` with ``k(0) = 1``, ``0 <= k <= 1``,
+non-increasing, and ``k(s) -> 0`` as ``s -> inf``. That is all the boundedness theorem of the paper
+needs: far from all data every kernel value vanishes and the decision value tends to the bias. The
+width ``gamma`` belongs to the estimator, not to the kernel, so all widths share one distance
+matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+__all__ = [
+    "InverseMultiquadric",
+    "Kernel",
+    "Linear",
+    "RationalQuadratic",
+    "RBF",
+    "TStudent",
+    "check_kernel",
+    "get_kernel",
+]
+
+
+class Kernel:
+    """Base class of decaying kernels; subclass it to bring your own.
+
+    A subclass defines ``value`` and ``inverse`` and is passed as ``kernel=`` to an estimator, which
+    runs :func:`check_kernel` on it. It has to be positive definite, which no check can prove: with
+    an indefinite kernel the solver still stops, but its answer is a stationary point only.
+    """
+
+    decaying = True
+
+    def value(self, s: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Kernel values.
+
+        Parameters
+        ----------
+        s : ndarray of any shape, float32 or float64
+            Scaled squared distances, >= 0, possibly inf.
+        out : ndarray, default=None
+            Where to write; may be ``s`` itself.
+
+        Returns
+        -------
+        ndarray
+            ``k(s)``, of the shape and dtype of `s`.
+        """
+        raise NotImplementedError
+
+    def inverse(self, t: float) -> float:
+        """Return the smallest s with ``k(s) <= t``, for 0 < t <= 1."""
+        raise NotImplementedError
+
+
+@intrinsic
+def _as_float32(typingctx, bits):
+    """Reinterpret the bits of an int32 as a float32."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "contract", "nsz"})
+def _exp_neg(s, out):
+    """out = exp(-s) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
+
+    exp(-s) = 2**n * exp(f): n the nearest integer to -s / ln 2, f the remainder in [-0.35, 0.35],
+    exp(f) by its Taylor polynomial. Below 2**-126 the result is flushed to zero, because denormal
+    numbers would slow every later pass over the row.
+    """
+    log2e = np.float32(1.4426950408889634)
+    # ln 2 in two parts, so that n * ln 2 is subtracted without rounding.
+    ln2_hi = np.float32(0.693359375)
+    ln2_lo = np.float32(-2.12194440e-4)
+    for k in range(s.size):
+        x = -s[k]
+        live = x > np.float32(-87.0)
+        x = x if live else np.float32(0.0)
+        n = np.int32(x * log2e - np.float32(0.5))
+        fn = np.float32(n)
+        f = (x - fn * ln2_hi) - fn * ln2_lo
+        p = np.float32(1.0 / 5040.0)
+        p = p * f + np.float32(1.0 / 720.0)
+        p = p * f + np.float32(1.0 / 120.0)
+        p = p * f + np.float32(1.0 / 24.0)
+        p = p * f + np.float32(1.0 / 6.0)
+        p = p * f + np.float32(0.5)
+        p = p * f + np.float32(1.0)
+        p = p * f + np.float32(1.0)
+        e = p * _as_float32(np.int32((n + np.int32(127)) << np.int32(23)))
+        out[k] = e if live else np.float32(0.0)
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """Gaussian kernel, ``k(s) = exp(-s)``."""
+
+    def value(self, s, out=None):
+        out = np.empty_like(s) if out is None else out
+        if s.dtype == np.float32 and s.flags.c_contiguous and out.flags.c_contiguous:
+            _exp_neg(s.reshape(-1), out.reshape(-1))
+        else:
+            np.exp(np.negative(s, out=out), out=out)
+        return out
+
+    def inverse(self, t):
+        return -np.log(t)
+
+
+@dataclass(frozen=True)
+class TStudent(Kernel):
+    """Generalised T-Student kernel, ``k(s) = 1 / (1 + s**(degree/2))``, that is 1 / (1 + r^degree).
+
+    Positive definite for 0 < degree <= 2.
+    """
+
+    degree: float = 2.0
+
+    def __post_init__(self):
+        _check_positive("TStudent", "degree", self.degree)
+
+    def value(self, s, out=None):
+        out = np.power(s, s.dtype.type(self.degree / 2), out=out)
+        out += 1
+        return np.reciprocal(out, out=out)
+
+    def inverse(self, t):
+        return (1 / t - 1) ** (2 / self.degree)
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(Kernel):
+    """Rational quadratic kernel, ``k(s) = c / (s + c)``."""
+
+    c: float = 1.0
+
+    def __post_init__(self):
+        _check_positive("RationalQuadratic", "c", self.c)
+
+    def value(self, s, out=None):
+        c = s.dtype.type(self.c)
+        return np.divide(c, np.add(s, c, out=out), out=out)
+
+    def inverse(self, t):
+        return self.c * (1 / t - 1)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadric(Kernel):
+    """Inverse multiquadric kernel, normalised: ``k(s) = c / sqrt(s + c**2)``, so that k(0) = 1."""
+
+    c: float = 1.0
+
+    def __post_init__(self):
+        _check_positive("InverseMultiquadric", "c", self.c)
+
+    def value(self, s, out=None):
+        c = s.dtype.type(self.c)
+        out = np.add(s, c * c, out=out)
+        np.sqrt(out, out=out)
+        return np.divide(c, out, out=out)
+
+    def inverse(self, t):
+        return self.c**2 * (1 / t**2 - 1)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The linear kernel ``x . z``: no decay, so no region it accepts is bounded."""
+
+    decaying = False
+
+
+_BY_NAME = {
+    "rbf": RBF,
+    "t_student": TStudent,
+    "rational_quadratic": RationalQuadratic,
+    "inverse_multiquadric": InverseMultiquadric,
+    "linear": Linear,
+}
+
+
+def _check_positive(owner, name, value):
+    if not value > 0:
+        raise ValueError(f"{owner}: {name} must be > 0, got {name}={value!r}.")
+
+
+def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
+    """Kernel object for a name, or the object itself after :func:`check_kernel`.
+
+    Examples
+    --------
+    >>> from openset.kernels import get_kernel
+    >>> get_kernel("rational_quadratic")
+    RationalQuadratic(c=1.0)
+    """
+    if isinstance(kernel, str):
+        if kernel == "precomputed":
+            raise ValueError(
+                "kernel='precomputed' is not supported: boundedness is a property of a kernel that "
+                "decays with distance. Pass your kernel as a function of s = gamma * r**2: "
+                "subclass openset.kernels.Kernel."
+            )
+        if kernel not in _BY_NAME:
+            raise ValueError(
+                f"kernel={kernel!r} is not known. Choose one of {sorted(_BY_NAME)} or pass an "
+                "instance of openset.kernels.Kernel."
+            )
+        return _BY_NAME[kernel]()
+    if isinstance(kernel, type) or not isinstance(kernel, Kernel | Linear):
+        raise ValueError(
+            f"kernel={kernel!r} is neither a name nor an instance of openset.kernels.Kernel. "
+            f"Choose one of {sorted(_BY_NAME)} or pass an instance."
+        )
+    if type(kernel) not in _BY_NAME.values():
+        check_kernel(kernel)
+    return kernel
+
+
+def check_kernel(kernel: Kernel) -> None:
+    """Raise ValueError unless `kernel` keeps the contract of a decaying kernel.
+
+    Checked on a grid of s from 0 to 1e30, in both precisions: ``k(0) = 1``, ``0 <= k <= 1``,
+    non-increasing, ``k -> 0``; ``value`` writes into `out` and accepts ``out is s``; ``inverse``
+    inverts ``value``.
+    """
+    name = type(kernel).__name__
+
+    def require(condition, what):
+        if not condition:
+            raise ValueError(f"kernel {name}: {what} (see openset.kernels.Kernel).")
+
+    grid = np.concatenate([[0.0], np.logspace(-6, 30, 400)])
+    for dtype in (np.float64, np.float32):
+        s = grid.astype(dtype)
+        k = kernel.value(s.copy())
+        require(k.shape == s.shape and k.dtype == dtype, "value(s) must keep shape and dtype")
+        in_place = s.copy()
+        kernel.value(in_place, out=in_place)
+        require(np.array_equal(in_place, k), "value(s, out=s) must work in place")
+        eps = 4 * np.finfo(dtype).eps
+        require(np.all(np.isfinite(k)), "k(s) must be finite")
+        require(abs(k[0] - 1) <= eps, f"k(0) must be 1, got {k[0]!r}")
+        require(np.all((k >= 0) & (k <= 1 + eps)), "0 <= k(s) <= 1 must hold")
+        require(np.all(np.diff(k) <= eps), "k(s) must not increase")
+        require(k[-1] < 1e-6, f"k(s) must tend to 0, got k(1e30) = {k[-1]!r}")
+    for t in (0.9, 0.5, 0.1, 1e-3):
+        back = float(kernel.value(np.array([kernel.inverse(t)], dtype=np.float64))[0])
+        require(abs(back - t) <= 1e-6, f"value(inverse({t})) must be {t}, got {back!r}")

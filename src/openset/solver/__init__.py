@@ -1,0 +1,28 @@
+"""The dual problem and its solvers: arrays in, a small result out."""
+
+from ._problem import (
+    Problem,
+    Solution,
+    feasible_start,
+    fixed_bias_problem,
+    one_class_problem,
+    shift_total,
+    svdd_problem,
+    svm_problem,
+)
+from ._rows import KernelRows
+from ._solve import Interrupted, solve
+
+__all__ = [
+    "Interrupted",
+    "KernelRows",
+    "Problem",
+    "Solution",
+    "feasible_start",
+    "fixed_bias_problem",
+    "one_class_problem",
+    "shift_total",
+    "solve",
+    "svdd_problem",
+    "svm_problem",
+]

@@ -1,0 +1,145 @@
+"""Scaled squared distances ``s = gamma * |x - z|**2`` in float32, without losing them to rounding.
+
+Expanding |x|^2 + |z|^2 - 2 x.z in float32 destroys small distances when the norms are large, so
+dense data is centred first, and the arithmetic is float64 wherever the error bound for float32
+exceeds what a kernel value may lose. Three ways to the same numbers: direct differences for narrow
+data, matrix products for wide data, sparse products for CSR.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+# Largest error of a kernel value that the arithmetic may cause. A float32 kernel value carries a
+# rounding error of 6e-8 anyway.
+_KERNEL_ERROR = 1e-6
+_EPS = float(np.finfo(np.float32).eps) / 2
+
+# Up to this many features direct differences beat a matrix product.
+NARROW = 64
+
+# Rows of a matrix product; always this many, padded with zeros, because BLAS may round
+# differently for another shape and results must not depend on which rows were asked for together.
+GEMM_ROWS = 64
+
+
+def safe_dtype(norm: float, expanded: bool) -> type:
+    """float32 where it is good enough for points of norm sqrt(gamma) * |x| <= `norm`.
+
+    The slope of k in s is at most 1, in sqrt(s) at most sqrt(2 / e) (for the RBF; the other
+    kernels are flatter). Expanding makes an error of 2 eps norm^2 in s, direct differences one of
+    2 eps norm in sqrt(s).
+    """
+    error = 2 * _EPS * norm**2 if expanded else 2 * _EPS * 0.86 * norm
+    return np.float32 if error <= _KERNEL_ERROR else np.float64
+
+
+class Geometry:
+    """Distances between the rows of one training set, at one gamma.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (m, d), float64
+    gamma : float
+        Scale of the squared distances.
+    """
+
+    def __init__(self, X, gamma: float):
+        self.n_rows, n_features = X.shape
+        scale = np.sqrt(gamma)
+        if sparse.issparse(X):
+            self._Z = (X * scale).tocsr()
+            self._norms = np.asarray(self._Z.multiply(self._Z).sum(axis=1)).ravel()
+            self.block = self._sparse_block
+            return
+        Z = (X - X.mean(axis=0)) * scale
+        norms = np.einsum("ij,ij->i", Z, Z)
+        narrow = n_features <= NARROW
+        dtype = safe_dtype(np.sqrt(norms.max(initial=0.0)), expanded=not narrow)
+        self._Z = np.ascontiguousarray(Z, dtype=dtype)
+        if narrow:
+            # Columns contiguous: the loop over points is the one to vectorise.
+            self._columns = np.ascontiguousarray(self._Z.T)
+            self.block = self._narrow_block
+        else:
+            self._norms = norms
+            self.block = self._wide_block
+
+    @property
+    def batch(self) -> int:
+        """How many rows are best computed together."""
+        return 1 if self.block == self._narrow_block else GEMM_ROWS
+
+    # Each of the three writes into `out`, float32 of shape (len(index), stop - start), the scaled
+    # squared distances from the points `index` to the points start, ..., stop - 1.
+
+    def _narrow_block(self, index, start, stop, out):
+        _direct(self._Z, self._columns, index, start, stop, out)
+
+    def _wide_block(self, index, start, stop, out):
+        Z = self._Z
+        padded = np.zeros((GEMM_ROWS, Z.shape[1]), dtype=Z.dtype)
+        for k in range(0, len(index), GEMM_ROWS):
+            part = index[k : k + GEMM_ROWS]
+            padded[: len(part)] = Z[part]
+            dots = padded @ Z[start:stop].T
+            _expand(dots, self._norms[part], self._norms[start:stop], out[k : k + len(part)])
+
+    def _sparse_block(self, index, start, stop, out):
+        dots = (self._Z[index] @ self._Z[start:stop].T).toarray()
+        _expand(dots, self._norms[index], self._norms[start:stop], out)
+
+    def __call__(self, index: np.ndarray, start: int, stop: int, out: np.ndarray) -> None:
+        """Write the block and make the distance of a point to itself exactly zero."""
+        self.block(index, start, stop, out)
+        own = np.flatnonzero((index >= start) & (index < stop))
+        out[own, index[own] - start] = 0.0
+
+
+class DotProducts:
+    """The linear kernel in the place of a :class:`Geometry`: x.z instead of distances."""
+
+    batch = GEMM_ROWS
+
+    def __init__(self, X):
+        self.n_rows = X.shape[0]
+        self._X = X
+
+    def __call__(self, index, start, stop, out):
+        dots = self._X[index] @ self._X[start:stop].T
+        out[...] = dots.toarray() if sparse.issparse(dots) else dots
+
+    def diagonal(self) -> np.ndarray:
+        X = self._X
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        return np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def _direct(Z, columns, index, start, stop, out):
+    n_features = Z.shape[1]
+    width = 1024  # one stretch of the output stays in the first-level cache
+    for k in range(index.size):
+        for begin in range(start, stop, width):
+            end = min(stop, begin + width)
+            target = out[k, begin - start : end - start]
+            target[:] = 0.0
+            for f in range(n_features):
+                z = Z[index[k], f]
+                column = columns[f, begin:end]
+                for t in range(target.size):
+                    difference = column[t] - z
+                    target[t] += difference * difference
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def _expand(dots, norms_i, norms_j, out):
+    for k in range(out.shape[0]):
+        n = norms_i[k]
+        row = dots[k]
+        target = out[k]
+        for t in range(target.size):
+            s = np.float32(n + norms_j[t] - 2.0 * np.float64(row[t]))
+            target[t] = s if s > 0.0 else np.float32(0.0)

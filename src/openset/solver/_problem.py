@@ -1,0 +1,169 @@
+"""The quadratic program of the family, as data.
+
+Every machine of this library solves ::
+
+    minimise   W(beta) = 1/2 beta' K beta - p' beta
+    subject to lower <= beta <= upper   and   sum(beta) = total
+
+over *signed* multipliers beta_i = y_i alpha_i: the label of a sample is the side of zero its box
+lies on, so no sign enters the solver. The decision value is f(x) = sum_i beta_i k(x_i, x) + b, and
+``v = p - K beta``, minus the gradient, is all the state there is: at the optimum v_i = b for every
+free i, v_i <= b where beta_i = lower_i and v_i >= b where beta_i = upper_i. A row with an empty box
+(lower = upper = 0) takes no part, yet its v gives its decision value, f(x_i) = p_i - v_i + b.
+
+| machine | p | box | total |
+| --- | --- | --- | --- |
+| OSSVM (SVM: lam = 0) | y | [0, C_i] or [-C_i, 0] | lam * sum of positive boxes |
+| one-class SVM | 0 | [0, 1] | nu * l |
+| SVDD | K_ii / 2 | [0, C] | 1 |
+| SVM with the bias fixed at b | y - b | as OSSVM | none |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One quadratic program over the m rows of a kernel matrix.
+
+    Attributes
+    ----------
+    p : ndarray of shape (m,)
+        Linear term.
+    lower, upper : ndarray of shape (m,)
+        Box; rows with lower = upper = 0 are held out.
+    total : float or None
+        Value of sum(beta); None drops the equality, and with it the bias.
+    """
+
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    total: float | None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Answer to one :class:`Problem`.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (m,)
+        Signed multipliers y_i alpha_i.
+    v : ndarray of shape (m,)
+        p - K beta. The decision values of all m rows are ``problem.p - v + bias``.
+    bias : float
+        Mean of v over the free multipliers, the middle of `bias_interval` without any; 0 when the
+        problem has no equality.
+    bias_interval : tuple of float
+        (max of v where beta can grow, min of v where beta can shrink). Every bias between them is
+        optimal; the first exceeds the second by at most the tolerance.
+    objective : float
+        W(beta).
+    kkt_gap : float
+        Largest violation of the optimality conditions, the quantity compared with the tolerance.
+    n_iter : int
+        Iterations of the solver.
+    status : {"optimal", "max_iter"}
+        Whether the tolerance was reached.
+    """
+
+    beta: np.ndarray
+    v: np.ndarray
+    bias: float
+    bias_interval: tuple[float, float]
+    objective: float
+    kkt_gap: float
+    n_iter: int
+    status: str
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """Multipliers of the textbook dual, alpha_i = |beta_i|."""
+        return np.abs(self.beta)
+
+
+def svm_problem(signs: np.ndarray, boxes: np.ndarray, lam: float) -> Problem:
+    """OSSVM of one class against the rest (the paper's dual, with per-sample boxes).
+
+    Parameters
+    ----------
+    signs : ndarray of shape (m,)
+        +1 for the positive class, -1 for the rest, 0 for rows that are held out.
+    boxes : ndarray of shape (m,)
+        C_i = C * w_i > 0.
+    lam : float
+        Fraction of the sum of the positive boxes, in [0, 1); 0 is the plain SVM.
+    """
+    signs = np.asarray(signs, dtype=np.float64)
+    lower = np.where(signs < 0, -boxes, 0.0)
+    upper = np.where(signs > 0, boxes, 0.0)
+    return Problem(signs, lower, upper, lam * upper.sum())
+
+
+def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = None) -> Problem:
+    """One-class SVM on the rows where `member` is true, in LIBSVM's scaling (boxes of 1).
+
+    With `boxes` it is the OSSVM of a training set without negatives, whose paper offset 1 - rho
+    may stay positive and is replaced by -rho.
+    """
+    upper = np.where(member, 1.0 if boxes is None else boxes, 0.0)
+    zero = np.zeros(len(upper))
+    return Problem(zero, zero, upper, nu * upper.sum())
+
+
+def svdd_problem(member: np.ndarray, C: float, diagonal: np.ndarray) -> Problem:
+    """Support vector data description on the rows where `member` is true, for C > 1 / count."""
+    upper = np.where(member, C, 0.0)
+    return Problem(0.5 * diagonal.astype(np.float64), np.zeros(len(upper)), upper, 1.0)
+
+
+def fixed_bias_problem(problem: Problem, bias: float) -> Problem:
+    """`problem` with its bias held at `bias`; the sum of the multipliers becomes free.
+
+    If beta solves it, beta also solves `problem` with total = sum(beta), and `bias` is optimal
+    there. So the smallest total that brings the bias down to a given value costs one solve.
+    """
+    return Problem(problem.p - bias, problem.lower, problem.upper, None)
+
+
+def feasible_start(problem: Problem) -> np.ndarray:
+    """Multipliers inside the boxes with the right sum: zero moved evenly towards one face."""
+    beta = np.clip(0.0, problem.lower, problem.upper)
+    if problem.total is None:
+        return beta
+    missing = problem.total - beta.sum()
+    room = (problem.upper if missing >= 0 else problem.lower) - beta
+    reach = room.sum()
+    if abs(missing) > abs(reach) * (1 + 1e-12):
+        raise ValueError(
+            f"No multipliers in the boxes have the sum total={problem.total!r}; "
+            f"the boxes allow [{problem.lower.sum()!r}, {problem.upper.sum()!r}]."
+        )
+    return beta + room * (missing / reach) if missing else beta
+
+
+def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Feasible multipliers near `beta`, whose sum may differ from ``problem.total``.
+
+    The difference is made up where it lowers the objective most: rows are filled in the order of
+    v, so few multipliers move and a warm start stays warm.
+    """
+    beta = np.clip(beta, problem.lower, problem.upper)
+    missing = problem.total - beta.sum()
+    if missing == 0.0:
+        return beta
+    room = (problem.upper if missing > 0 else problem.lower) - beta
+    open_rows = np.flatnonzero(room)
+    order = open_rows[np.argsort(-np.sign(missing) * v[open_rows], kind="stable")]
+    # np.clip of the remaining demand: full room first, then the fraction, then nothing.
+    before = np.concatenate([[0.0], np.cumsum(room[order])[:-1]])
+    if missing > 0:
+        beta[order] += np.clip(missing - before, 0.0, room[order])
+    else:
+        beta[order] += np.clip(missing - before, room[order], 0.0)
+    return beta

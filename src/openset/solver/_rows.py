@@ -1,0 +1,139 @@
+"""Kernel rows of one training set, shared by every machine that is trained on it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..kernels import Kernel, Linear
+from ._geometry import DotProducts, Geometry
+from ._threads import thread_map
+
+# Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
+_TILE = 512
+
+
+class KernelRows:
+    """Rows of the kernel matrix in float32, computed once and kept within a budget.
+
+    Several solver threads may use one object. A row, once at hand, stays where it is while any
+    solver is inside :meth:`reading`; when the budget is exhausted the thread that needs room waits
+    until all others are outside, then drops the rows that were used longest ago.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (m, d)
+    kernel : Kernel or Linear
+    gamma : float
+    cache_size : float
+        Budget in MB.
+    n_machines : int, default=1
+        How many problems will share the rows; decides whether the whole matrix pays.
+    n_jobs : int or None
+        Threads for the whole matrix.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_slots, m), float32
+    slot : ndarray of shape (m,), int32
+        Where the row of a sample lies in `rows`, -1 if it is not at hand.
+    used : ndarray of shape (n_slots,), int64
+        When each slot was last used, in ticks of `clock`.
+    diagonal : ndarray of shape (m,), float32
+    """
+
+    def __init__(
+        self, X, kernel: Kernel | Linear, gamma: float, cache_size, n_machines=1, n_jobs=None
+    ):
+        self._kernel = kernel
+        self._source = Geometry(X, gamma) if kernel.decaying else DotProducts(X)
+        m = self._source.n_rows
+        self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
+        budget = int(cache_size * 2**20) // (4 * m)
+        whole = m <= budget and _whole_pays(m, n_machines)
+        n_slots = m if whole else min(m, max(budget, 2 * self._source.batch))
+        # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
+        self.rows = np.empty((n_slots, m), dtype=np.float32)
+        self.slot = np.full(m, -1, dtype=np.int32)
+        self.used = np.zeros(n_slots, dtype=np.int64)
+        self.clock = 0
+        self._owner = np.full(n_slots, -1, dtype=np.int64)
+        self._free = list(range(n_slots - 1, -1, -1))
+        self._lock = threading.Condition()
+        self._readers = 0
+        if whole:
+            self._fill(n_jobs)
+
+    @property
+    def batch(self) -> int:
+        """How many missing rows are best asked for at once."""
+        return min(self._source.batch, len(self.rows) // 2)
+
+    def _values(self, index, start, stop, out):
+        self._source(index, start, stop, out)
+        if self._kernel.decaying:
+            self._kernel.value(out, out=out)
+
+    def _fill(self, n_jobs):
+        m = len(self.diagonal)
+        edges = range(0, m, _TILE)
+
+        def fill(tile):
+            i, j = tile
+            index = np.arange(i, min(m, i + _TILE))
+            out = np.empty((len(index), min(m, j + _TILE) - j), dtype=np.float32)
+            self._values(index, j, j + out.shape[1], out)
+            self.rows[i : i + out.shape[0], j : j + out.shape[1]] = out
+            if i != j:
+                self.rows[j : j + out.shape[1], i : i + out.shape[0]] = out.T
+
+        for _ in thread_map(fill, [(i, j) for i in edges for j in edges if j >= i], n_jobs):
+            pass
+        self.slot[:] = np.arange(m)
+        self._free.clear()
+
+    @contextmanager
+    def reading(self):
+        """Rows at hand stay valid inside."""
+        with self._lock:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                self._lock.notify_all()
+
+    def fetch(self, index: np.ndarray) -> None:
+        """Make the rows of the samples `index` available; call outside of :meth:`reading`."""
+        with self._lock:
+            missing = index[self.slot[index] < 0]
+            if missing.size == 0:
+                return
+            if len(self._free) < missing.size:
+                self._lock.wait_for(lambda: self._readers == 0)
+                self._evict(missing.size)
+            values = np.empty((missing.size, len(self.diagonal)), dtype=np.float32)
+            self._values(missing, 0, values.shape[1], values)
+            for i, row in zip(missing, values, strict=True):
+                slot = self._free.pop()
+                self.rows[slot] = row
+                self.used[slot] = self.clock
+                self._owner[slot] = i
+                self.slot[i] = slot
+
+    def _evict(self, n_needed):
+        # A tenth at a time: waiting for the other threads is the expensive part.
+        n_evicted = max(n_needed - len(self._free), len(self.rows) // 10)
+        held = np.flatnonzero(self._owner >= 0)
+        oldest = held[np.argsort(self.used[held], kind="stable")[:n_evicted]]
+        self.slot[self._owner[oldest]] = -1
+        self._owner[oldest] = -1
+        self._free.extend(oldest.tolist())
+
+
+def _whole_pays(m, n_machines):
+    # One machine touches a small part of the rows; many together touch most of them.
+    return m <= 2048 or n_machines >= 8

@@ -1,0 +1,258 @@
+"""Sequential minimal optimisation, compiled.
+
+Two rows of the kernel matrix are touched in an iteration, each element twice: one pass applies the
+last step to v and finds the row i that may grow with the largest v, a second finds the partner j
+with the largest second-order gain (Fan, Chen, Lin 2005). Both passes are branch-free reductions
+over contiguous arrays, so that LLVM vectorises them; the index of a maximum is looked up
+afterwards in the one block that holds it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numba.extending import intrinsic
+
+# Why a compiled loop came back.
+OPTIMAL, STALLED, PAUSED, WANTS_ROW = 0, 1, 2, 3
+
+# Rows a reduction covers at once; short enough to look up an index, long enough to vectorise.
+BLOCK = 256
+
+# Curvature below this is taken as this: duplicated rows, or a kernel that is not definite.
+_TINY = np.float32(1e-12)
+_FAST = {"nnan", "nsz", "contract"}
+
+
+def _extremum(comparison):
+    # LLVM turns a running max or min into a vector reduction only if compare and select carry the
+    # flags "no NaN" and "no signed zero"; Numba's own max() does not set them on the select.
+    @intrinsic
+    def extremum(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            flags = ("nnan", "nsz")
+            test = builder.fcmp_ordered(comparison, args[0], args[1], flags=flags)
+            return builder.select(test, args[0], args[1], flags=flags)
+
+        return a(a, a), codegen
+
+    return extremum
+
+
+fmax = _extremum(">")
+fmin = _extremum("<")
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _step_and_bounds(v, grow, shrink, row_i, row_j, step, start, stop):
+    """v -= step * (row_i - row_j); return max of v where beta can grow, min where it can shrink."""
+    top = -np.inf
+    bottom = np.inf
+    # Unsigned indices: Numba then omits the wrap-around test, which would prevent vectorisation.
+    for t in range(np.uint64(start), np.uint64(stop)):
+        x = v[t] - step * np.float64(row_i[t] - row_j[t])
+        v[t] = x
+        top = fmax(top, x + grow[t])
+        bottom = fmin(bottom, x + shrink[t])
+    return top, bottom
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _gain(v_t, shrink_t, top, k_ii, k_tt, k_it):
+    """Second-order decrease of the objective for the pair (i, t), up to a factor 2."""
+    g = fmax(np.float32(top - (v_t + shrink_t)), np.float32(0.0))
+    a = fmax(k_ii + k_tt - np.float32(2.0) * k_it, _TINY)
+    return g * g / a
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _best_gain(v, shrink, row_i, diagonal, top, k_ii, start, stop):
+    best = np.float32(0.0)
+    for t in range(np.uint64(start), np.uint64(stop)):
+        best = fmax(best, _gain(v[t], shrink[t], top, k_ii, diagonal[t], row_i[t]))
+    return best
+
+
+@njit(cache=True, nogil=True)
+def mark(t, beta, lower, upper, grow, shrink):
+    """Record in the penalties of row t which way its multiplier can still go."""
+    grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
+    shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
+
+
+@njit(cache=True, nogil=True)
+def smo(rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter, used, clock):
+    """Improve beta and v in place until the gap is within tol, or a reason to come back.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_slots, m), float32
+        Kernel rows at hand.
+    slot : ndarray of shape (m,), int32
+        Where in `rows` the row of a sample lies; -1 if it has to be computed first.
+    diagonal : ndarray of shape (m,), float32
+    lower, upper, beta, v, grow, shrink : ndarray of shape (m,), float64
+        The problem and its state; `grow` is 0 or -inf, `shrink` 0 or inf (see `mark`).
+    tol, max_iter : float, int
+    used : ndarray of shape (n_slots,), int64
+        Gets the time (`clock` + iteration) of the last use of each slot.
+    clock : int
+
+    Returns
+    -------
+    status, wanted, n_iter, top, bottom
+        `wanted` is the sample whose row is missing; `top` and `bottom` the bias interval.
+    """
+    m = v.size
+    step = 0.0
+    row_i = rows[0]
+    row_j = rows[0]
+    n_iter = 0
+    while True:
+        top = -np.inf
+        bottom = np.inf
+        block = 0
+        for start in range(0, m, BLOCK):
+            block_top, block_bottom = _step_and_bounds(
+                v, grow, shrink, row_i, row_j, step, start, min(m, start + BLOCK)
+            )
+            if block_top > top:
+                top = block_top
+                block = start
+            bottom = min(bottom, block_bottom)
+        step = 0.0
+        if top - bottom <= tol:
+            return OPTIMAL, -1, n_iter, top, bottom
+        if n_iter >= max_iter:
+            return PAUSED, -1, n_iter, top, bottom
+
+        i = block
+        while v[i] + grow[i] != top:
+            i += 1
+        if slot[i] < 0:
+            return WANTS_ROW, i, n_iter, top, bottom
+        row_i = rows[slot[i]]
+        used[slot[i]] = clock + n_iter
+
+        best = np.float32(0.0)
+        k_ii = diagonal[i]
+        for start in range(0, m, BLOCK):
+            gain = _best_gain(v, shrink, row_i, diagonal, top, k_ii, start, min(m, start + BLOCK))
+            if gain > best:
+                best = gain
+                block = start
+        # The scalar code may round the last bit differently from the vector code.
+        best *= np.float32(1.0 - 1e-6)
+        j = block
+        end = min(m, block + BLOCK)
+        while j < end and _gain(v[j], shrink[j], top, k_ii, diagonal[j], row_i[j]) < best:
+            j += 1
+        if j == end or best <= 0.0:
+            return STALLED, -1, n_iter, top, bottom
+        if slot[j] < 0:
+            return WANTS_ROW, j, n_iter, top, bottom
+        row_j = rows[slot[j]]
+        used[slot[j]] = clock + n_iter
+
+        curvature = max(np.float64(k_ii + diagonal[j] - np.float32(2.0) * row_i[j]), 1e-12)
+        step = (top - v[j]) / curvature
+        room_i = upper[i] - beta[i]
+        room_j = beta[j] - lower[j]
+        if step >= min(room_i, room_j):
+            step = min(room_i, room_j)
+        # Snap to the bound: a multiplier left a rounding error away from it would count as free.
+        beta[i] = upper[i] if step == room_i else beta[i] + step
+        beta[j] = lower[j] if step == room_j else beta[j] - step
+        mark(i, beta, lower, upper, grow, shrink)
+        mark(j, beta, lower, upper, grow, shrink)
+        n_iter += 1
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _descend_and_top(v, grow, shrink, row, step, start, stop):
+    """v -= step * row; return the largest |v| along a direction that is still open."""
+    top = 0.0
+    for t in range(np.uint64(start), np.uint64(stop)):
+        x = v[t] - step * np.float64(row[t])
+        v[t] = x
+        top = fmax(top, fmax(x + grow[t], -x - shrink[t]))
+    return top
+
+
+@njit(cache=True, nogil=True)
+def coordinate_descent(
+    rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter, used, clock
+):
+    """The same for a problem without equality: one multiplier at a time, no bias.
+
+    The gap is twice the largest open |v|, so that `tol` means the same as for `smo`: every v is
+    within tol / 2 of the middle.
+    """
+    m = v.size
+    step = 0.0
+    row = rows[0]
+    n_iter = 0
+    while True:
+        top = 0.0
+        block = 0
+        for start in range(0, m, BLOCK):
+            block_top = _descend_and_top(v, grow, shrink, row, step, start, min(m, start + BLOCK))
+            if block_top > top:
+                top = block_top
+                block = start
+        step = 0.0
+        if 2.0 * top <= tol:
+            return OPTIMAL, -1, n_iter, top, -top
+        if n_iter >= max_iter:
+            return PAUSED, -1, n_iter, top, -top
+
+        i = block
+        while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
+            i += 1
+        if slot[i] < 0:
+            return WANTS_ROW, i, n_iter, top, -top
+        row = rows[slot[i]]
+        used[slot[i]] = clock + n_iter
+
+        old = beta[i]
+        target = old + v[i] / max(np.float64(diagonal[i]), 1e-12)
+        beta[i] = min(max(target, lower[i]), upper[i])
+        step = beta[i] - old
+        if step == 0.0:
+            return STALLED, -1, n_iter, top, -top
+        mark(i, beta, lower, upper, grow, shrink)
+        n_iter += 1
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _axpy4(v, b0, row0, b1, row1, b2, row2, b3, row3):
+    for t in range(v.size):
+        v[t] -= b0 * row0[t] + b1 * row1[t] + b2 * row2[t] + b3 * row3[t]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _axpy(v, b, row):
+    for t in range(v.size):
+        v[t] -= b * row[t]
+
+
+@njit(cache=True, nogil=True)
+def subtract_rows(v, coef, index, rows, slot):
+    """v -= sum_k coef[k] * row(index[k]), in float64; all rows have to be at hand."""
+    k = 0
+    while k + 4 <= index.size:
+        _axpy4(
+            v,
+            coef[k],
+            rows[slot[index[k]]],
+            coef[k + 1],
+            rows[slot[index[k + 1]]],
+            coef[k + 2],
+            rows[slot[index[k + 2]]],
+            coef[k + 3],
+            rows[slot[index[k + 3]]],
+        )
+        k += 4
+    while k < index.size:
+        _axpy(v, coef[k], rows[slot[index[k]]])
+        k += 1

@@ -1,0 +1,143 @@
+"""Solve one problem over shared kernel rows."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from . import _smo
+from ._problem import Problem, Solution, feasible_start
+from ._rows import KernelRows
+
+# A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
+_SLICE = 0.2
+# Multiplications of two rows by one core, in elements a second; only sizes the slices.
+_SPEED = 5e8
+
+
+class Interrupted(Exception):
+    """Raised inside a solver thread when the run it belongs to was stopped."""
+
+
+def solve(
+    problem: Problem,
+    rows: KernelRows,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    start: np.ndarray | None = None,
+    v: np.ndarray | None = None,
+    stop: threading.Event | None = None,
+) -> Solution:
+    """Solve `problem` over the kernel matrix `rows`.
+
+    Parameters
+    ----------
+    problem : Problem
+    rows : KernelRows
+    tol : float
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Largest number of iterations; -1 for no limit.
+    start : ndarray of shape (m,), default=None
+        Feasible multipliers to start from.
+    v : ndarray of shape (m,), default=None
+        ``p - K @ start`` where it is known already.
+    stop : threading.Event, default=None
+        Leave with :class:`Interrupted` soon after it is set.
+
+    Returns
+    -------
+    Solution
+    """
+    beta = feasible_start(problem) if start is None else start.copy()
+    v = gradient(problem, rows, beta) if v is None else v.copy()
+    loop = _smo.coordinate_descent if problem.total is None else _smo.smo
+    grow = np.where(beta < problem.upper, 0.0, -np.inf)
+    shrink = np.where(beta > problem.lower, 0.0, np.inf)
+    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    pause = max(1, int(_SLICE * _SPEED / len(v)))
+    n_iter = 0
+    while True:
+        with rows.reading():
+            status, wanted, done, top, bottom = loop(
+                rows.rows,
+                rows.slot,
+                rows.diagonal,
+                problem.lower,
+                problem.upper,
+                beta,
+                v,
+                grow,
+                shrink,
+                tol,
+                min(pause, limit - n_iter),
+                rows.used,
+                rows.clock,
+            )
+        rows.clock += done
+        n_iter += done
+        if status in (_smo.OPTIMAL, _smo.STALLED) or n_iter >= limit:
+            break
+        if stop is not None and stop.is_set():
+            raise Interrupted
+        if status == _smo.WANTS_ROW:
+            rows.fetch(_candidates(wanted, rows, v, grow, shrink))
+    return _finish(problem, beta, v, top, bottom, n_iter, tol)
+
+
+def gradient(problem: Problem, rows: KernelRows, beta: np.ndarray) -> np.ndarray:
+    """v = p - K beta, with the rows of the nonzero multipliers fetched batch by batch."""
+    v = problem.p.astype(np.float64)
+    support = np.flatnonzero(beta)
+    batch = max(1, len(rows.rows) // 2)
+    for k in range(0, len(support), batch):
+        part = support[k : k + batch]
+        at_hand = False
+        while not at_hand:
+            rows.fetch(part)
+            with rows.reading():
+                at_hand = bool(np.all(rows.slot[part] >= 0))
+                if at_hand:
+                    _smo.subtract_rows(v, beta[part], part, rows.rows, rows.slot)
+    return v
+
+
+def _candidates(wanted, rows, v, grow, shrink):
+    """The wanted row, and those likely to be wanted next where computing several is cheaper."""
+    if rows.batch == 1:
+        return np.array([wanted])
+    missing = rows.slot < 0
+    violation = np.where(missing, np.maximum(v + grow - v.mean(), v.mean() - v - shrink), -np.inf)
+    violation[wanted] = np.inf
+    n = min(rows.batch, int(missing.sum()))
+    return np.sort(np.argpartition(-violation, n - 1)[:n])
+
+
+def _finish(problem, beta, v, top, bottom, n_iter, tol):
+    gap = float(top - bottom)
+    if problem.total is None:
+        bias = 0.0
+        interval = (0.0, 0.0)
+    else:
+        free = (beta > problem.lower) & (beta < problem.upper)
+        bias = float(v[free].mean()) if free.any() else 0.5 * (top + bottom)
+        interval = (float(top), float(bottom))
+        if not np.isfinite(bias):
+            raise ValueError(
+                "The bias is bounded from one side only: the sum of the multipliers lies at the "
+                "end of its range. Choose lam in [0, 1) and give both classes samples."
+            )
+    status = "optimal" if gap <= tol else "max_iter"
+    if status == "max_iter":
+        warnings.warn(
+            f"The solver stopped after {n_iter} iterations with a KKT gap of {gap:.3g} > "
+            f"tol={tol:g}. Raise max_iter (-1 for no limit) or tol, or scale the data.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    objective = float(-0.5 * np.dot(beta, problem.p + v))
+    return Solution(beta, v, bias, interval, objective, max(gap, 0.0), int(n_iter), status)
