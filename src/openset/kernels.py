@@ -17,11 +17,11 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
+    "RBF",
     "InverseMultiquadric",
     "Kernel",
     "Linear",
     "RationalQuadratic",
-    "RBF",
     "TStudent",
     "check_kernel",
     "get_kernel",
