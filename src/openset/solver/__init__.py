@@ -11,7 +11,7 @@ from ._problem import (
     svm_problem,
 )
 from ._rows import KernelRows
-from ._solve import Interrupted, solve
+from ._solve import Interrupted, lower_bias, solve
 
 __all__ = [
     "Interrupted",
@@ -20,6 +20,7 @@ __all__ = [
     "Solution",
     "feasible_start",
     "fixed_bias_problem",
+    "lower_bias",
     "one_class_problem",
     "shift_total",
     "solve",

@@ -85,11 +85,13 @@ class Geometry:
             part = index[k : k + GEMM_ROWS]
             padded[: len(part)] = Z[part]
             dots = padded @ Z[start:stop].T
-            _expand(dots, self._norms[part], self._norms[start:stop], out[k : k + len(part)])
+            expand_distances(
+                dots, self._norms[part], self._norms[start:stop], out[k : k + len(part)]
+            )
 
     def _sparse_block(self, index, start, stop, out):
         dots = (self._Z[index] @ self._Z[start:stop].T).toarray()
-        _expand(dots, self._norms[index], self._norms[start:stop], out)
+        expand_distances(dots, self._norms[index], self._norms[start:stop], out)
 
     def __call__(self, index: np.ndarray, start: int, stop: int, out: np.ndarray) -> None:
         """Write the block and make the distance of a point to itself exactly zero."""
@@ -135,11 +137,12 @@ def _direct(Z, columns, index, start, stop, out):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-def _expand(dots, norms_i, norms_j, out):
+def expand_distances(dots, norms_i, norms_j, out):
+    """out[k, t] = max(0, norms_i[k] + norms_j[t] - 2 dots[k, t]), formed in float64."""
     for k in range(out.shape[0]):
         n = norms_i[k]
         row = dots[k]
         target = out[k]
         for t in range(target.size):
-            s = np.float32(n + norms_j[t] - 2.0 * np.float64(row[t]))
-            target[t] = s if s > 0.0 else np.float32(0.0)
+            s = n + norms_j[t] - 2.0 * row[t]
+            target[t] = s if s > 0.0 else 0.0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from . import _smo
-from ._problem import Problem, Solution, feasible_start
+from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
 
 # A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
@@ -87,6 +88,35 @@ def solve(
         if status == _smo.WANTS_ROW:
             rows.fetch(_candidates(wanted, rows, v, grow, shrink))
     return _finish(problem, beta, v, top, bottom, n_iter, tol)
+
+
+def lower_bias(
+    problem: Problem, solution: Solution, rows: KernelRows, bias: float, **settings
+) -> Solution:
+    """Solution with the smallest total, above that of `problem`, whose bias is `bias`.
+
+    The bias never rises with the total, and the problem whose bias is held at a value has the
+    total that goes with it as the sum of its multipliers. So one warm solve finds the smallest
+    lambda that bounds a class, where a search over lambda would need many.
+
+    Parameters
+    ----------
+    problem, solution : Problem, Solution
+        A machine and its solution, whose bias exceeds `bias`.
+    rows : KernelRows
+    bias : float
+    **settings
+        tol, max_iter and stop of :func:`solve`.
+    """
+    held = fixed_bias_problem(problem, bias)
+    found = solve(held, rows, start=solution.beta, v=solution.v - bias, **settings)
+    return replace(
+        found,
+        v=found.v + bias,
+        bias=bias,
+        bias_interval=(bias, bias),
+        objective=found.objective - bias * float(found.beta.sum()),
+    )
 
 
 def gradient(problem: Problem, rows: KernelRows, beta: np.ndarray) -> np.ndarray:

@@ -1,0 +1,124 @@
+"""Decision values of kernel expansions, for all classes at once and within bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels import Kernel, Linear
+from ._geometry import expand_distances, safe_dtype
+from ._threads import thread_map
+
+# Test points and support vectors of one tile: a tile of kernel values stays in the second-level
+# cache between the product that makes it and the product that uses it.
+_POINTS = 256
+_SUPPORT = 1024
+
+# Scores this close to zero are computed again in float64, so that rounding never decides an
+# answer and the certificate holds; beside it, the rounding error of the float32 sum itself.
+_BAND = 1e-4
+_ROUNDING = 4e-7
+
+
+def decision_values(
+    X,
+    support_vectors,
+    coef: np.ndarray,
+    bias: np.ndarray,
+    kernel: Kernel | Linear,
+    gamma: np.ndarray,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """f_c(x) = sum_i coef[c, i] k(gamma[c] |x - s_i|^2) + bias[c].
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d), float64
+    support_vectors : ndarray or CSR matrix of shape (n_sv, d), float64
+    coef : ndarray of shape (K, n_sv)
+    bias, gamma : ndarray of shape (K,)
+    kernel : Kernel or Linear
+    n_jobs : int or None
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+    """
+    if not kernel.decaying:
+        weights = support_vectors.T @ coef.T
+        return X @ weights + bias
+    scores = np.empty((X.shape[0], len(bias)))
+    # Classes of one gamma share their kernel values.
+    for value in np.unique(gamma):
+        group = np.flatnonzero(gamma == value)
+        used = np.flatnonzero(coef[group].any(axis=0))
+        expansion = _Expansion(support_vectors[used], coef[np.ix_(group, used)], kernel, value)
+
+        def evaluate(start, expansion=expansion, group=group):
+            stop = min(X.shape[0], start + _POINTS)
+            scores[start:stop, group] = expansion.evaluate(X[start:stop], bias[group])
+
+        for _ in thread_map(evaluate, range(0, X.shape[0], _POINTS), n_jobs):
+            pass
+    return scores
+
+
+class _Expansion:
+    """Kernel expansions of classes with one gamma."""
+
+    def __init__(self, support_vectors, coef, kernel, gamma):
+        self._kernel = kernel
+        self._scale = np.sqrt(gamma)
+        self._sparse = sparse.issparse(support_vectors)
+        # Centring keeps the expanded distances accurate; it would fill a sparse matrix.
+        self._center = 0.0 if self._sparse else support_vectors.mean(axis=0)
+        self._support = (
+            (support_vectors - self._center) * self._scale
+            if not self._sparse
+            else (support_vectors * self._scale).tocsr()
+        )
+        self._norms = _squared_norms(self._support)
+        self._coef = np.ascontiguousarray(coef.T)
+        dtype = safe_dtype(np.sqrt(self._norms.max(initial=0.0)), expanded=True)
+        if self._sparse:
+            dtype = np.float64
+        self._fast_support = self._support.astype(dtype)
+        self._fast_coef = self._coef.astype(np.float32)
+        self._band = _BAND + _ROUNDING * np.abs(coef).sum(axis=1)
+
+    def evaluate(self, X, bias):
+        Z = self._prepare(X)
+        scores = self._sum(Z, self._fast_support, self._fast_coef) + bias
+        close = np.flatnonzero((np.abs(scores) <= self._band).any(axis=1))
+        if close.size:
+            scores[close] = self._sum(Z[close], self._support, self._coef) + bias
+        return scores
+
+    def _prepare(self, X):
+        if self._sparse:
+            return (X * self._scale).tocsr()
+        Z = (X - self._center) * self._scale
+        # Beyond this norm every kernel value has vanished for good; farther points are drawn in
+        # along their ray, so that squares do not overflow.
+        largest = np.abs(Z).max(axis=1, keepdims=True)
+        far = 1e15 / np.sqrt(Z.shape[1])
+        return np.where(largest > far, Z * (far / np.maximum(largest, far)), Z)
+
+    def _sum(self, Z, support, coef):
+        norms = _squared_norms(Z)
+        Z = Z.astype(support.dtype)
+        scores = np.zeros((Z.shape[0], coef.shape[1]))
+        for start in range(0, support.shape[0], _SUPPORT):
+            part = slice(start, start + _SUPPORT)
+            dots = Z @ support[part].T
+            dots = dots.toarray() if sparse.issparse(dots) else dots
+            s = np.empty(dots.shape, dtype=coef.dtype)
+            expand_distances(dots, norms, self._norms[part], s)
+            scores += self._kernel.value(s, out=s) @ coef[part]
+        return scores
+
+
+def _squared_norms(Z):
+    if sparse.issparse(Z):
+        return np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", Z, Z)

@@ -1,0 +1,7 @@
+"""Support vector machines that may answer unknown."""
+
+from ._one_vs_one import one_vs_one_bias
+from ._open_set_svc import OpenSetSVC
+from ._svc import OneVsRestSVC
+
+__all__ = ["OneVsRestSVC", "OpenSetSVC", "one_vs_one_bias"]

@@ -1,0 +1,155 @@
+"""The open-set support vector machine of the paper, one-vs-rest."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from ..solver import lower_bias, one_class_problem, solve, svm_problem
+from ._one_vs_rest import OneVsRestSVM, reduce_solution
+
+
+class OpenSetSVC(OneVsRestSVM):
+    """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
+
+    One kernel machine a class against the rest. Its objective carries ``lambda * b``, which pushes
+    the bias b down; with a kernel that decays with distance, b < 0 means that the class accepts a
+    bounded region only. A sample that no class accepts is answered with ``unknown_label_``.
+
+    Parameters
+    ----------
+    C : float or dict {class: float}, default=1.0
+        Upper bound of the multipliers.
+    lam : float or dict {class: float}, default=0.0
+        lambda as a fraction, in [0, 1), of the sum of the boxes of the positive samples (C times
+        their number without weights). 0 is the plain SVM.
+    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
+        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
+    kernel : str or Kernel, default="rbf"
+        "rbf", "t_student", "rational_quadratic", "inverse_multiquadric" or an instance of
+        :class:`openset.kernels.Kernel`.
+    ensure_bounded : bool, default=True
+        Raise lambda of a class just enough that its bias is at most -tol. Such a value always
+        exists when there is a second class; ``lam_`` tells which was used.
+    class_weight : "balanced" or dict {class: float}, default=None
+        Factor of C for the samples of a class.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Largest number of solver iterations a machine, -1 for no limit.
+    cache_size : float, default=1000
+        Memory for kernel rows, in MB.
+    n_jobs : int, default=None
+        Threads over classes; None is 1, -1 all cores. The result does not depend on it.
+    verbose : int, default=0
+        Print a line a class when positive.
+    unknown_label : "auto" or int, float, str, default="auto"
+        The answer for unknown samples; "auto" is -1 for numbers and "unknown" for strings, made
+        different from every class if need be.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The known classes, sorted.
+    unknown_label_ : object
+        The answer for a sample that no class accepts.
+    bounded_ : ndarray of shape (K,), bool
+        Whether the region that a class accepts is bounded.
+    known_radius_ : ndarray of shape (K,)
+        A certificate: a sample farther than this from every positive support vector of the class
+        is rejected by the class. inf where the region is not bounded.
+    support_ : ndarray of shape (n_sv,)
+        Indices of the support vectors of all classes.
+    support_vectors_ : ndarray or CSR matrix of shape (n_sv, d)
+        The support vectors.
+    dual_coef_ : ndarray of shape (K, n_sv)
+        y_i alpha_i.
+    intercept_ : ndarray of shape (K,)
+        Bias b of each class.
+    gamma_, lam_ : ndarray of shape (K,)
+        Kernel width and effective lambda fraction of each class.
+    dual_objective_, kkt_gap_, n_iter_ : ndarray of shape (K,)
+        Objective, largest violation of the optimality conditions and iterations of each machine.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where X had string names.
+
+    References
+    ----------
+    .. [1] P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector
+       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import OpenSetSVC
+    >>> X = [[0, 0], [0, 1], [5, 5], [5, 6]]
+    >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
+    >>> model.predict([[0, 0.5], [5, 5.5], [20, -20]])
+    array(['left', 'right', 'unknown'], dtype='<U7')
+    >>> model.bounded_
+    array([ True,  True])
+    """
+
+    _parameter_constraints: dict = {
+        **OneVsRestSVM._parameter_constraints,
+        "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
+        "ensure_bounded": ["boolean"],
+    }
+    _min_classes = 1
+
+    def __init__(
+        self,
+        C=1.0,
+        lam=0.0,
+        gamma="scale",
+        kernel="rbf",
+        ensure_bounded=True,
+        class_weight=None,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.C = C
+        self.lam = lam
+        self.gamma = gamma
+        self.kernel = kernel
+        self.ensure_bounded = ensure_bounded
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def _check_kernel(self, kernel):
+        if not kernel.decaying:
+            raise ValueError(
+                f"kernel={self.kernel!r} does not decay with distance, so no region can be "
+                "bounded. Choose a decaying kernel such as 'rbf', or OneVsRestSVC."
+            )
+        if len(self.classes_) == 1 and self._per_class("lam", self.lam)[0] == 0:
+            raise ValueError(
+                "lam=0 is not defined for a training set of one class "
+                f"({self.classes_.tolist()!r}): without negatives lam is the fraction of samples "
+                "that may be left outside. Choose lam in (0, 1)."
+            )
+
+    def _train(self, rows, signs, boxes, c, stop):
+        lam = self._per_class("lam", self.lam)[c]
+        settings = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+        if len(self.classes_) == 1:
+            problem = one_class_problem(signs > 0, lam, boxes)
+            return reduce_solution(solve(problem, rows, **settings), lam)
+        problem = svm_problem(signs, boxes, lam)
+        solution = solve(problem, rows, **settings)
+        if solution.bias <= -self.tol or not self.ensure_bounded:
+            return reduce_solution(solution, lam)
+        bounded = lower_bias(problem, solution, rows, -self.tol, **settings)
+        return reduce_solution(bounded, float(bounded.beta.sum() / problem.upper.sum()))

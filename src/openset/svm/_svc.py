@@ -1,0 +1,81 @@
+"""The plain SVM, one-vs-rest with rejection: the paper's first baseline."""
+
+from __future__ import annotations
+
+from ..solver import solve, svm_problem
+from ._one_vs_rest import OneVsRestSVM, reduce_solution
+
+
+class OneVsRestSVC(OneVsRestSVM):
+    """Support vector classifier, one-vs-rest, that rejects what no class accepts.
+
+    The plain SVM (``OpenSetSVC`` with lambda = 0) without any guarantee: a class whose bias is not
+    negative accepts everything far away, and ``bounded_`` says so.
+
+    Parameters
+    ----------
+    C : float or dict {class: float}, default=1.0
+        Upper bound of the multipliers.
+    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
+        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
+    kernel : str or Kernel or Linear, default="rbf"
+        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    class_weight : "balanced" or dict {class: float}, default=None
+        Factor of C for the samples of a class.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Largest number of solver iterations a machine, -1 for no limit.
+    cache_size : float, default=1000
+        Memory for kernel rows, in MB.
+    n_jobs : int, default=None
+        Threads over classes; None is 1, -1 all cores. The result does not depend on it.
+    verbose : int, default=0
+        Print a line a class when positive.
+    unknown_label : "auto" or int, float, str, default="auto"
+        The answer for unknown samples.
+
+    Attributes
+    ----------
+    classes_, unknown_label_, bounded_, known_radius_, support_, support_vectors_, dual_coef_, \
+intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
+        As for :class:`OpenSetSVC`; ``lam_`` is zero.
+
+    Examples
+    --------
+    >>> from openset import OneVsRestSVC
+    >>> model = OneVsRestSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
+    >>> model.predict([[0, 0.5], [5, 5.5]])
+    array([0, 1])
+    """
+
+    _min_classes = 2
+
+    def __init__(
+        self,
+        C=1.0,
+        gamma="scale",
+        kernel="rbf",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.C = C
+        self.gamma = gamma
+        self.kernel = kernel
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def _train(self, rows, signs, boxes, c, stop):
+        problem = svm_problem(signs, boxes, 0.0)
+        settings = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+        return reduce_solution(solve(problem, rows, **settings), 0.0)
