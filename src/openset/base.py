@@ -117,8 +117,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        _check_labels(y)
         X, y = validate_data(self, X, y, accept_sparse=accept_sparse, dtype=np.float64)
-        y = np.asarray(y)
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(weight)
@@ -126,7 +126,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
         if kept.size < len(weight):
             X, y, weight = X[kept], y[kept], weight[kept]
-        self.classes_, codes = _unique(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < min_classes:
             raise ValueError(
                 f"{type(self).__name__} needs at least {min_classes} classes; y has "
@@ -142,15 +142,22 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
 
 
-def _unique(y):
-    try:
-        return np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise ValueError(
-            f"y mixes labels that cannot be sorted together (types {kinds}). "
-            "Convert all labels to strings or all to numbers."
-        ) from error
+def _check_labels(y):
+    """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype."""
+    listed = isinstance(y, list | tuple)
+    labels = np.asarray(y, dtype=object if listed else None)  # a list keeps 1 and "1" apart
+    if labels.ndim != 1 or labels.size == 0:
+        return  # validate_data has the message for this
+    if labels.dtype.kind not in "biufcUO":
+        raise ValueError(f"y has labels of dtype {labels.dtype}. Convert them to strings.")
+    if labels.dtype.kind == "O":
+        texts = sum(isinstance(label, str) for label in labels)
+        if texts < labels.size and not (listed and texts == 0):
+            types = sorted({type(label).__name__ for label in labels})
+            raise ValueError(
+                f"y is an array of objects with labels of types {types}. Convert all of them to "
+                "strings, or y to an array of numbers; a missing label is neither."
+            )
 
 
 def resolve_unknown_label(unknown_label, classes: np.ndarray):
@@ -192,11 +199,13 @@ def resolve_unknown_label(unknown_label, classes: np.ndarray):
             )
         label = -1 if -1 not in labels else min(labels) - 1
         return float(label) if isinstance(labels[0], float) else int(label)
-    if textual != isinstance(unknown_label, str):
+    if not isinstance(unknown_label, str if textual else Real):
         raise ValueError(
             f"unknown_label={unknown_label!r} and the classes ({labels[0]!r}, ...) are of "
             "different kinds. Pass a string for string classes, a number for numeric ones."
         )
+    if unknown_label != unknown_label:
+        raise ValueError("unknown_label=nan is not equal to itself. Choose another number.")
     if unknown_label in labels:
         raise ValueError(
             f"unknown_label={unknown_label!r} is also a class in y. Choose a label that is not, "
@@ -207,14 +216,18 @@ def resolve_unknown_label(unknown_label, classes: np.ndarray):
 
 def _answers(classes, unknown_label):
     """Classes and the unknown label behind them, in a dtype that holds both."""
-    if classes.dtype.kind in "bu":
-        classes = classes.astype(np.int64)
-    if classes.dtype.kind == "O":
-        answers = np.empty(len(classes) + 1, dtype=object)
-        answers[:-1] = classes
-        answers[-1] = unknown_label
+    kind = classes.dtype.kind
+    if kind in "fU" or (kind in "biu" and not isinstance(unknown_label, Integral)):
+        return np.append(classes, unknown_label)
+    answers = np.empty(len(classes) + 1, dtype=object)
+    answers[:-1] = classes.tolist()
+    answers[-1] = unknown_label
+    if kind == "O":
         return answers
-    if classes.dtype.kind == "i" and not isinstance(unknown_label, float):
-        fits = np.iinfo(classes.dtype).min <= unknown_label <= np.iinfo(classes.dtype).max
-        return np.append(classes, np.array(unknown_label, classes.dtype if fits else np.int64))
-    return np.append(classes, unknown_label)
+    # Integers that fit no integer type stay objects: a label is never rounded or wrapped.
+    for dtype in (classes.dtype, np.dtype(np.int64)):
+        if dtype.kind == "i":
+            bounds = np.iinfo(dtype)
+            if bounds.min <= answers.min() and answers.max() <= bounds.max:
+                return answers.astype(dtype)
+    return answers
