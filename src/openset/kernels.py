@@ -71,10 +71,10 @@ def _as_float32(typingctx, bits):
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "contract", "nsz"})
-def _exp_neg(s, out):
-    """out = exp(-s) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
+def _exp_neg(a):
+    """a = exp(-a) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
 
-    exp(-s) = 2**n * exp(f): n the nearest integer to -s / ln 2, f the remainder in [-0.35, 0.35],
+    exp(-a) = 2**n * exp(f): n the nearest integer to -a / ln 2, f the remainder in [-0.35, 0.35],
     exp(f) by its Taylor polynomial. Below 2**-126 the result is flushed to zero, because denormal
     numbers would slow every later pass over the row.
     """
@@ -82,8 +82,8 @@ def _exp_neg(s, out):
     # ln 2 in two parts, so that n * ln 2 is subtracted without rounding.
     ln2_hi = np.float32(0.693359375)
     ln2_lo = np.float32(-2.12194440e-4)
-    for k in range(s.size):
-        x = -s[k]
+    for k in range(a.size):
+        x = -a[k]
         live = x > np.float32(-87.0)
         x = x if live else np.float32(0.0)
         n = np.int32(x * log2e - np.float32(0.5))
@@ -98,7 +98,7 @@ def _exp_neg(s, out):
         p = p * f + np.float32(1.0)
         p = p * f + np.float32(1.0)
         e = p * _as_float32(np.int32((n + np.int32(127)) << np.int32(23)))
-        out[k] = e if live else np.float32(0.0)
+        a[k] = e if live else np.float32(0.0)
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,15 @@ class RBF(Kernel):
     """Gaussian kernel, ``k(s) = exp(-s)``."""
 
     def value(self, s, out=None):
-        out = np.empty_like(s) if out is None else out
-        if s.dtype == np.float32 and s.flags.c_contiguous and out.flags.c_contiguous:
-            _exp_neg(s.reshape(-1), out.reshape(-1))
-        else:
-            np.exp(np.negative(s, out=out), out=out)
-        return out
+        if out is None:
+            out = np.empty(s.shape, dtype=s.dtype)
+        if s.dtype == np.float32 and out.flags.c_contiguous:
+            # One array, in place: with two, the compiler must assume that they overlap.
+            if out is not s:
+                out[...] = s
+            _exp_neg(out.reshape(-1))
+            return out
+        return np.exp(np.negative(s, out=out), out=out)
 
     def inverse(self, t):
         return -np.log(t)

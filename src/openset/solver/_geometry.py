@@ -52,7 +52,7 @@ class Geometry:
         if sparse.issparse(X):
             self._Z = (X * scale).tocsr()
             self._norms = np.asarray(self._Z.multiply(self._Z).sum(axis=1)).ravel()
-            self.block = self._sparse_block
+            self._block = self._sparse_block
             return
         Z = (X - X.mean(axis=0)) * scale
         norms = np.einsum("ij,ij->i", Z, Z)
@@ -61,16 +61,21 @@ class Geometry:
         self._Z = np.ascontiguousarray(Z, dtype=dtype)
         if narrow:
             # Columns contiguous: the loop over points is the one to vectorise.
-            self._columns = np.ascontiguousarray(self._Z.T)
-            self.block = self._narrow_block
+            self._columns = np.zeros((-(-n_features // 4) * 4, self.n_rows), dtype=dtype)
+            self._columns[:n_features] = self._Z.T
+            self._block = self._narrow_block
         else:
             self._norms = norms
-            self.block = self._wide_block
+            self._block = self._wide_block
 
     @property
     def batch(self) -> int:
         """How many rows are best computed together."""
-        return 1 if self.block == self._narrow_block else GEMM_ROWS
+        return 1 if self._block == self._narrow_block else GEMM_ROWS
+
+    def __call__(self, index: np.ndarray, start: int, stop: int, out: np.ndarray) -> None:
+        """Write into `out`, float32 of shape (len(index), stop - start), a block of distances."""
+        self._block(index, start, stop, out)
 
     # Each of the three writes into `out`, float32 of shape (len(index), stop - start), the scaled
     # squared distances from the points `index` to the points start, ..., stop - 1.
@@ -85,17 +90,15 @@ class Geometry:
             part = index[k : k + GEMM_ROWS]
             padded[: len(part)] = Z[part]
             dots = padded @ Z[start:stop].T
-            expand_distances(
-                dots, self._norms[part], self._norms[start:stop], out[k : k + len(part)]
-            )
+            self._expand(dots, part, start, stop, out[k : k + len(part)])
 
     def _sparse_block(self, index, start, stop, out):
         dots = (self._Z[index] @ self._Z[start:stop].T).toarray()
-        expand_distances(dots, self._norms[index], self._norms[start:stop], out)
+        self._expand(dots, index, start, stop, out)
 
-    def __call__(self, index: np.ndarray, start: int, stop: int, out: np.ndarray) -> None:
-        """Write the block and make the distance of a point to itself exactly zero."""
-        self.block(index, start, stop, out)
+    def _expand(self, dots, index, start, stop, out):
+        expand_distances(dots, self._norms[index], self._norms[start:stop], out)
+        # The distance of a point to itself must not be left to rounding.
         own = np.flatnonzero((index >= start) & (index < stop))
         out[own, index[own] - start] = 0.0
 
@@ -120,20 +123,38 @@ class DotProducts:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def _add4(target, c0, z0, c1, z1, c2, z2, c3, z3):
+    for t in range(target.size):
+        d0 = c0[t] - z0
+        d1 = c1[t] - z1
+        d2 = c2[t] - z2
+        d3 = c3[t] - z3
+        target[t] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+
+
+@njit(cache=True, nogil=True)
 def _direct(Z, columns, index, start, stop, out):
-    n_features = Z.shape[1]
+    """Sums of squared differences, four features at a time; `columns` is Z.T padded with zeros."""
     width = 1024  # one stretch of the output stays in the first-level cache
+    z = np.zeros(columns.shape[0], dtype=Z.dtype)
     for k in range(index.size):
+        z[: Z.shape[1]] = Z[index[k]]
         for begin in range(start, stop, width):
             end = min(stop, begin + width)
             target = out[k, begin - start : end - start]
             target[:] = 0.0
-            for f in range(n_features):
-                z = Z[index[k], f]
-                column = columns[f, begin:end]
-                for t in range(target.size):
-                    difference = column[t] - z
-                    target[t] += difference * difference
+            for f in range(0, columns.shape[0], 4):
+                _add4(
+                    target,
+                    columns[f, begin:end],
+                    z[f],
+                    columns[f + 1, begin:end],
+                    z[f + 1],
+                    columns[f + 2, begin:end],
+                    z[f + 2],
+                    columns[f + 3, begin:end],
+                    z[f + 3],
+                )
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})

@@ -61,6 +61,7 @@ class KernelRows:
         self.clock = 0
         self._owner = np.full(n_slots, -1, dtype=np.int64)
         self._free = list(range(n_slots - 1, -1, -1))
+        self._scratch = np.empty((self._source.batch, m), dtype=np.float32)
         self._lock = threading.Condition()
         self._readers = 0
         if whole:
@@ -115,14 +116,20 @@ class KernelRows:
             if len(self._free) < missing.size:
                 self._lock.wait_for(lambda: self._readers == 0)
                 self._evict(missing.size)
-            values = np.empty((missing.size, len(self.diagonal)), dtype=np.float32)
-            self._values(missing, 0, values.shape[1], values)
-            for i, row in zip(missing, values, strict=True):
-                slot = self._free.pop()
-                self.rows[slot] = row
-                self.used[slot] = self.clock
-                self._owner[slot] = i
-                self.slot[i] = slot
+            for k in range(0, missing.size, self._source.batch):
+                self._insert(missing[k : k + self._source.batch])
+
+    def _insert(self, index):
+        slots = [self._free.pop() for _ in index]
+        # A single row is written where it stays: memory touched twice costs more than arithmetic.
+        out = self.rows[slots[0] : slots[0] + 1] if len(slots) == 1 else self._scratch[: len(slots)]
+        self._values(index, 0, out.shape[1], out)
+        if len(slots) > 1:
+            self.rows[slots] = out
+        self.used[slots] = self.clock
+        self._owner[slots] = index
+        # Last, because solvers may look at any time.
+        self.slot[index] = slots
 
     def _evict(self, n_needed):
         # A tenth at a time: waiting for the other threads is the expensive part.

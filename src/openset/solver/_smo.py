@@ -14,7 +14,7 @@ from numba import njit
 from numba.extending import intrinsic
 
 # Why a compiled loop came back.
-OPTIMAL, STALLED, PAUSED, WANTS_ROW = 0, 1, 2, 3
+OPTIMAL, PAUSED, WANTS_ROW = 0, 1, 2
 
 # Rows a reduction covers at once; short enough to look up an index, long enough to vectorise.
 BLOCK = 256
@@ -81,7 +81,9 @@ def mark(t, beta, lower, upper, grow, shrink):
 
 
 @njit(cache=True, nogil=True)
-def smo(rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter, used, clock):
+def smo(
+    rows, slot, diagonal, lower, upper, beta, v, grow, shrink, pair, tol, max_iter, used, clock
+):
     """Improve beta and v in place until the gap is within tol, or a reason to come back.
 
     Parameters
@@ -93,6 +95,8 @@ def smo(rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter
     diagonal : ndarray of shape (m,), float32
     lower, upper, beta, v, grow, shrink : ndarray of shape (m,), float64
         The problem and its state; `grow` is 0 or -inf, `shrink` 0 or inf (see `mark`).
+    pair : ndarray of shape (2,), int64
+        Working set chosen so far, -1 for not yet: kept over a return for a missing row.
     tol, max_iter : float, int
     used : ndarray of shape (n_slots,), int64
         Gets the time (`clock` + iteration) of the last use of each slot.
@@ -101,56 +105,63 @@ def smo(rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter
     Returns
     -------
     status, wanted, n_iter, top, bottom
-        `wanted` is the sample whose row is missing; `top` and `bottom` the bias interval.
+        `wanted` is the sample whose row is missing; `top` and `bottom` the bias interval (not set
+        with it).
     """
     m = v.size
+    # No step yet; `diagonal` stands in for the rows, because a slot never filled may hold NaN.
     step = 0.0
-    row_i = rows[0]
-    row_j = rows[0]
+    row_i = diagonal
+    row_j = diagonal
     n_iter = 0
+    i, j = pair
     while True:
-        top = -np.inf
-        bottom = np.inf
-        block = 0
-        for start in range(0, m, BLOCK):
-            block_top, block_bottom = _step_and_bounds(
-                v, grow, shrink, row_i, row_j, step, start, min(m, start + BLOCK)
-            )
-            if block_top > top:
-                top = block_top
-                block = start
-            bottom = min(bottom, block_bottom)
-        step = 0.0
-        if top - bottom <= tol:
-            return OPTIMAL, -1, n_iter, top, bottom
-        if n_iter >= max_iter:
-            return PAUSED, -1, n_iter, top, bottom
-
-        i = block
-        while v[i] + grow[i] != top:
-            i += 1
+        if i < 0:
+            top = -np.inf
+            bottom = np.inf
+            block = 0
+            for start in range(0, m, BLOCK):
+                block_top, block_bottom = _step_and_bounds(
+                    v, grow, shrink, row_i, row_j, step, start, min(m, start + BLOCK)
+                )
+                if block_top > top:
+                    top = block_top
+                    block = start
+                bottom = min(bottom, block_bottom)
+            if top - bottom <= tol:
+                return OPTIMAL, -1, n_iter, top, bottom
+            if n_iter >= max_iter:
+                return PAUSED, -1, n_iter, top, bottom
+            i = block
+            while v[i] + grow[i] != top:
+                i += 1
         if slot[i] < 0:
-            return WANTS_ROW, i, n_iter, top, bottom
+            pair[0] = i
+            return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row_i = rows[slot[i]]
         used[slot[i]] = clock + n_iter
 
-        best = np.float32(0.0)
         k_ii = diagonal[i]
-        for start in range(0, m, BLOCK):
-            gain = _best_gain(v, shrink, row_i, diagonal, top, k_ii, start, min(m, start + BLOCK))
-            if gain > best:
-                best = gain
-                block = start
-        # The scalar code may round the last bit differently from the vector code.
-        best *= np.float32(1.0 - 1e-6)
-        j = block
-        end = min(m, block + BLOCK)
-        while j < end and _gain(v[j], shrink[j], top, k_ii, diagonal[j], row_i[j]) < best:
-            j += 1
-        if j == end or best <= 0.0:
-            return STALLED, -1, n_iter, top, bottom
+        top = v[i]
+        if j < 0:
+            best = np.float32(0.0)
+            block = 0
+            for start in range(0, m, BLOCK):
+                gain = _best_gain(
+                    v, shrink, row_i, diagonal, top, k_ii, start, min(m, start + BLOCK)
+                )
+                if gain > best:
+                    best = gain
+                    block = start
+            # The scalar code may round the last bit differently from the vector code.
+            best *= np.float32(1.0 - 1e-6)
+            j = block
+            while _gain(v[j], shrink[j], top, k_ii, diagonal[j], row_i[j]) < best:
+                j += 1
         if slot[j] < 0:
-            return WANTS_ROW, j, n_iter, top, bottom
+            pair[0] = i
+            pair[1] = j
+            return WANTS_ROW, j, n_iter, np.inf, -np.inf
         row_j = rows[slot[j]]
         used[slot[j]] = clock + n_iter
 
@@ -158,13 +169,15 @@ def smo(rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter
         step = (top - v[j]) / curvature
         room_i = upper[i] - beta[i]
         room_j = beta[j] - lower[j]
-        if step >= min(room_i, room_j):
-            step = min(room_i, room_j)
+        step = min(step, min(room_i, room_j))
         # Snap to the bound: a multiplier left a rounding error away from it would count as free.
         beta[i] = upper[i] if step == room_i else beta[i] + step
         beta[j] = lower[j] if step == room_j else beta[j] - step
         mark(i, beta, lower, upper, grow, shrink)
         mark(j, beta, lower, upper, grow, shrink)
+        i, j = -1, -1
+        pair[0] = i
+        pair[1] = j
         n_iter += 1
 
 
@@ -181,7 +194,7 @@ def _descend_and_top(v, grow, shrink, row, step, start, stop):
 
 @njit(cache=True, nogil=True)
 def coordinate_descent(
-    rows, slot, diagonal, lower, upper, beta, v, grow, shrink, tol, max_iter, used, clock
+    rows, slot, diagonal, lower, upper, beta, v, grow, shrink, pair, tol, max_iter, used, clock
 ):
     """The same for a problem without equality: one multiplier at a time, no bias.
 
@@ -189,28 +202,31 @@ def coordinate_descent(
     within tol / 2 of the middle.
     """
     m = v.size
-    step = 0.0
-    row = rows[0]
+    step = 0.0  # and any finite row, as in `smo`
+    row = diagonal
     n_iter = 0
+    i = pair[0]
     while True:
-        top = 0.0
-        block = 0
-        for start in range(0, m, BLOCK):
-            block_top = _descend_and_top(v, grow, shrink, row, step, start, min(m, start + BLOCK))
-            if block_top > top:
-                top = block_top
-                block = start
-        step = 0.0
-        if 2.0 * top <= tol:
-            return OPTIMAL, -1, n_iter, top, -top
-        if n_iter >= max_iter:
-            return PAUSED, -1, n_iter, top, -top
-
-        i = block
-        while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
-            i += 1
+        if i < 0:
+            top = 0.0
+            block = 0
+            for start in range(0, m, BLOCK):
+                block_top = _descend_and_top(
+                    v, grow, shrink, row, step, start, min(m, start + BLOCK)
+                )
+                if block_top > top:
+                    top = block_top
+                    block = start
+            if 2.0 * top <= tol:
+                return OPTIMAL, -1, n_iter, top, -top
+            if n_iter >= max_iter:
+                return PAUSED, -1, n_iter, top, -top
+            i = block
+            while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
+                i += 1
         if slot[i] < 0:
-            return WANTS_ROW, i, n_iter, top, -top
+            pair[0] = i
+            return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row = rows[slot[i]]
         used[slot[i]] = clock + n_iter
 
@@ -218,9 +234,9 @@ def coordinate_descent(
         target = old + v[i] / max(np.float64(diagonal[i]), 1e-12)
         beta[i] = min(max(target, lower[i]), upper[i])
         step = beta[i] - old
-        if step == 0.0:
-            return STALLED, -1, n_iter, top, -top
         mark(i, beta, lower, upper, grow, shrink)
+        i = -1
+        pair[0] = i
         n_iter += 1
 
 

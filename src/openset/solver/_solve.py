@@ -61,6 +61,7 @@ def solve(
     shrink = np.where(beta > problem.lower, 0.0, np.inf)
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     pause = max(1, int(_SLICE * _SPEED / len(v)))
+    pair = np.full(2, -1)
     n_iter = 0
     while True:
         with rows.reading():
@@ -74,6 +75,7 @@ def solve(
                 v,
                 grow,
                 shrink,
+                pair,
                 tol,
                 min(pause, limit - n_iter),
                 rows.used,
@@ -81,7 +83,7 @@ def solve(
             )
         rows.clock += done
         n_iter += done
-        if status in (_smo.OPTIMAL, _smo.STALLED) or n_iter >= limit:
+        if status == _smo.OPTIMAL or (status == _smo.PAUSED and n_iter >= limit):
             break
         if stop is not None and stop.is_set():
             raise Interrupted

@@ -1,0 +1,170 @@
+"""Checks of the one decision rule and of the boundedness that a model claims."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import get_tags
+
+from ._tools import (
+    METHODS,
+    blobs,
+    contract,
+    far_points,
+    fresh,
+    probes,
+    require,
+    require_close,
+    require_contract,
+    require_equal,
+    require_error,
+)
+
+
+@contract("decision_function(X) is (n, K), also for K = 2, and finite")
+def check_decision_shape(estimator):
+    for n_classes in (2, 3):
+        X, y = blobs(n_classes)
+        model = fresh(estimator).fit(X, y)
+        require_equal(model.classes_, np.arange(n_classes), "classes_")
+        require_contract(model, X, f"K = {n_classes}")
+        require_contract(model, X[:1], f"K = {n_classes}, one row")
+
+
+@contract("one class is fitted, or is a ValueError that names the number of classes")
+def check_one_class(estimator):
+    X, y = blobs(1)
+    model = fresh(estimator)
+    try:
+        model.fit(X, y)
+    except ValueError as error:
+        message = str(error)
+        require_error(lambda: _reraise(error), ValueError, r"class", "fit on one class")
+        require_error(
+            lambda: _reraise(error), ValueError, r"\b(1|one|single)\b", "fit on one class"
+        )
+        require("classes_" not in message, "the message names an attribute, not the problem")
+        return
+    require_contract(model, probes(X), "K = 1")
+    require(
+        np.mean(model.predict(X) == 0) > 0.1, "a model of one class accepts none of its samples"
+    )
+
+
+def _reraise(error):
+    raise error
+
+
+@contract("predict(X) is the accepted class with the highest score, the first on ties, or unknown")
+def check_predict_rule(estimator):
+    X, y = blobs(3)
+    model = fresh(estimator).fit(X, y)
+    require_contract(model, probes(X))
+    # Two classes on the same points: equal scores, where the method is symmetric.
+    twice = fresh(estimator).fit(np.vstack([X, X]), np.repeat([0, 1], len(X)))
+    require_contract(twice, probes(X), "two classes on the same points")
+
+
+@contract("predict_known(X) is the argmax of the scores, accepted or not")
+def check_predict_known(estimator):
+    X, y = blobs(3)
+    model = fresh(estimator).fit(X, y)
+    Z = probes(X)
+    expected = model.classes_[model.decision_function(Z).argmax(axis=1)]
+    require_equal(model.predict_known(Z), expected, "predict_known")
+
+
+@contract("predict_set(X) is (n, K) bool, True where a class accepts")
+def check_predict_set(estimator):
+    X, y = blobs(3)
+    model = fresh(estimator).fit(X, y)
+    Z = probes(X)
+    accepted = model.predict_set(Z)
+    require(
+        np.shape(accepted) == (len(Z), 3) and accepted.dtype == bool,
+        f"predict_set is {np.shape(accepted)} of {accepted.dtype}, not {(len(Z), 3)} of bool",
+    )
+    require_equal(accepted, model.decision_function(Z) >= 0, "predict_set")
+
+
+@contract("known_score(X) is (n,), the highest acceptance score")
+def check_known_score(estimator):
+    X, y = blobs(3)
+    model = fresh(estimator).fit(X, y)
+    Z = probes(X)
+    score = model.known_score(Z)
+    require(np.shape(score) == (len(Z),), f"known_score has shape {np.shape(score)}, not (n,)")
+    require_equal(score, model.decision_function(Z).max(axis=1), "known_score")
+
+
+@contract("inclusion_proba(X), where there is one, is (n, K) in [0, 1]")
+def check_inclusion_proba(estimator):
+    X, y = blobs(3)
+    model = fresh(estimator).fit(X, y)
+    if not hasattr(model, "inclusion_proba"):
+        return
+    Z = probes(X)
+    proba = model.inclusion_proba(Z)
+    require(np.shape(proba) == (len(Z), 3), f"inclusion_proba has shape {np.shape(proba)}")
+    require(np.all((proba >= 0) & (proba <= 1)), "inclusion_proba leaves [0, 1]")
+
+
+@contract("column c of decision_function belongs to classes_[c]: separated classes are learnt")
+def check_training_accuracy(estimator):
+    for n_classes in (2, 3):
+        X, y = blobs(n_classes, n_per_class=40)
+        model = fresh(estimator).fit(X.tolist(), y.tolist())
+        closed = np.mean(model.predict_known(X) == y)
+        require(closed > 0.83, f"predict_known is right for {closed:.0%} of the training set")
+        if not get_tags(estimator).classifier_tags.poor_score:
+            opened = np.mean(model.predict(X) == y)
+            require(opened > 0.83, f"predict is right for {opened:.0%} of the training set")
+
+
+@contract("a class with bounded_ accepts no point far away in any direction")
+def check_bounded(estimator):
+    for n_classes in (2, 3):
+        X, y = blobs(n_classes)
+        model = fresh(estimator).fit(X, y)
+        bounded = model.bounded_
+        require(
+            isinstance(bounded, np.ndarray)
+            and bounded.shape == (n_classes,)
+            and bounded.dtype == bool,
+            f"bounded_ must be a bool array of shape ({n_classes},), got {bounded!r}",
+        )
+        scales = np.logspace(6, 12, 7)
+        Z = far_points(X, scales)
+        accepted = require_contract(model, Z, "far points")[:, bounded] >= 0
+        if accepted.any():
+            row = int(np.flatnonzero(accepted.any(axis=1))[0])
+            scale = scales[row * len(scales) // len(Z)]
+            require(False, f"a bounded class accepts a point {scale:.0e} times the spread away")
+
+
+@contract("scores are finite for every finite X")
+def check_huge_values(estimator):
+    X, y = blobs(3)
+    model = fresh(estimator).fit(X, y)
+    require_contract(model, far_points(X, [1e20, 1e30]), "rows of size 1e20 and 1e30")
+
+
+@contract("the order of the training rows does not matter")
+def check_row_permutation(estimator):
+    if get_tags(estimator).non_deterministic:
+        return
+    X, y = blobs(3)
+    Z = probes(X)
+    order = np.random.default_rng(3).permutation(len(X))
+    scores = fresh(estimator).fit(X, y).decision_function(Z)
+    permuted = fresh(estimator).fit(X[order], y[order]).decision_function(Z)
+    require_close(permuted, scores, "after a permutation of the rows")
+
+
+@contract("fit forgets the previous fit")
+def check_refit(estimator):
+    X, y = blobs(3)
+    Z, z = blobs(2, seed=5)
+    names = np.array(["a", "b", "c"])[y]
+    for method in METHODS:
+        reused = getattr(fresh(estimator).fit(X[:, :2], names).fit(Z, z), method)(Z)
+        require_equal(reused, getattr(fresh(estimator).fit(Z, z), method)(Z), method)

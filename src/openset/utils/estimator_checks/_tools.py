@@ -1,0 +1,153 @@
+"""What the checks share: data, a reference of the decision rule, and readable failures."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import set_random_state
+
+Check = Callable[[BaseEstimator], None]
+
+#: The methods of the contract that take X.
+METHODS = ("decision_function", "predict", "predict_known", "predict_set", "known_score")
+
+
+def contract(line: str) -> Callable[[Check], Check]:
+    """Mark a check with the line of the contract it stands for; every failure then quotes it.
+
+    Any exception of the estimator becomes an AssertionError: the contract says what may raise.
+    """
+
+    def mark(check):
+        @wraps(check)
+        def run(estimator):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    check(estimator)
+            except Exception as error:
+                cause = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+                raise AssertionError(
+                    f"{type(estimator).__name__} breaks the open-set contract "
+                    f"'{line}' ({check.__name__}): {cause}{error}"
+                ) from error
+
+        return run
+
+    return mark
+
+
+def require(condition, message: str) -> None:
+    """Raise AssertionError unless the condition holds, also under ``python -O``."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def require_equal(actual, expected, what: str) -> None:
+    """Require two label or bool arrays to be equal, entry by entry, without promotion."""
+    actual, expected = np.asarray(actual).tolist(), np.asarray(expected).tolist()
+    require(len(actual) == len(expected), f"{what}: {len(actual)} rows, not {len(expected)}")
+    wrong = [i for i, pair in enumerate(zip(actual, expected, strict=True)) if pair[0] != pair[1]]
+    if wrong:
+        i = wrong[0]
+        require(
+            False,
+            f"{what}: {len(wrong)} of {len(actual)} rows differ, the first is row {i} with "
+            f"{actual[i]!r} instead of {expected[i]!r}",
+        )
+
+
+def require_close(actual, expected, what: str, atol: float = 1e-5) -> None:
+    """Require two matrices of scores to agree, relative to the largest score but at least 1."""
+    scale = max(1.0, float(np.max(np.abs(expected))))
+    require(actual.shape == expected.shape, f"{what}: shape {actual.shape}, not {expected.shape}")
+    gap = float(np.max(np.abs(actual - expected)))
+    require(
+        gap <= atol * scale, f"{what}: scores differ by {gap:.3g}, more than {atol * scale:.3g}"
+    )
+
+
+def require_error(call: Callable, error: type | tuple, pattern: str, what: str) -> None:
+    """Require the call to raise an error whose message matches the pattern."""
+    try:
+        call()
+    except error as caught:
+        require(
+            re.search(pattern, str(caught), re.IGNORECASE),
+            f"{what}: the message does not match {pattern!r}: {caught}",
+        )
+        return
+    except Exception as caught:
+        raise AssertionError(
+            f"{what} raises {type(caught).__name__} ({caught}), not a ValueError"
+        ) from caught
+    require(False, f"{what} raises no error")
+
+
+def fresh(estimator: BaseEstimator, **params) -> BaseEstimator:
+    """Unfitted copy with fixed random state and tight tolerances, so that fits can be compared."""
+    copy = clone(estimator)
+    set_random_state(copy, 0)
+    tight = {name: 1e-8 for name in copy.get_params() if name.split("__")[-1] == "tol"}
+    return copy.set_params(**tight, **params)
+
+
+def blobs(n_classes: int, n_per_class: int = 15, seed: int = 0):
+    """Well separated classes in three dimensions, in mixed order; labels are 0, 1, ..."""
+    rng = np.random.default_rng(seed)
+    centers = np.array([[0.0, 0.0, 0.0], [8.0, 0.0, 0.0], [0.0, 8.0, 0.0]])
+    codes = rng.permutation(np.repeat(np.arange(n_classes), n_per_class))
+    return centers[codes] + rng.normal(size=(len(codes), 3)), codes
+
+
+def probes(X: np.ndarray, seed: int = 1) -> np.ndarray:
+    """Points on, between, around and far from the training points."""
+    rng = np.random.default_rng(seed)
+    low, high = X.min(axis=0), X.max(axis=0)
+    around = rng.uniform(low - (high - low) - 1, high + (high - low) + 1, size=(40, X.shape[1]))
+    between = (X[::2][: len(X) // 2] + X[1::2][: len(X) // 2]) / 2
+    return np.vstack([X, between, around, far_points(X, [1e3, 1e6], seed)])
+
+
+def far_points(X: np.ndarray, scales, seed: int = 2) -> np.ndarray:
+    """Points at the given multiples of the spread of X, along axes and random directions."""
+    rng = np.random.default_rng(seed)
+    d = X.shape[1]
+    directions = np.vstack([np.eye(d), -np.eye(d), rng.normal(size=(20, d))])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    spread = max(1.0, float(np.ptp(X, axis=0).max()))
+    return np.vstack([X.mean(axis=0) + scale * spread * directions for scale in scales])
+
+
+def answers(scores: np.ndarray, classes: np.ndarray, unknown) -> list:
+    """Return the decision rule, written out: the first highest class that accepts, or unknown."""
+    classes = classes.tolist()
+    result = []
+    for row in scores.tolist():
+        accepting = [c for c in range(len(row)) if row[c] >= 0]
+        best = max(accepting, key=lambda c: (row[c], -c), default=None)
+        result.append(unknown if best is None else classes[best])
+    return result
+
+
+def require_contract(model: BaseEstimator, X: np.ndarray, what: str = "the model") -> np.ndarray:
+    """Require shape, finiteness and the decision rule of a fitted model on X; return the scores."""
+    scores = model.decision_function(X)
+    shape = (np.shape(X)[0], len(model.classes_))
+    require(
+        isinstance(scores, np.ndarray) and scores.shape == shape,
+        f"{what}: decision_function has shape {np.shape(scores)}, not {shape}",
+    )
+    require(
+        np.issubdtype(scores.dtype, np.floating) and np.all(np.isfinite(scores)),
+        f"{what}: decision_function has {np.sum(~np.isfinite(scores))} entries that are not finite",
+    )
+    expected = answers(scores, model.classes_, model.unknown_label_)
+    require_equal(model.predict(X), expected, f"{what}: predict against decision_function")
+    return scores
