@@ -71,7 +71,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        return self._answers[self.decision_function(X).argmax(axis=1)]
+        best = self.decision_function(X).argmax(axis=1)
+        return self._answers[best]
 
     def predict_set(self, X) -> np.ndarray:
         """Return every class that accepts; an empty row is unknown.
@@ -149,14 +150,14 @@ def _check_labels(y):
     if labels.ndim != 1 or labels.size == 0:
         return  # validate_data has the message for this
     if labels.dtype.kind not in "biufcUO":
-        raise ValueError(f"y has labels of dtype {labels.dtype}. Convert them to strings.")
+        raise ValueError(f"Unknown label type: y has dtype {labels.dtype}. Convert it to strings.")
     if labels.dtype.kind == "O":
         texts = sum(isinstance(label, str) for label in labels)
         if texts < labels.size and not (listed and texts == 0):
             types = sorted({type(label).__name__ for label in labels})
             raise ValueError(
-                f"y is an array of objects with labels of types {types}. Convert all of them to "
-                "strings, or y to an array of numbers; a missing label is neither."
+                f"Unknown label type: y is an array of objects of types {types}. Convert all of "
+                "them to strings, or y to an array of numbers; a missing label is neither."
             )
 
 
