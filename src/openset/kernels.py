@@ -51,13 +51,13 @@ class Kernel:
         Returns
         -------
         ndarray
-            ``k(s)``, of the shape and dtype of `s`.
+            ``k(s)``, of the shape and dtype of `s`; `out` itself where it was given.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define value(s, out=None)")
 
     def inverse(self, t: float) -> float:
         """Return the smallest s with ``k(s) <= t``, for 0 < t <= 1."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define inverse(t)")
 
 
 @intrinsic
@@ -133,9 +133,8 @@ class TStudent(Kernel):
         _check_positive("TStudent", "degree", self.degree)
 
     def value(self, s, out=None):
-        out = np.power(s, s.dtype.type(self.degree / 2), out=out)
-        out += 1
-        return np.reciprocal(out, out=out)
+        power = np.power(s, s.dtype.type(self.degree / 2), out=out)
+        return np.reciprocal(np.add(power, 1, out=out, dtype=s.dtype), out=out)
 
     def inverse(self, t):
         return (1 / t - 1) ** (2 / self.degree)
@@ -169,9 +168,8 @@ class InverseMultiquadric(Kernel):
 
     def value(self, s, out=None):
         c = s.dtype.type(self.c)
-        out = np.add(s, c * c, out=out)
-        np.sqrt(out, out=out)
-        return np.divide(c, out, out=out)
+        root = np.sqrt(np.add(s, c * c, out=out), out=out)
+        return np.divide(c, root, out=out)
 
     def inverse(self, t):
         return self.c**2 * (1 / t**2 - 1)
@@ -194,8 +192,8 @@ _BY_NAME = {
 
 
 def _check_positive(owner, name, value):
-    if not value > 0:
-        raise ValueError(f"{owner}: {name} must be > 0, got {name}={value!r}.")
+    if not 0 < value < np.inf:
+        raise ValueError(f"{owner}: {name} must be > 0 and finite, got {name}={value!r}.")
 
 
 def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
@@ -233,9 +231,9 @@ def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
 def check_kernel(kernel: Kernel) -> None:
     """Raise ValueError unless `kernel` keeps the contract of a decaying kernel.
 
-    Checked on a grid of s from 0 to 1e30, in both precisions: ``k(0) = 1``, ``0 <= k <= 1``,
-    non-increasing, ``k -> 0``; ``value`` writes into `out` and accepts ``out is s``; ``inverse``
-    inverts ``value``.
+    Checked on a grid of s from 0 to 1e30 and at inf, in both precisions: ``k(0) = 1``,
+    ``0 <= k <= 1``, non-increasing, ``k -> 0``; ``value`` leaves `s` alone, writes into `out`,
+    returns it and accepts ``out is s``; ``inverse`` inverts ``value``.
     """
     name = type(kernel).__name__
 
@@ -243,20 +241,36 @@ def check_kernel(kernel: Kernel) -> None:
         if not condition:
             raise ValueError(f"kernel {name}: {what} (see openset.kernels.Kernel).")
 
-    grid = np.concatenate([[0.0], np.logspace(-6, 30, 400)])
+    def attempt(what, function, *args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise ValueError(
+                f"kernel {name}: {what} raised {type(error).__name__}: {error} "
+                "(see openset.kernels.Kernel)."
+            ) from error
+
+    grid = np.concatenate([[0.0], np.logspace(-6, 30, 400), [np.inf]])
     for dtype in (np.float64, np.float32):
         s = grid.astype(dtype)
-        k = kernel.value(s.copy())
-        require(k.shape == s.shape and k.dtype == dtype, "value(s) must keep shape and dtype")
-        in_place = s.copy()
-        kernel.value(in_place, out=in_place)
-        require(np.array_equal(in_place, k), "value(s, out=s) must work in place")
+        k = attempt("value(s)", kernel.value, s)
+        require(np.array_equal(s, grid.astype(dtype)), "value(s) must leave s as it is")
+        require(
+            isinstance(k, np.ndarray) and k.shape == s.shape and k.dtype == dtype,
+            "value(s) must be an array of the shape and dtype of s",
+        )
+        in_place = attempt("value(s, out=s)", kernel.value, s, out=s)
+        require(
+            in_place is s and np.array_equal(s, k, equal_nan=True),
+            "value(s, out=s) must work in place and return out",
+        )
         eps = 4 * np.finfo(dtype).eps
-        require(np.all(np.isfinite(k)), "k(s) must be finite")
+        require(np.all(np.isfinite(k)), "k(s) must be finite, also for s = inf")
         require(abs(k[0] - 1) <= eps, f"k(0) must be 1, got {k[0]!r}")
         require(np.all((k >= 0) & (k <= 1 + eps)), "0 <= k(s) <= 1 must hold")
         require(np.all(np.diff(k) <= eps), "k(s) must not increase")
-        require(k[-1] < 1e-6, f"k(s) must tend to 0, got k(1e30) = {k[-1]!r}")
+        require(k[-2] < 1e-6, f"k(s) must tend to 0, got k(1e30) = {k[-2]!r}")
     for t in (0.9, 0.5, 0.1, 1e-3):
-        back = float(kernel.value(np.array([kernel.inverse(t)], dtype=np.float64))[0])
+        s = np.array([attempt(f"inverse({t})", kernel.inverse, t)], dtype=np.float64)
+        back = float(kernel.value(s)[0])
         require(abs(back - t) <= 1e-6, f"value(inverse({t})) must be {t}, got {back!r}")

@@ -57,8 +57,8 @@ def solve(
     beta = feasible_start(problem) if start is None else start.copy()
     v = gradient(problem, rows, beta) if v is None else v.copy()
     loop = _smo.coordinate_descent if problem.total is None else _smo.smo
-    grow = np.where(beta < problem.upper, 0.0, -np.inf)
-    shrink = np.where(beta > problem.lower, 0.0, np.inf)
+    grow = np.where(beta < problem.upper, 0.0, -np.inf).astype(np.float32)
+    shrink = np.where(beta > problem.lower, 0.0, np.inf).astype(np.float32)
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     pause = max(1, int(_SLICE * _SPEED / len(v)))
     pair = np.full(2, -1)
@@ -171,5 +171,6 @@ def _finish(problem, beta, v, top, bottom, n_iter, tol):
             ConvergenceWarning,
             stacklevel=3,
         )
-    objective = float(-0.5 * np.dot(beta, problem.p + v))
+    support = np.flatnonzero(beta)
+    objective = -0.5 * float((beta[support] * (problem.p + v)[support]).sum())
     return Solution(beta, v, bias, interval, objective, max(gap, 0.0), int(n_iter), status)
