@@ -133,8 +133,9 @@ class TStudent(Kernel):
         _check_positive("TStudent", "degree", self.degree)
 
     def value(self, s, out=None):
-        power = np.power(s, s.dtype.type(self.degree / 2), out=out)
-        return np.reciprocal(np.add(power, 1, out=out, dtype=s.dtype), out=out)
+        with np.errstate(over="ignore"):  # 1 / (1 + inf) = 0 is what is meant
+            power = np.power(s, s.dtype.type(self.degree / 2), out=out)
+        return np.reciprocal(np.add(power, 1, out=out), out=out)
 
     def inverse(self, t):
         return (1 / t - 1) ** (2 / self.degree)
