@@ -139,12 +139,14 @@ def feasible_start(problem: Problem) -> np.ndarray:
     missing = problem.total - beta.sum()
     room = (problem.upper if missing >= 0 else problem.lower) - beta
     reach = room.sum()
-    if abs(missing) > abs(reach) * (1 + 1e-12):
+    if not abs(missing) <= abs(reach) * (1 + 1e-12):  # NaN included
         raise ValueError(
             f"No multipliers in the boxes have the sum total={problem.total!r}; "
             f"the boxes allow [{problem.lower.sum()!r}, {problem.upper.sum()!r}]."
         )
-    return beta + room * (missing / reach) if missing else beta
+    if missing:
+        beta += room * (missing / reach)
+    return np.clip(beta, problem.lower, problem.upper)
 
 
 def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -157,13 +159,11 @@ def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray
     missing = problem.total - beta.sum()
     if missing == 0.0:
         return beta
-    room = (problem.upper if missing > 0 else problem.lower) - beta
+    direction = np.sign(missing)
+    room = np.abs((problem.upper if missing > 0 else problem.lower) - beta)
     open_rows = np.flatnonzero(room)
-    order = open_rows[np.argsort(-np.sign(missing) * v[open_rows], kind="stable")]
-    # np.clip of the remaining demand: full room first, then the fraction, then nothing.
-    before = np.concatenate([[0.0], np.cumsum(room[order])[:-1]])
-    if missing > 0:
-        beta[order] += np.clip(missing - before, 0.0, room[order])
-    else:
-        beta[order] += np.clip(missing - before, room[order], 0.0)
-    return beta
+    order = open_rows[np.argsort(-direction * v[open_rows], kind="stable")]
+    # Full room for the first rows, what is left for one, nothing for the rest.
+    before = np.cumsum(room[order]) - room[order]
+    beta[order] += direction * np.clip(abs(missing) - before, 0.0, room[order])
+    return np.clip(beta, problem.lower, problem.upper)
