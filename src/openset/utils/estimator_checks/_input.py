@@ -26,6 +26,7 @@ from ._tools import (
     require_contract,
     require_equal,
     require_error,
+    require_same,
 )
 
 
@@ -35,7 +36,7 @@ def check_pickle(estimator):
     model = fresh(estimator).fit(X, np.array(["bar", "baz", "foo"])[y])
     loaded = pickle.loads(pickle.dumps(model))
     for method in METHODS:
-        require_equal(getattr(loaded, method)(X), getattr(model, method)(X), method)
+        require_same(getattr(loaded, method)(X), getattr(model, method)(X), method)
     require_equal(loaded.bounded_, model.bounded_, "bounded_")
 
 
@@ -58,7 +59,7 @@ def check_pipeline(estimator):
     scaled = pipeline[0].transform
     model = fresh(estimator).fit(scaled(X), y)
     require_equal(pipeline.predict(Z), model.predict(scaled(Z)), "predict of the Pipeline")
-    require_equal(
+    require_close(
         pipeline.decision_function(Z), model.decision_function(scaled(Z)), "decision_function"
     )
     last = unwrap(pipeline)
@@ -79,7 +80,7 @@ def check_feature_names(estimator):
     plain = fresh(estimator).fit(X, y)
     require(not hasattr(plain, "feature_names_in_"), "feature_names_in_ for an array without names")
     for method in METHODS:
-        require_equal(getattr(model, method)(frame), getattr(plain, method)(X), method)
+        require_same(getattr(model, method)(frame), getattr(plain, method)(X), method)
         require_error(
             lambda method=method: getattr(model, method)(frame[["width", "length", "mass"]]),
             ValueError,

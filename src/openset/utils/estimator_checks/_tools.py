@@ -10,7 +10,6 @@ from functools import wraps
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import set_random_state
 
 Check = Callable[[BaseEstimator], None]
 
@@ -64,13 +63,19 @@ def require_equal(actual, expected, what: str) -> None:
 
 
 def require_close(actual, expected, what: str, atol: float = 1e-5) -> None:
-    """Require two matrices of scores to agree, relative to the largest score but at least 1."""
-    scale = max(1.0, float(np.max(np.abs(expected))))
+    """Require two arrays of scores to agree, each entry relative to its size but at least to 1."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
     require(actual.shape == expected.shape, f"{what}: shape {actual.shape}, not {expected.shape}")
-    gap = float(np.max(np.abs(actual - expected)))
-    require(
-        gap <= atol * scale, f"{what}: scores differ by {gap:.3g}, more than {atol * scale:.3g}"
-    )
+    gap = float(np.max(np.abs(actual - expected) / np.maximum(1.0, np.abs(expected))))
+    require(gap <= atol, f"{what}: scores differ by {gap:.3g}, more than {atol:g}")
+
+
+def require_same(actual, expected, what: str) -> None:
+    """Require equal labels, or scores equal up to rounding."""
+    if np.issubdtype(np.asarray(expected).dtype, np.floating):
+        require_close(actual, expected, what, atol=1e-6)
+    else:
+        require_equal(actual, expected, what)
 
 
 def require_error(call: Callable, error: type | tuple, pattern: str, what: str) -> None:
@@ -92,10 +97,11 @@ def require_error(call: Callable, error: type | tuple, pattern: str, what: str) 
 
 def fresh(estimator: BaseEstimator, **params) -> BaseEstimator:
     """Unfitted copy with fixed random state and tight tolerances, so that fits can be compared."""
+    fixed = {"random_state": 0, "tol": 1e-8}
     copy = clone(estimator)
-    set_random_state(copy, 0)
-    tight = {name: 1e-8 for name in copy.get_params() if name.split("__")[-1] == "tol"}
-    return copy.set_params(**tight, **params)
+    ends = {name: name.split("__")[-1] for name in copy.get_params()}
+    copy.set_params(**{name: fixed[end] for name, end in ends.items() if end in fixed})
+    return copy.set_params(**params)
 
 
 def blobs(n_classes: int, n_per_class: int = 15, seed: int = 0):
