@@ -1,5 +1,7 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
+from ._grid import solve_grid
+from ._path import Path, solve_path
 from ._problem import (
     Problem,
     Solution,
@@ -16,6 +18,7 @@ from ._solve import Interrupted, lower_bias, solve
 __all__ = [
     "Interrupted",
     "KernelRows",
+    "Path",
     "Problem",
     "Solution",
     "feasible_start",
@@ -24,6 +27,8 @@ __all__ = [
     "one_class_problem",
     "shift_total",
     "solve",
+    "solve_grid",
+    "solve_path",
     "svdd_problem",
     "svm_problem",
 ]

@@ -26,7 +26,8 @@ class KernelRows:
     ----------
     X : ndarray or CSR matrix of shape (m, d)
     kernel : Kernel or Linear
-    gamma : float
+    gamma : float or sequence of float
+        Width of the kernel, or all widths that :meth:`use` will be asked for; the first is in use.
     cache_size : float
         Budget in MB.
     n_machines : int, default=1
@@ -42,30 +43,52 @@ class KernelRows:
     used : ndarray of shape (n_slots,), int64
         When each slot was last used, in ticks of `clock`.
     diagonal : ndarray of shape (m,), float32
+    whole : bool
+        Whether all rows are at hand from the beginning.
     """
 
-    def __init__(
-        self, X, kernel: Kernel | Linear, gamma: float, cache_size, n_machines=1, n_jobs=None
-    ):
+    def __init__(self, X, kernel: Kernel | Linear, gamma, cache_size, n_machines=1, n_jobs=None):
+        gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
         self._kernel = kernel
-        self._source = Geometry(X, gamma) if kernel.decaying else DotProducts(X)
+        # Distances are formed at the largest width, where rounding matters most, and scaled down.
+        self._largest = gammas.max()
+        self._source = Geometry(X, self._largest) if kernel.decaying else DotProducts(X)
         m = self._source.n_rows
         self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
         budget = int(cache_size * 2**20) // (4 * m)
-        whole = m <= budget and _whole_pays(m, n_machines)
-        n_slots = m if whole else min(m, max(budget, 2 * self._source.batch))
+        self.whole = m <= budget and _whole_pays(m, n_machines * len(gammas))
+        n_slots = m if self.whole else min(m, max(budget, 2 * self._source.batch))
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
         self.rows = np.empty((n_slots, m), dtype=np.float32)
         self.slot = np.full(m, -1, dtype=np.int32)
         self.used = np.zeros(n_slots, dtype=np.int64)
         self.clock = 0
         self._owner = np.full(n_slots, -1, dtype=np.int64)
-        self._free = list(range(n_slots - 1, -1, -1))
         self._scratch = np.empty((self._source.batch, m), dtype=np.float32)
         self._lock = threading.Condition()
         self._readers = 0
-        if whole:
-            self._fill(n_jobs)
+        self._n_jobs = n_jobs
+        self._distances = None
+        if self.whole and len(gammas) > 1 and 2 * m <= budget:
+            self._distances = np.empty((m, m), dtype=np.float32)
+            self._fill(self._distances, self._source)
+        self.use(gammas[0])
+
+    def use(self, gamma: float) -> None:
+        """Turn to another width; the memory is kept, the rows are computed anew."""
+        self._ratio = np.float32(gamma / self._largest)
+        if self._distances is not None:
+            for _ in thread_map(self._rescale, range(0, len(self.rows), 64), self._n_jobs):
+                pass
+        elif self.whole:
+            self._fill(self.rows, self._values)
+        if self.whole:
+            self.slot[:] = np.arange(len(self.slot))
+            self._free = []
+        else:
+            self.slot[:] = -1
+            self._owner[:] = -1
+            self._free = list(range(len(self.rows) - 1, -1, -1))
 
     @property
     def batch(self) -> int:
@@ -75,25 +98,32 @@ class KernelRows:
     def _values(self, index, start, stop, out):
         self._source(index, start, stop, out)
         if self._kernel.decaying:
+            if self._ratio != 1:
+                out *= self._ratio
             self._kernel.value(out, out=out)
 
-    def _fill(self, n_jobs):
-        m = len(self.diagonal)
+    def _rescale(self, start):
+        block = self.rows[start : start + 64]
+        np.multiply(self._distances[start : start + 64], self._ratio, out=block)
+        self._kernel.value(block, out=block)
+
+    def _fill(self, matrix, values):
+        """Fill a symmetric matrix tile by tile, the lower triangle copied from the upper."""
+        m = len(matrix)
         edges = range(0, m, _TILE)
 
         def fill(tile):
             i, j = tile
             index = np.arange(i, min(m, i + _TILE))
             out = np.empty((len(index), min(m, j + _TILE) - j), dtype=np.float32)
-            self._values(index, j, j + out.shape[1], out)
-            self.rows[i : i + out.shape[0], j : j + out.shape[1]] = out
+            values(index, j, j + out.shape[1], out)
+            matrix[i : i + out.shape[0], j : j + out.shape[1]] = out
             if i != j:
-                self.rows[j : j + out.shape[1], i : i + out.shape[0]] = out.T
+                matrix[j : j + out.shape[1], i : i + out.shape[0]] = out.T
 
-        for _ in thread_map(fill, [(i, j) for i in edges for j in edges if j >= i], n_jobs):
+        tiles = [(i, j) for i in edges for j in edges if j >= i]
+        for _ in thread_map(fill, tiles, self._n_jobs):
             pass
-        self.slot[:] = np.arange(m)
-        self._free.clear()
 
     @contextmanager
     def reading(self):

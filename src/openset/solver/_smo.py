@@ -50,7 +50,8 @@ def _step_and_bounds(v, grow, shrink, row_i, row_j, step, start, stop):
     bottom = np.inf
     # Unsigned indices: Numba then omits the wrap-around test, which would prevent vectorisation.
     for t in range(np.uint64(start), np.uint64(stop)):
-        x = v[t] - step * np.float64(row_i[t] - row_j[t])
+        # Subtracted in float64, where it is exact: v must not drift away from p - K beta.
+        x = v[t] - step * (np.float64(row_i[t]) - np.float64(row_j[t]))
         v[t] = x
         top = fmax(top, x + grow[t])
         bottom = fmin(bottom, x + shrink[t])
@@ -272,3 +273,24 @@ def subtract_rows(v, coef, index, rows, slot):
     while k < index.size:
         _axpy(v, coef[k], rows[slot[index[k]]])
         k += 1
+
+
+@njit(cache=True, nogil=True)
+def set_marks(beta, lower, upper, grow, shrink):
+    """`mark` for all rows."""
+    for t in range(beta.size):
+        mark(t, beta, lower, upper, grow, shrink)
+
+
+@njit(cache=True, nogil=True)
+def summarise(p, lower, upper, beta, v):
+    """Sum and number of v over the free multipliers, and the objective."""
+    total = 0.0
+    n_free = 0
+    objective = 0.0
+    for t in range(beta.size):
+        if lower[t] < beta[t] < upper[t]:
+            total += v[t]
+            n_free += 1
+        objective -= 0.5 * beta[t] * (p[t] + v[t])
+    return total, n_free, objective

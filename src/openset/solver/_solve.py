@@ -57,10 +57,11 @@ def solve(
     beta = feasible_start(problem) if start is None else start.copy()
     v = gradient(problem, rows, beta) if v is None else v.copy()
     loop = _smo.coordinate_descent if problem.total is None else _smo.smo
-    grow = np.where(beta < problem.upper, 0.0, -np.inf).astype(np.float32)
-    shrink = np.where(beta > problem.lower, 0.0, np.inf).astype(np.float32)
+    grow = np.empty(len(v), dtype=np.float32)
+    shrink = np.empty(len(v), dtype=np.float32)
+    _smo.set_marks(beta, problem.lower, problem.upper, grow, shrink)
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-    pause = max(1, int(_SLICE * _SPEED / len(v)))
+    per_slice = slice_iterations(len(v))
     pair = np.full(2, -1)
     n_iter = 0
     while True:
@@ -77,7 +78,7 @@ def solve(
                 shrink,
                 pair,
                 tol,
-                min(pause, limit - n_iter),
+                min(per_slice, limit - n_iter),
                 rows.used,
                 rows.clock,
             )
@@ -122,20 +123,26 @@ def lower_bias(
 
 
 def gradient(problem: Problem, rows: KernelRows, beta: np.ndarray) -> np.ndarray:
-    """v = p - K beta, with the rows of the nonzero multipliers fetched batch by batch."""
+    """v = p - K beta."""
     v = problem.p.astype(np.float64)
     support = np.flatnonzero(beta)
+    gradient_update(rows, v, support, beta[support])
+    return v
+
+
+def gradient_update(rows: KernelRows, v: np.ndarray, index: np.ndarray, change: np.ndarray) -> None:
+    """v -= K[:, index] @ change, the rows fetched batch by batch."""
     batch = max(1, len(rows.rows) // 2)
-    for k in range(0, len(support), batch):
-        part = support[k : k + batch]
+    for k in range(0, len(index), batch):
+        part = index[k : k + batch]
         at_hand = False
         while not at_hand:
             rows.fetch(part)
             with rows.reading():
+                # Another thread may have needed the room in between.
                 at_hand = bool(np.all(rows.slot[part] >= 0))
                 if at_hand:
-                    _smo.subtract_rows(v, beta[part], part, rows.rows, rows.slot)
-    return v
+                    _smo.subtract_rows(v, change[k : k + batch], part, rows.rows, rows.slot)
 
 
 def _candidates(wanted, rows, v, grow, shrink):
@@ -149,28 +156,39 @@ def _candidates(wanted, rows, v, grow, shrink):
     return np.sort(np.argpartition(-violation, n - 1)[:n])
 
 
-def _finish(problem, beta, v, top, bottom, n_iter, tol):
-    gap = float(top - bottom)
+def slice_iterations(m: int) -> int:
+    """How many iterations over m rows a compiled loop may do before it looks up."""
+    return max(1, int(_SLICE * _SPEED / m))
+
+
+def bias_of(problem, beta, v, top, bottom):
+    """Bias and objective of a solution whose bias interval is (top, bottom)."""
+    v_free, n_free, objective = _smo.summarise(problem.p, problem.lower, problem.upper, beta, v)
     if problem.total is None:
-        bias = 0.0
-        interval = (0.0, 0.0)
-    else:
-        free = (beta > problem.lower) & (beta < problem.upper)
-        bias = float(v[free].mean()) if free.any() else 0.5 * (top + bottom)
-        interval = (float(top), float(bottom))
-        if not np.isfinite(bias):
-            raise ValueError(
-                "The bias is bounded from one side only: the sum of the multipliers lies at the "
-                "end of its range. Choose lam in [0, 1) and give both classes samples."
-            )
+        return 0.0, objective
+    bias = v_free / n_free if n_free else 0.5 * (top + bottom)
+    if not np.isfinite(bias):
+        raise ValueError(
+            "The bias is bounded from one side only: the sum of the multipliers lies at the "
+            "end of its range. Choose lam in [0, 1) and give both classes samples."
+        )
+    return float(bias), objective
+
+
+def warn_not_converged(n_iter, gap, tol):
+    warnings.warn(
+        f"The solver stopped after {n_iter} iterations with a KKT gap of {gap:.3g} > "
+        f"tol={tol:g}. Raise max_iter (-1 for no limit) or tol, or scale the data.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _finish(problem, beta, v, top, bottom, n_iter, tol):
+    gap = max(float(top - bottom), 0.0)
+    bias, objective = bias_of(problem, beta, v, top, bottom)
+    interval = (0.0, 0.0) if problem.total is None else (float(top), float(bottom))
     status = "optimal" if gap <= tol else "max_iter"
     if status == "max_iter":
-        warnings.warn(
-            f"The solver stopped after {n_iter} iterations with a KKT gap of {gap:.3g} > "
-            f"tol={tol:g}. Raise max_iter (-1 for no limit) or tol, or scale the data.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    support = np.flatnonzero(beta)
-    objective = -0.5 * float((beta[support] * (problem.p + v)[support]).sum())
-    return Solution(beta, v, bias, interval, objective, max(gap, 0.0), int(n_iter), status)
+        warn_not_converged(n_iter, gap, tol)
+    return Solution(beta, v, bias, interval, objective, gap, int(n_iter), status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -14,9 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import OpenSetClassifier
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import KernelRows, Solution
+from ..solver import Problem, Solution, solve_grid
 from ..solver._expansion import decision_values
-from ..solver._threads import thread_map
 
 # Relative slack of the certificate, so that rounding cannot break the promise.
 _SLACK = 1e-5
@@ -85,8 +83,12 @@ class OneVsRestSVM(OpenSetClassifier):
         self._store(X, kept, machines, kernel)
         return self
 
-    def _train(self, rows, signs, boxes, c, stop) -> Machine:
-        """Train the machine of class c on signs (m,) in {-1, +1} and boxes C_i (m,)."""
+    def _problem(self, signs, boxes, c) -> Problem:
+        """The problem of class c, from signs (m,) in {-1, +1} and boxes C_i (m,)."""
+        raise NotImplementedError
+
+    def _machine(self, solution, problem, rows, c) -> Machine:
+        """The machine of class c, from the solution of its problem."""
         raise NotImplementedError
 
     def _check_kernel(self, kernel):
@@ -167,19 +169,33 @@ class OneVsRestSVM(OpenSetClassifier):
         done = 0
         for gamma in np.unique(self.gamma_):
             group = np.flatnonzero(self.gamma_ == gamma)
-            rows = KernelRows(X, kernel, gamma, self.cache_size, len(group), self.n_jobs)
-            stop = threading.Event()
 
-            def train(c, rows=rows, stop=stop):
-                signs = np.where(codes == c, 1.0, -1.0)
-                return self._train(rows, signs, C[c] * weight, c, stop)
+            def problem_of(k, group=group):
+                signs = np.where(codes == group[k], 1.0, -1.0)
+                problem = self._problem(signs, C[group[k]] * weight, group[k])
+                return problem, np.array([problem.total])
 
-            for c, machine in zip(group, thread_map(train, group, self.n_jobs, stop), strict=True):
-                machines[c] = machine
+            def reduce(k, path, rows, group=group):
+                return self._machine(path[0], path.problem, rows, group[k])
+
+            for _, k, machine in solve_grid(
+                X,
+                kernel,
+                [gamma],
+                len(group),
+                problem_of,
+                reduce,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                cache_size=self.cache_size,
+                n_jobs=self.n_jobs,
+            ):
+                machines[group[k]] = machine
                 done += 1
                 if self.verbose:
                     print(
-                        f"[{type(self).__name__}] class {self.classes_[c]!r}: {done}/{n_classes}, "
+                        f"[{type(self).__name__}] {done}/{n_classes}: "
+                        f"class {self.classes_[group[k]]!r}, "
                         f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
                     )
         return machines

@@ -6,7 +6,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
-from ..solver import lower_bias, one_class_problem, solve, svm_problem
+from ..solver import lower_bias, one_class_problem, svm_problem
 from ._one_vs_rest import OneVsRestSVM, reduce_solution
 
 
@@ -141,15 +141,17 @@ class OpenSetSVC(OneVsRestSVM):
                 "that may be left outside. Choose lam in (0, 1)."
             )
 
-    def _train(self, rows, signs, boxes, c, stop):
+    def _problem(self, signs, boxes, c):
         lam = self._per_class("lam", self.lam)[c]
-        settings = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
         if len(self.classes_) == 1:
-            problem = one_class_problem(signs > 0, lam, boxes)
-            return reduce_solution(solve(problem, rows, **settings), lam)
-        problem = svm_problem(signs, boxes, lam)
-        solution = solve(problem, rows, **settings)
-        if solution.bias <= -self.tol or not self.ensure_bounded:
+            return one_class_problem(signs > 0, lam, boxes)
+        return svm_problem(signs, boxes, lam)
+
+    def _machine(self, solution, problem, rows, c):
+        lam = self._per_class("lam", self.lam)[c]
+        if len(self.classes_) == 1 or not self.ensure_bounded or solution.bias <= -self.tol:
             return reduce_solution(solution, lam)
-        bounded = lower_bias(problem, solution, rows, -self.tol, **settings)
+        bounded = lower_bias(
+            problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
+        )
         return reduce_solution(bounded, float(bounded.beta.sum() / problem.upper.sum()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..solver import solve, svm_problem
+from ..solver import svm_problem
 from ._one_vs_rest import OneVsRestSVM, reduce_solution
 
 
@@ -75,7 +75,8 @@ intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.verbose = verbose
         self.unknown_label = unknown_label
 
-    def _train(self, rows, signs, boxes, c, stop):
-        problem = svm_problem(signs, boxes, 0.0)
-        settings = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
-        return reduce_solution(solve(problem, rows, **settings), 0.0)
+    def _problem(self, signs, boxes, c):
+        return svm_problem(signs, boxes, 0.0)
+
+    def _machine(self, solution, problem, rows, c):
+        return reduce_solution(solution, 0.0)

@@ -1,0 +1,307 @@
+"""One problem for a whole sequence of totals: the lambda path.
+
+As the sum of the multipliers grows, the multipliers move along a piecewise linear path. So the next
+solution is predicted by the line through the last two, and v, being linear in the multipliers, is
+continued along with it; only multipliers that the line carries out of their box need a kernel row.
+A few iterations then mend what changed in between.
+
+The exact path, from breakpoint to breakpoint, does not pay: each of them costs a linear system in
+the free multipliers and a product with their rows, and between two lambdas of the paper's grid
+lie up to a hundred, while the prediction is mended by a few hundred iterations of two rows each.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+
+from . import _smo
+from ._problem import Problem, Solution, shift_total
+from ._rows import KernelRows
+from ._solve import (
+    Interrupted,
+    bias_of,
+    gradient_update,
+    slice_iterations,
+    solve,
+    warn_not_converged,
+)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions of one problem for T totals.
+
+    Attributes
+    ----------
+    problem : Problem
+    totals : ndarray of shape (T,)
+    beta, v : ndarray of shape (T, m)
+        Multipliers, and p - K beta.
+    bias, objective : ndarray of shape (T,)
+    bias_interval : ndarray of shape (T, 2)
+    n_iter : ndarray of shape (T,), int64
+    tol : float
+        Tolerance they were solved to.
+    """
+
+    problem: Problem
+    totals: np.ndarray
+    beta: np.ndarray
+    v: np.ndarray
+    bias: np.ndarray
+    bias_interval: np.ndarray
+    objective: np.ndarray
+    n_iter: np.ndarray
+    tol: float
+
+    @property
+    def kkt_gap(self) -> np.ndarray:
+        """Largest violation of the optimality conditions, shape (T,)."""
+        return np.maximum(self.bias_interval[:, 0] - self.bias_interval[:, 1], 0.0)
+
+    def __getitem__(self, k: int) -> Solution:
+        """The solution for total k."""
+        gap = float(self.kkt_gap[k])
+        return Solution(
+            self.beta[k],
+            self.v[k],
+            float(self.bias[k]),
+            tuple(self.bias_interval[k].tolist()),
+            float(self.objective[k]),
+            gap,
+            int(self.n_iter[k]),
+            "optimal" if gap <= self.tol else "max_iter",
+        )
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Decision values of all rows, held-out ones included, shape (T, m)."""
+        return self.problem.p - self.v + self.bias[:, None]
+
+
+def solve_path(
+    problem: Problem,
+    totals: np.ndarray,
+    rows: KernelRows,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    starts: list[tuple[np.ndarray, np.ndarray | None]] | None = None,
+    stop: threading.Event | None = None,
+) -> Path:
+    """Solve `problem` with each of the sums `totals`, in their order.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its own ``total`` is not looked at.
+    totals : ndarray of shape (T,)
+        Distinct and monotone.
+    rows : KernelRows
+    tol, max_iter, stop
+        As for :func:`solve`.
+    starts : list of (beta, v or None), default=None
+        Feasible multipliers for the first totals, with their v where it is known.
+
+    Returns
+    -------
+    Path
+    """
+    totals = np.asarray(totals, dtype=np.float64)
+    n, m = len(totals), len(problem.p)
+    path = Path(
+        problem,
+        totals,
+        beta=np.empty((n, m)),
+        v=np.empty((n, m)),
+        bias=np.empty(n),
+        bias_interval=np.empty((n, 2)),
+        objective=np.empty(n),
+        n_iter=np.zeros(n, dtype=np.int64),
+        tol=tol,
+    )
+    settings = {"tol": tol, "max_iter": max_iter, "stop": stop}
+    for k in range(n):
+        if k >= 2 and rows.whole:
+            # All rows are at hand, so nothing calls for Python: the rest in one compiled run.
+            _run(path, k, rows, **settings)
+            break
+        here = replace(problem, total=float(totals[k]))
+        start, v = None, None
+        if starts is not None and k < len(starts):
+            start, v = starts[k]
+        elif k >= 2:
+            start, v = _predict(path, k, rows)
+        elif k == 1:
+            start, v = _shifted(here, path.beta[0], path.v[0].copy(), rows)
+        solution = solve(here, rows, start=start, v=v, **settings)
+        path.beta[k], path.v[k] = solution.beta, solution.v
+        path.bias[k], path.objective[k] = solution.bias, solution.objective
+        path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
+    return path
+
+
+def _shifted(problem, beta, v, rows):
+    """Feasible multipliers near beta, and their v; v is overwritten."""
+    feasible = shift_total(problem, beta, v)
+    moved = np.flatnonzero(feasible != beta)
+    gradient_update(rows, v, moved, feasible[moved] - beta[moved])
+    return feasible, v
+
+
+def _predict(path, k, rows):
+    beta, v, change = (
+        np.empty_like(path.beta[k]),
+        np.empty_like(path.v[k]),
+        np.empty(len(path.v[k])),
+    )
+    index = np.empty(len(beta), dtype=np.int64)
+    problem = replace(path.problem, total=float(path.totals[k]))
+    n_clipped, _ = extrapolate(
+        path.beta, path.v, path.totals, k, problem.lower, problem.upper, beta, v, index, change
+    )
+    gradient_update(rows, v, index[:n_clipped], change[:n_clipped])
+    return _shifted(problem, beta, v, rows)
+
+
+def _run(path, first, rows, tol, max_iter, stop):
+    """Solve totals first, first + 1, ... in compiled slices."""
+    problem = path.problem
+    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    per_slice = slice_iterations(len(problem.p))
+    k, resume = first, False
+    while k < len(path.totals):
+        k, resume = _run_slice(
+            rows.rows,
+            rows.slot,
+            rows.diagonal,
+            problem.lower,
+            problem.upper,
+            path.totals,
+            path.beta,
+            path.v,
+            path.n_iter,
+            path.bias_interval,
+            k,
+            resume,
+            tol,
+            limit,
+            per_slice,
+            rows.used,
+        )
+        if stop is not None and stop.is_set():
+            raise Interrupted
+    for k in range(first, len(path.totals)):
+        here = replace(problem, total=float(path.totals[k]))
+        path.bias[k], path.objective[k] = bias_of(
+            here, path.beta[k], path.v[k], *path.bias_interval[k]
+        )
+        if path.kkt_gap[k] > tol:
+            warn_not_converged(path.n_iter[k], path.kkt_gap[k], tol)
+
+
+@njit(cache=True, nogil=True)
+def extrapolate(betas, vs, totals, k, lower, upper, beta, v, index, change):
+    """Continue the line through solutions k - 2 and k - 1 to k and clip it to the boxes.
+
+    `index` and `change` receive the multipliers that were clipped; their number is returned with
+    the sum of all multipliers.
+    """
+    ratio = (totals[k] - totals[k - 1]) / (totals[k - 1] - totals[k - 2])
+    n_clipped = 0
+    total = 0.0
+    for t in range(beta.size):
+        b = betas[k - 1, t] + ratio * (betas[k - 1, t] - betas[k - 2, t])
+        v[t] = vs[k - 1, t] + ratio * (vs[k - 1, t] - vs[k - 2, t])
+        inside = min(max(b, lower[t]), upper[t])
+        if inside != b:
+            index[n_clipped] = t
+            change[n_clipped] = inside - b
+            n_clipped += 1
+        beta[t] = inside
+        total += inside
+    return n_clipped, total
+
+
+@njit(cache=True, nogil=True)
+def _fill_by_v(missing, lower, upper, beta, v, index, change):
+    """`shift_total`, compiled: change the sum by `missing`; return how many multipliers moved."""
+    n_open = 0
+    for t in range(beta.size):
+        room = upper[t] - beta[t] if missing > 0 else lower[t] - beta[t]
+        if room != 0.0:
+            index[n_open] = t
+            n_open += 1
+    direction = 1.0 if missing > 0 else -1.0
+    order = np.argsort(-direction * v[index[:n_open]], kind="mergesort")
+    index[:n_open] = index[:n_open][order]
+    left = abs(missing)
+    for n in range(n_open):
+        t = index[n]
+        bound = upper[t] if missing > 0 else lower[t]
+        room = abs(bound - beta[t])
+        if room >= left:
+            change[n] = direction * left
+            beta[t] += change[n]
+            return n + 1
+        change[n] = bound - beta[t]
+        beta[t] = bound
+        left -= room
+    return n_open
+
+
+@njit(cache=True, nogil=True)
+def _run_slice(
+    rows,
+    slot,
+    diagonal,
+    lower,
+    upper,
+    totals,
+    betas,
+    vs,
+    n_iters,
+    intervals,
+    k,
+    resume,
+    tol,
+    max_iter,
+    per_slice,
+    used,
+):
+    """Predict and solve from total k on, `per_slice` iterations; return where to go on."""
+    m = lower.size
+    grow = np.empty(m, dtype=np.float32)
+    shrink = np.empty(m, dtype=np.float32)
+    index = np.empty(m, dtype=np.int64)
+    change = np.empty(m)
+    pair = np.full(2, -1)
+    while k < totals.size:
+        beta = betas[k]
+        v = vs[k]
+        if not resume:
+            n, total = extrapolate(betas, vs, totals, k, lower, upper, beta, v, index, change)
+            _smo.subtract_rows(v, change[:n], index[:n], rows, slot)
+            missing = totals[k] - total
+            # The line keeps the sum: only clipping, not rounding, calls for a repair.
+            if abs(missing) > 1e-12 * np.abs(totals[k]):
+                n = _fill_by_v(missing, lower, upper, beta, v, index, change)
+                _smo.subtract_rows(v, change[:n], index[:n], rows, slot)
+        _smo.set_marks(beta, lower, upper, grow, shrink)
+        allowed = min(per_slice, max_iter - n_iters[k])
+        status, _, done, intervals[k, 0], intervals[k, 1] = _smo.smo(
+            rows, slot, diagonal, lower, upper, beta, v, grow, shrink, pair, tol, allowed, used, 0
+        )
+        n_iters[k] += done
+        per_slice -= done
+        if status == _smo.PAUSED and n_iters[k] < max_iter:
+            return k, True
+        k += 1
+        resume = False
+        if per_slice <= 0:
+            break
+    return k, False
