@@ -20,7 +20,8 @@ class KernelRows:
 
     Several solver threads may use one object. A row, once at hand, stays where it is while any
     solver is inside :meth:`reading`; when the budget is exhausted the thread that needs room waits
-    until all others are outside, then drops the rows that were used longest ago.
+    until all others are outside, then drops the rows that were used longest ago. Nobody enters
+    before it has its rows and is inside itself, so every thread gets on, however small the budget.
 
     Parameters
     ----------
@@ -67,6 +68,7 @@ class KernelRows:
         self._scratch = np.empty((self._source.batch, m), dtype=np.float32)
         self._lock = threading.Condition()
         self._readers = 0
+        self._waiting = False
         self._n_jobs = n_jobs
         self._distances = None
         if self.whole and len(gammas) > 1 and 2 * m <= budget:
@@ -93,7 +95,7 @@ class KernelRows:
     @property
     def batch(self) -> int:
         """How many missing rows are best asked for at once."""
-        return min(self._source.batch, len(self.rows) // 2)
+        return max(1, min(self._source.batch, len(self.rows) // 2))
 
     def _values(self, index, start, stop, out):
         self._source(index, start, stop, out)
@@ -126,9 +128,11 @@ class KernelRows:
             pass
 
     @contextmanager
-    def reading(self):
-        """Rows at hand stay valid inside."""
+    def reading(self, index: np.ndarray):
+        """Inside, the rows of the samples `index` are at hand, and no row at hand moves."""
         with self._lock:
+            self._lock.wait_for(lambda: not self._waiting)
+            self._fetch(index)
             self._readers += 1
         try:
             yield
@@ -137,17 +141,18 @@ class KernelRows:
                 self._readers -= 1
                 self._lock.notify_all()
 
-    def fetch(self, index: np.ndarray) -> None:
-        """Make the rows of the samples `index` available; call outside of :meth:`reading`."""
-        with self._lock:
-            missing = index[self.slot[index] < 0]
-            if missing.size == 0:
-                return
-            if len(self._free) < missing.size:
+    def _fetch(self, index):
+        missing = index[self.slot[index] < 0]
+        if missing.size > len(self._free):
+            self._waiting = True
+            try:
                 self._lock.wait_for(lambda: self._readers == 0)
-                self._evict(missing.size)
-            for k in range(0, missing.size, self._source.batch):
-                self._insert(missing[k : k + self._source.batch])
+            finally:
+                self._waiting = False
+                self._lock.notify_all()
+            self._evict(missing.size, keep=index)
+        for k in range(0, missing.size, self._source.batch):
+            self._insert(missing[k : k + self._source.batch])
 
     def _insert(self, index):
         slots = [self._free.pop() for _ in index]
@@ -161,10 +166,10 @@ class KernelRows:
         # Last, because solvers may look at any time.
         self.slot[index] = slots
 
-    def _evict(self, n_needed):
+    def _evict(self, n_needed, keep):
         # A tenth at a time: waiting for the other threads is the expensive part.
         n_evicted = max(n_needed - len(self._free), len(self.rows) // 10)
-        held = np.flatnonzero(self._owner >= 0)
+        held = np.setdiff1d(np.flatnonzero(self._owner >= 0), self.slot[keep])
         oldest = held[np.argsort(self.used[held], kind="stable")[:n_evicted]]
         self.slot[self._owner[oldest]] = -1
         self._owner[oldest] = -1

@@ -63,9 +63,10 @@ def solve(
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     per_slice = slice_iterations(len(v))
     pair = np.full(2, -1)
+    needed = pair[:0]
     n_iter = 0
     while True:
-        with rows.reading():
+        with rows.reading(needed):
             status, wanted, done, top, bottom = loop(
                 rows.rows,
                 rows.slot,
@@ -88,8 +89,9 @@ def solve(
             break
         if stop is not None and stop.is_set():
             raise Interrupted
+        needed = pair[:0]
         if status == _smo.WANTS_ROW:
-            rows.fetch(_candidates(wanted, rows, v, grow, shrink))
+            needed = _candidates(wanted, pair, rows, v, grow, shrink)
     return _finish(problem, beta, v, top, bottom, n_iter, tol)
 
 
@@ -135,25 +137,20 @@ def gradient_update(rows: KernelRows, v: np.ndarray, index: np.ndarray, change: 
     batch = max(1, len(rows.rows) // 2)
     for k in range(0, len(index), batch):
         part = index[k : k + batch]
-        at_hand = False
-        while not at_hand:
-            rows.fetch(part)
-            with rows.reading():
-                # Another thread may have needed the room in between.
-                at_hand = bool(np.all(rows.slot[part] >= 0))
-                if at_hand:
-                    _smo.subtract_rows(v, change[k : k + batch], part, rows.rows, rows.slot)
+        with rows.reading(part):
+            _smo.subtract_rows(v, change[k : k + batch], part, rows.rows, rows.slot)
 
 
-def _candidates(wanted, rows, v, grow, shrink):
-    """The wanted row, and those likely to be wanted next where computing several is cheaper."""
+def _candidates(wanted, pair, rows, v, grow, shrink):
+    """The working set, and rows likely to be wanted next where computing several is cheaper."""
+    pair = pair[pair >= 0]
     if rows.batch == 1:
-        return np.array([wanted])
+        return pair
     missing = rows.slot < 0
     violation = np.where(missing, np.maximum(v + grow - v.mean(), v.mean() - v - shrink), -np.inf)
     violation[wanted] = np.inf
     n = min(rows.batch, int(missing.sum()))
-    return np.sort(np.argpartition(-violation, n - 1)[:n])
+    return np.union1d(pair, np.argpartition(-violation, n - 1)[:n])
 
 
 def slice_iterations(m: int) -> int:

@@ -1,7 +1,8 @@
 """Support vector machines that may answer unknown."""
 
+from ._lambda_path import LambdaPath, lambda_path
 from ._one_vs_one import one_vs_one_bias
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC
 
-__all__ = ["OneVsRestSVC", "OpenSetSVC", "one_vs_one_bias"]
+__all__ = ["LambdaPath", "OneVsRestSVC", "OpenSetSVC", "lambda_path", "one_vs_one_bias"]

@@ -33,6 +33,26 @@ class Machine:
     n_iter: int
 
 
+@dataclass(frozen=True)
+class Setup:
+    """A training set after validation: rows of weight zero gone, labels as codes."""
+
+    X: np.ndarray
+    codes: np.ndarray
+    weight: np.ndarray
+    kept: np.ndarray
+    kernel: Kernel | Linear
+    C: np.ndarray
+
+    def signs(self, c) -> np.ndarray:
+        """+1 for class c, -1 for the rest."""
+        return np.where(self.codes == c, 1.0, -1.0)
+
+    def boxes(self, c) -> np.ndarray:
+        """C_i = C w_i for the machine of class c."""
+        return self.C[c] * self.weight
+
+
 class OneVsRestSVM(OpenSetClassifier):
     """Base of estimators with one kernel machine a class; subclasses say how one is trained."""
 
@@ -71,17 +91,20 @@ class OneVsRestSVM(OpenSetClassifier):
         -------
         self
         """
+        setup = self._prepare(X, y, sample_weight, self._min_classes)
+        self._store(setup, self._train_all(setup))
+        return self
+
+    def _prepare(self, X, y, sample_weight, min_classes):
+        """Validate the arguments of fit and settle everything that does not need a solver."""
         X, codes, weight, kept = self._begin_fit(
-            X, y, sample_weight, accept_sparse="csr", min_classes=self._min_classes
+            X, y, sample_weight, accept_sparse="csr", min_classes=min_classes
         )
         kernel = get_kernel(self.kernel)
         self._check_kernel(kernel)
         weight = weight * self._class_weights(codes)
-        C = self._per_class("C", self.C)
         self.gamma_ = self._per_class("gamma", self._resolve_gamma(X, weight))
-        machines = self._train_all(X, codes, C, weight, kernel)
-        self._store(X, kept, machines, kernel)
-        return self
+        return Setup(X, codes, weight, kept, kernel, self._per_class("C", self.C))
 
     def _problem(self, signs, boxes, c) -> Problem:
         """The problem of class c, from signs (m,) in {-1, +1} and boxes C_i (m,)."""
@@ -163,7 +186,7 @@ class OneVsRestSVM(OpenSetClassifier):
             )
         return values
 
-    def _train_all(self, X, codes, C, weight, kernel):
+    def _train_all(self, setup):
         n_classes = len(self.classes_)
         machines = [None] * n_classes
         done = 0
@@ -171,16 +194,16 @@ class OneVsRestSVM(OpenSetClassifier):
             group = np.flatnonzero(self.gamma_ == gamma)
 
             def problem_of(k, group=group):
-                signs = np.where(codes == group[k], 1.0, -1.0)
-                problem = self._problem(signs, C[group[k]] * weight, group[k])
+                c = group[k]
+                problem = self._problem(setup.signs(c), setup.boxes(c), c)
                 return problem, np.array([problem.total])
 
             def reduce(k, path, rows, group=group):
                 return self._machine(path[0], path.problem, rows, group[k])
 
             for _, k, machine in solve_grid(
-                X,
-                kernel,
+                setup.X,
+                setup.kernel,
                 [gamma],
                 len(group),
                 problem_of,
@@ -200,10 +223,10 @@ class OneVsRestSVM(OpenSetClassifier):
                     )
         return machines
 
-    def _store(self, X, kept, machines, kernel):
+    def _store(self, setup, machines):
         used = np.unique(np.concatenate([machine.support for machine in machines]))
-        self.support_ = kept[used]
-        self.support_vectors_ = X[used]
+        self.support_ = setup.kept[used]
+        self.support_vectors_ = setup.X[used]
         self.dual_coef_ = np.zeros((len(machines), len(used)))
         for c, machine in enumerate(machines):
             self.dual_coef_[c, np.searchsorted(used, machine.support)] = machine.coef
@@ -212,7 +235,9 @@ class OneVsRestSVM(OpenSetClassifier):
         self.dual_objective_ = np.array([machine.objective for machine in machines])
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
-        self.known_radius_ = _known_radius(self.dual_coef_, self.intercept_, kernel, self.gamma_)
+        self.known_radius_ = _known_radius(
+            self.dual_coef_, self.intercept_, setup.kernel, self.gamma_
+        )
         self.bounded_ = np.isfinite(self.known_radius_)
 
 

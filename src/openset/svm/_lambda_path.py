@@ -1,0 +1,165 @@
+"""What lambda does to each class: the lambda path as a feature for users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from ..solver import lower_bias, solve_grid, svm_problem
+from ..solver._expansion import decision_values
+from ._open_set_svc import OpenSetSVC
+
+
+@dataclass(frozen=True)
+class LambdaPath:
+    """Bias, objective and size of every machine as functions of lambda.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,)
+        The known classes, sorted.
+    lams : ndarray of shape (T,)
+        Fractions of the sum of the positive boxes.
+    bias, objective : ndarray of shape (K, T)
+        Bias b and dual objective of each class at each lambda.
+    bounded : ndarray of shape (K, T), bool
+        b < 0.
+    n_support : ndarray of shape (K, T), int
+        Number of support vectors.
+    smallest_bounding : ndarray of shape (K,)
+        Smallest lambda at which b = -tol; 0 where the plain SVM is bounded already.
+    scores : ndarray of shape (K, T, n) or None
+        Decision values of the validation samples.
+    """
+
+    classes: np.ndarray
+    lams: np.ndarray
+    bias: np.ndarray
+    objective: np.ndarray
+    bounded: np.ndarray
+    n_support: np.ndarray
+    smallest_bounding: np.ndarray
+    scores: np.ndarray | None
+
+
+def lambda_path(
+    X,
+    y,
+    *,
+    lams=None,
+    X_validation=None,
+    C=1.0,
+    gamma="scale",
+    kernel="rbf",
+    sample_weight=None,
+    tol: float = 1e-3,
+    cache_size: float = 1000,
+    n_jobs: int | None = None,
+) -> LambdaPath:
+    """Follow every class of an OpenSetSVC along lambda.
+
+    The bias of a class never rises with lambda; where it crosses zero, the region that the class
+    accepts becomes bounded.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (m, d)
+    y : array-like of shape (m,)
+        At least two classes.
+    lams : array-like of shape (T,), default=None
+        Increasing fractions in [0, 1); None is the paper's 0, 0.05, ..., 0.95.
+    X_validation : array-like or CSR matrix of shape (n, d), default=None
+        Samples whose decision values are wanted along the path.
+    C, gamma, kernel, sample_weight, tol, cache_size, n_jobs
+        As for :class:`openset.OpenSetSVC`.
+
+    Returns
+    -------
+    LambdaPath
+
+    Examples
+    --------
+    >>> from openset.svm import lambda_path
+    >>> X = [[-2.0], [-1.5], [1.5], [2.0], [0.0], [0.3]]
+    >>> path = lambda_path(X, ["out"] * 4 + ["in"] * 2, lams=[0, 0.25, 0.5], gamma=1.0, tol=1e-6)
+    >>> path.bias[1].round(4)
+    array([ 0.4014,  0.0572, -0.279 ])
+    >>> path.bounded[1]
+    array([False, False,  True])
+    """
+    lams = np.arange(20) * 0.05 if lams is None else np.asarray(lams, dtype=np.float64)
+    if lams.ndim != 1 or lams.size == 0 or np.any(np.diff(lams) <= 0):
+        raise ValueError(f"lams must be a list of increasing numbers, got {lams!r}.")
+    if lams[0] < 0 or lams[-1] >= 1:
+        raise ValueError(f"lams must lie in [0, 1), got values from {lams[0]!r} to {lams[-1]!r}.")
+    model = OpenSetSVC(C=C, gamma=gamma, kernel=kernel, tol=tol, cache_size=cache_size)
+    setup = model._prepare(X, y, sample_weight, min_classes=2)
+    n_classes = len(model.classes_)
+    if X_validation is not None:
+        X_validation = check_array(X_validation, accept_sparse="csr", dtype=np.float64)
+    path = LambdaPath(
+        model.classes_,
+        lams,
+        bias=np.empty((n_classes, len(lams))),
+        objective=np.empty((n_classes, len(lams))),
+        bounded=np.empty((n_classes, len(lams)), dtype=bool),
+        n_support=np.empty((n_classes, len(lams)), dtype=np.int64),
+        smallest_bounding=np.empty(n_classes),
+        scores=(
+            None
+            if X_validation is None
+            else np.empty((n_classes, len(lams), X_validation.shape[0]))
+        ),
+    )
+    for value in np.unique(model.gamma_):
+        group = np.flatnonzero(model.gamma_ == value)
+
+        def machine(k, group=group):
+            problem = svm_problem(setup.signs(group[k]), setup.boxes(group[k]), 0.0)
+            return problem, lams * problem.upper.sum()
+
+        def reduce(k, found, rows, group=group, value=value):
+            c = group[k]
+            path.bias[c], path.objective[c] = found.bias, found.objective
+            path.bounded[c] = found.bias < 0
+            path.n_support[c] = np.count_nonzero(found.beta, axis=1)
+            path.smallest_bounding[c] = _smallest_bounding(found, rows, tol)
+            if X_validation is not None:
+                used = np.flatnonzero(found.beta.any(axis=0))
+                path.scores[c] = decision_values(
+                    X_validation,
+                    setup.X[used],
+                    found.beta[:, used],
+                    found.bias,
+                    setup.kernel,
+                    np.full(len(lams), value),
+                ).T
+
+        for _ in solve_grid(
+            setup.X,
+            setup.kernel,
+            [value],
+            len(group),
+            machine,
+            reduce,
+            tol=tol,
+            cache_size=cache_size,
+            n_jobs=n_jobs,
+        ):
+            pass
+    return path
+
+
+def _smallest_bounding(path, rows, tol):
+    above = np.flatnonzero(path.bias > -tol)
+    if above.size == 0:
+        # Bounded from the first lambda on: is it bounded without any?
+        k = 0
+        if path.totals[0] == 0:
+            return 0.0
+    else:
+        k = above[-1]
+    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol)
+    return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))
