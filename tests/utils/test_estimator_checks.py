@@ -322,9 +322,16 @@ class EverythingIsText(Balls):
         return super().fit(X, None if y is None else np.asarray(y).astype(str), sample_weight)
 
 
+class KeepsZeroWeights(Balls):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)  # refuses what is to be refused
+        return super().fit(X, y)
+
+
 class IgnoresWeights(Balls):
     def fit(self, X, y, sample_weight=None):
-        return super().fit(X, y)
+        _, _, _, kept = self._begin_fit(X, y, sample_weight)
+        return super().fit(np.asarray(X)[kept], np.asarray(y)[kept])
 
 
 class AbsoluteWeights(Balls):
@@ -379,10 +386,11 @@ BROKEN = [
     (Standardises, "check_constant_features", "constant features, single or all"),
     (RefusesDuplicates, "check_duplicate_rows", "RuntimeError: two rows are equal"),
     (KeepsTheTypeOfX, "check_input_dtypes", "X of int64"),
-    (ForgetsZeros, "check_sparse", "fit and asked sparse"),
+    (ForgetsZeros, "check_sparse", "CSR: scores differ"),
     (RepairsNan, "check_bad_input", "decision_function with nan in X raises no error"),
     (CutsColumns, "check_bad_input", "with 2 instead of 3 columns raises no error"),
     (EverythingIsText, "check_bad_labels", "strings and numbers in one.* raises no error"),
+    (KeepsZeroWeights, "check_sample_weight", "rows of weight zero: scores differ"),
     (IgnoresWeights, "check_sample_weight", "weights 0 to 3 against copies: scores differ"),
     (AbsoluteWeights, "check_sample_weight", "a negative weight raises no error"),
     (IgnoresClassWeight, "check_class_weight", "depends on the class.*differ by"),

@@ -105,9 +105,9 @@ def fresh(estimator: BaseEstimator, **params) -> BaseEstimator:
 
 
 def blobs(n_classes: int, n_per_class: int = 15, seed: int = 0):
-    """Well separated classes in three dimensions, in mixed order; labels are 0, 1, ..."""
+    """Classes far apart in distance and in angle, in mixed order; labels are 0, 1, ..."""
     rng = np.random.default_rng(seed)
-    centers = np.array([[0.0, 0.0, 0.0], [8.0, 0.0, 0.0], [0.0, 8.0, 0.0]])
+    centers = 8.0 * np.eye(3)
     codes = rng.permutation(np.repeat(np.arange(n_classes), n_per_class))
     return centers[codes] + rng.normal(size=(len(codes), 3)), codes
 
