@@ -1,0 +1,239 @@
+"""The Extreme Value Machine: each training point knows how far its class may reach."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from openset.base import OpenSetClassifier
+from openset.evt._set_cover import greedy_cover
+from openset.evt._weibull import WeibullTail
+from openset.neighbors._distances import METRICS, DistancesTo, row_blocks
+from openset.solver._threads import thread_map
+
+
+class ExtremeValueMachine(OpenSetClassifier):
+    """Extreme Value Machine (EVM) with rejection.
+
+    Around each training point a Weibull model of its smallest margins, a fraction of the distances
+    to the other classes, gives the probability that a sample at some distance belongs with it. A
+    greedy set cover keeps the extreme vectors of each class; the probability of a class is the
+    mean of its few largest, and a class accepts if that reaches `threshold`.
+
+    Parameters
+    ----------
+    tail_size : int, default=50
+        Number of smallest margins in each Weibull fit; all if there are fewer.
+    cover_threshold : float in (0, 1], default=0.5
+        A point covers another if it gives it at least this probability. 1 keeps all points.
+    n_fused : int, default=4
+        Number of largest probabilities of a class that are averaged.
+    threshold : float in [0, 1], default=0.5
+        Smallest probability that accepts; 0 accepts everything. Changing it needs no new fit.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        Distance between samples.
+    weibull : {"libmr", "survivor"}, default="libmr"
+        "libmr": the form in which the method has been published as code, fitted to reflected
+        margins; the probability is exactly 0 from a distance on. "survivor": the form of the
+        article, exp(-(distance / scale)**shape).
+    margin_factor : float, default=0.5
+        Margin of a point to one of another class, as a fraction of their distance.
+    n_jobs : int, default=None
+        Number of threads; results do not depend on it.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    bounded_ : ndarray of shape (K,), bool
+        Whether the accepted region is bounded: threshold > 0 and metric="euclidean". False for
+        the cosine metric, which does not see how far a sample is.
+    extreme_index_ : ndarray of shape (n_extreme,)
+        Rows of the training set that are extreme vectors, by class, in the order of their choice.
+    extreme_vectors_ : ndarray of shape (n_extreme, d)
+    n_extreme_ : ndarray of shape (K,)
+        Number of extreme vectors of each class.
+    weibull_ : WeibullTail
+        Models of the extreme vectors.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
+
+    Notes
+    -----
+    The models depend on the unit of the features ("libmr" adds the constant 1 to each margin):
+    scale the features, for example to [0, 1]. Points of a class that cover equally many others are
+    taken in the order of their rows, so that the extreme vectors depend on that order.
+
+    References
+    ----------
+    E. Rudd, L. Jain, W. Scheirer, T. Boult, "The Extreme Value Machine", IEEE TPAMI 40(3), 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evt import ExtremeValueMachine
+    >>> X = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [1.0, 1.0], [1.1, 1.0], [1.0, 1.1]])
+    >>> y = ["a", "a", "a", "b", "b", "b"]
+    >>> machine = ExtremeValueMachine(n_fused=1).fit(X, y)
+    >>> machine.predict([[0.05, 0.05], [1.0, 0.95], [5.0, -5.0]])
+    array(['a', 'b', 'unknown'], dtype='<U7')
+    >>> machine.inclusion_proba([[0.55, 0.5], [5.0, -5.0]]).round(3)
+    array([[0.253, 0.77 ],
+           [0.   , 0.   ]])
+    """
+
+    _parameter_constraints = {
+        "tail_size": [Interval(Integral, 1, None, closed="left")],
+        "cover_threshold": [Interval(Real, 0, 1, closed="right")],
+        "n_fused": [Interval(Integral, 1, None, closed="left")],
+        "threshold": [Interval(Real, 0, 1, closed="both")],
+        "metric": [StrOptions(set(METRICS))],
+        "weibull": [StrOptions({"libmr", "survivor"})],
+        "margin_factor": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+        "unknown_label": "no_validation",
+    }
+
+    _threshold_param = "threshold"
+
+    def __init__(
+        self,
+        tail_size=50,
+        cover_threshold=0.5,
+        n_fused=4,
+        threshold=0.5,
+        metric="euclidean",
+        weibull="libmr",
+        margin_factor=0.5,
+        n_jobs=None,
+        unknown_label="auto",
+    ):
+        self.tail_size = tail_size
+        self.cover_threshold = cover_threshold
+        self.n_fused = n_fused
+        self.threshold = threshold
+        self.metric = metric
+        self.weibull = weibull
+        self.margin_factor = margin_factor
+        self.n_jobs = n_jobs
+        self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y) -> ExtremeValueMachine:
+        """Fit one Weibull model per training point and keep the extreme vectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        X, codes, _, _ = self._begin_fit(X, y, min_classes=2)
+        order = np.argsort(codes, kind="stable")
+        X = X[order]
+        stops = np.cumsum(np.bincount(codes))
+        classes = list(zip(np.r_[0, stops[:-1]], stops, strict=True))
+        distances = DistancesTo(X, self.metric)
+
+        weibull = self._fit_tails(X, distances, classes)
+        chosen = self._reduce(X, distances, classes, weibull)
+        rows = np.concatenate(chosen)
+        self.extreme_index_ = order[rows]
+        self.extreme_vectors_ = X[rows]
+        self.n_extreme_ = np.array([len(part) for part in chosen])
+        self.weibull_ = weibull[rows]
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # The mean of several probabilities is low where a class keeps few extreme vectors.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _fit_tails(self, X, distances, classes):
+        form = WeibullTail.low_distances if self.weibull == "libmr" else WeibullTail.low_margins
+
+        def fit_block(task):
+            start, stop, block = task
+            others = (distances(X[block], 0, start), distances(X[block], stop, len(X)))
+            return form(self.margin_factor * np.hstack(others), self.tail_size)
+
+        tasks = (
+            (start, stop, block)
+            for start, stop in classes
+            for block in row_blocks(start, stop, len(X))
+        )
+        return WeibullTail.concatenate(list(thread_map(fit_block, tasks, self.n_jobs)))
+
+    def _reduce(self, X, distances, classes, weibull):
+        """Rows of X that are extreme vectors, one array per class."""
+        if self.cover_threshold == 1:
+            return [np.arange(start, stop) for start, stop in classes]
+        # Probabilities fall with the distance: covering is to be inside a ball.
+        radius = weibull.score_at(self.cover_threshold)
+
+        def cover(rows):
+            return greedy_cover(X, distances, *rows, radius[slice(*rows)])
+
+        return list(thread_map(cover, classes, self.n_jobs))
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return np.full(len(self.classes_), self.threshold > 0 and self.metric == "euclidean")
+
+    def inclusion_proba(self, X) -> np.ndarray:
+        """Probability that each sample belongs to each class; rows need not sum to 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        X = self._begin_predict(X)
+        distances = DistancesTo(self.extreme_vectors_, self.metric)
+        stops = np.cumsum(self.n_extreme_)
+
+        def fuse(block):
+            p = self.weibull_.probability(distances(X[block]))
+            parts = np.split(p, stops[:-1], axis=1)
+            return np.column_stack([_mean_of_largest(part, self.n_fused) for part in parts])
+
+        blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
+        return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
+
+    def decision_function(self, X) -> np.ndarray:
+        """Inclusion probabilities minus the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Column c belongs to ``classes_[c]``; >= 0 accepts.
+        """
+        return self._scores(X) - self.threshold
+
+    def _scores(self, X):
+        return self.inclusion_proba(X)
+
+
+def _mean_of_largest(p, k):
+    k = min(k, p.shape[1])
+    return np.partition(p, -k, axis=1)[:, -k:].mean(axis=1)

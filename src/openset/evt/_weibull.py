@@ -1,0 +1,311 @@
+"""Weibull models of the tails of scores, fitted by maximum likelihood, thousands at once.
+
+The two-parameter Weibull distribution has F(z) = 1 - exp(-(z / scale)**shape). Its shape solves
+
+    1 / shape = sum(z**shape ln z) / sum(z**shape) - mean(ln z),
+
+and ln z enters by differences only. So ln z is brought to [-1, 0], where the equation is the same
+for data of every scale and spread, and where both ends of a bracket are known beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+__all__ = ["WeibullTail", "fit_weibull"]
+
+
+def fit_weibull(z, counts=None) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a Weibull distribution to each row by maximum likelihood.
+
+    Parameters
+    ----------
+    z : array-like of shape (..., m)
+        Positive values; each row is a sample of its own.
+    counts : array-like of shape (...), int, default=None
+        How many values of each row count, from the left; None takes all.
+
+    Returns
+    -------
+    scale, shape : ndarray of shape (...)
+        Where a row has fewer than two distinct values the likelihood has no maximum; `shape` is
+        then inf and `scale` their common value (0 without any): a distribution in one point.
+
+    Examples
+    --------
+    >>> from openset.evt import fit_weibull
+    >>> scale, shape = fit_weibull([[0.5, 0.6, 0.75], [2.0, 2.0, 2.0]])
+    >>> scale.round(6), shape.round(6)
+    (array([0.661125, 2.      ]), array([6.679547,      inf]))
+    """
+    z = np.asarray(z, dtype=np.float64)
+    if z.ndim == 0:
+        raise ValueError(f"z must be a row of values or an array of rows; got the number {z!r}.")
+    lead, width = z.shape[:-1], z.shape[-1]
+    if counts is None:
+        counts = np.full(lead, width)
+    counts = np.asarray(counts)
+    if counts.shape != lead or counts.dtype.kind not in "iu":
+        raise ValueError(
+            f"counts must hold one integer per row of z, shape {lead}; got shape {counts.shape}, "
+            f"dtype {counts.dtype}."
+        )
+    if np.any((counts < 0) | (counts > width)):
+        raise ValueError(f"counts must lie between 0 and the {width} columns of z; got {counts!r}.")
+    rows = np.ascontiguousarray(z.reshape(-1, width))
+    flat = counts.astype(np.intp).reshape(-1)
+    used = rows[np.arange(width) < flat[:, None]]
+    if not np.all((used > 0) & np.isfinite(used)):
+        raise ValueError(
+            "z must be positive and finite to be Weibull; shift the values or leave zeros out."
+        )
+    scale, shape = np.empty(len(rows)), np.empty(len(rows))
+    _fit_rows(rows, flat, scale, shape)
+    return scale.reshape(lead), shape.reshape(lead)
+
+
+@njit(cache=True, nogil=True)
+def _fit_rows(z, counts, scale, shape):
+    x = np.empty(z.shape[1])
+    for i in range(z.shape[0]):
+        scale[i], shape[i] = _fit_row(z[i, : counts[i]], x)
+
+
+@njit(cache=True, nogil=True)
+def _fit_row(z, x):
+    m = z.size
+    if m == 0:
+        return 0.0, np.inf
+    top = z.max()
+    # x = ln(z / top), by whichever formula keeps its digits.
+    spread = 0.0
+    for j in range(m):
+        if z[j] > 0.5 * top:
+            x[j] = np.log1p((z[j] - top) / top)
+        else:
+            x[j] = np.log(z[j]) - np.log(top)
+        spread = max(spread, -x[j])
+    if spread == 0.0:
+        return top, np.inf
+    mean = 0.0
+    squares = 0.0
+    for j in range(m):
+        x[j] /= spread
+        mean += x[j]
+        squares += x[j] * x[j]
+    mean /= m
+
+    # With w(k) the mean of x weighted by exp(k x), the root of k (w(k) - mean) = 1 is wanted. w is
+    # increasing and at most 0: the root is above 1 / -mean, and below 1 / (w - mean) taken there.
+    low = -1.0 / mean
+    weighted, _, _ = _weighted_moments(x, m, low)
+    high = 1.0 / (weighted - mean)
+    # ln z has the deviation pi / (sqrt(6) shape) if z is Weibull.
+    k = 1.2825498301618641 / np.sqrt(max(squares / m - mean * mean, 1e-300))
+    for _ in range(100):
+        if not low < k < high:
+            k = 0.5 * (low + high)
+        weighted, variance, _ = _weighted_moments(x, m, k)
+        excess = k * (weighted - mean) - 1.0
+        if excess < 0.0:
+            low = k
+        else:
+            high = k
+        step = excess / (weighted - mean + k * variance)
+        k -= step
+        if abs(step) <= 1e-13 * k or high - low <= 1e-15 * high:
+            break
+    _, _, total = _weighted_moments(x, m, k)
+    shape = k / spread
+    return top * np.exp(np.log(total / m) / shape), shape
+
+
+@njit(cache=True, nogil=True)
+def _weighted_moments(x, m, k):
+    """Mean and variance of x under the weights exp(k x), and the sum of the weights."""
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    for j in range(m):
+        w = np.exp(k * x[j])
+        s0 += w
+        s1 += w * x[j]
+        s2 += w * x[j] * x[j]
+    mean = s1 / s0
+    return mean, s2 / s0 - mean * mean, s0
+
+
+@dataclass(frozen=True)
+class WeibullTail:
+    """Probability models of a score, each fitted to a tail of observed scores.
+
+    A score s becomes z = translate + sign (s - location), to which the Weibull distribution
+    belongs. The probability is F(z), or 1 - F(z) if `survivor`. A tail with fewer than two
+    distinct scores gives a step: probability 1 at the common score and on its likely side, else 0.
+
+    Use one of the four constructors, named after the tail that they look at. Each takes values of
+    shape (..., m) and fits one model per row.
+
+    Parameters
+    ----------
+    scale, shape : ndarray of shape (...)
+        Of the distribution of z.
+    location : ndarray of shape (...)
+        The score of the tail nearest to the bulk.
+    sign : {-1, 1}
+    translate : float
+        1 in the form of libMR, which keeps z away from 0; it makes the model depend on the unit
+        of the scores.
+    survivor : bool
+
+    References
+    ----------
+    W. Scheirer, A. Rocha, R. Micheals, T. Boult, "Meta-Recognition: The Theory and Practice of
+    Recognition Score Analysis", IEEE TPAMI 33(8), 2011.
+
+    Examples
+    --------
+    >>> from openset.evt import WeibullTail
+    >>> tail = WeibullTail.low_positives([0.2, 0.5, 0.9, 1.1, 1.3, 1.6, 2.0], size=5)
+    >>> tail.probability([-0.5, 0.0, 0.5, 1.0, 2.3]).round(6)
+    array([1.33000e-04, 1.95240e-02, 2.41828e-01, 6.93126e-01, 1.00000e+00])
+    """
+
+    scale: np.ndarray
+    shape: np.ndarray
+    location: np.ndarray
+    sign: int
+    translate: float
+    survivor: bool
+
+    @classmethod
+    def low_positives(cls, scores, size: int) -> WeibullTail:
+        """From the `size` smallest scores of positive samples: rises to 1 with the score."""
+        tail = _smallest(scores, size)
+        location = tail[..., -1]
+        scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
+        return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
+
+    @classmethod
+    def high_negatives(cls, scores, size: int) -> WeibullTail:
+        """From the `size` largest scores of negative samples: rises from 0 with the score."""
+        tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
+        location = tail[..., -1]
+        scale, shape = fit_weibull(1.0 + (tail - location[..., None]))
+        return cls(scale, shape, location, sign=1, translate=1.0, survivor=False)
+
+    @classmethod
+    def low_distances(cls, distances, size: int) -> WeibullTail:
+        """From the `size` smallest distances: falls with the distance, to 0 at 1 + location.
+
+        A tail without two distinct distances takes in further ones until it has them.
+        """
+        tail, counts = _extend(distances, size)
+        location = np.max(tail, axis=-1, where=np.isfinite(tail), initial=0.0)
+        scale, shape = fit_weibull(1.0 + (location[..., None] - tail), counts)
+        return cls(scale, shape, location, sign=-1, translate=1.0, survivor=False)
+
+    @classmethod
+    def low_margins(cls, distances, size: int) -> WeibullTail:
+        """From the `size` smallest distances > 0, without transform: falls from 1 at distance 0.
+
+        A tail without two distinct distances takes in further ones until it has them. Zeros are
+        left out: no Weibull distribution has density there.
+        """
+        distances = np.asarray(distances, dtype=np.float64)
+        tail, counts = _extend(np.where(distances == 0, np.inf, distances), size)
+        scale, shape = fit_weibull(tail, counts)
+        return cls(scale, shape, np.zeros_like(scale), sign=1, translate=0.0, survivor=True)
+
+    @classmethod
+    def concatenate(cls, tails: Sequence[WeibullTail]) -> WeibullTail:
+        """Join models made by the same constructor, each of shape (n_i,)."""
+        scale, shape, location = (
+            np.concatenate([getattr(tail, name) for tail in tails])
+            for name in ("scale", "shape", "location")
+        )
+        return cls(scale, shape, location, tails[0].sign, tails[0].translate, tails[0].survivor)
+
+    def __getitem__(self, index) -> WeibullTail:
+        return WeibullTail(
+            self.scale[index],
+            self.shape[index],
+            self.location[index],
+            self.sign,
+            self.translate,
+            self.survivor,
+        )
+
+    def probability(self, s) -> np.ndarray:
+        """Probability at each score.
+
+        Parameters
+        ----------
+        s : array-like
+            Scores, of a shape that broadcasts with that of the parameters.
+
+        Returns
+        -------
+        ndarray
+            Between 0 and 1, never NaN for a score that is not.
+        """
+        z = self.translate + self.sign * (np.asarray(s, dtype=np.float64) - self.location)
+        with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+            power = (np.maximum(z, 0.0) / self.scale) ** self.shape
+            p = np.exp(-power) if self.survivor else -np.expm1(-power)
+        step = np.isinf(self.shape)
+        if np.any(step):
+            p = np.where(step, z <= self.scale if self.survivor else z >= self.scale, p)
+        return p
+
+    def score_at(self, probability: float) -> np.ndarray:
+        """The score that has a given probability, strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of the shape of the parameters
+            The common score where the model is a step.
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"probability must lie strictly between 0 and 1; got {probability!r}.")
+        rest = probability if self.survivor else 1.0 - probability
+        z = self.scale * (-np.log(rest)) ** (1.0 / self.shape)
+        return self.location + self.sign * (z - self.translate)
+
+
+def _smallest(values, size):
+    """The `size` smallest of each row, or all, ascending."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0:
+        raise ValueError("a tail needs at least one score; got none.")
+    if size < 1:
+        raise ValueError(f"size of the tail must be at least 1; got {size!r}.")
+    if size < values.shape[-1]:
+        values = np.partition(values, size - 1, axis=-1)[..., :size]
+    return np.sort(values, axis=-1)
+
+
+def _extend(distances, size):
+    """The smallest finite distances of each row, ascending, and how many count.
+
+    These are `size`, or so many that the last differs from the first, or all that there are.
+    """
+    distances = np.asarray(distances, dtype=np.float64)
+    tail = _smallest(distances, size)
+    counts = np.isfinite(tail).sum(axis=-1)
+    flat = tail[..., 0] == tail[..., -1]
+    if tail.shape[-1] < distances.shape[-1] and np.any(flat):
+        rows = np.sort(distances[flat], axis=-1)
+        tied = (rows == rows[..., :1]).sum(axis=-1)
+        longer = np.minimum(tied + 1, np.isfinite(rows).sum(axis=-1))
+        wider = np.full((*counts.shape, max(longer.max(), tail.shape[-1])), np.inf)
+        wider[..., : tail.shape[-1]] = tail
+        wider[flat] = rows[..., : wider.shape[-1]]
+        counts = np.array(counts)
+        counts[flat] = longer
+        tail = wider
+    return tail, counts

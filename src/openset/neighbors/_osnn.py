@@ -1,0 +1,172 @@
+"""Open-set nearest neighbours: reject what two classes are about equally near to."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from openset.base import OpenSetClassifier
+from openset.neighbors._distances import METRICS, DistancesTo, row_blocks
+from openset.solver._threads import thread_map
+
+
+class OpenSetNearestNeighbors(OpenSetClassifier):
+    """Open-set nearest neighbours (OSNN), by the ratio of two distances.
+
+    Let t be the training sample nearest to x, and u the nearest one of a class other than that of
+    t. The ratio R = d(x, t) / d(x, u) is 0 at the training samples and tends to 1 both between
+    classes and far away from all of them. The class of t accepts if R <= threshold.
+
+    Parameters
+    ----------
+    threshold : float in [0, 1], default=0.7
+        Largest ratio that accepts; 1 accepts everything. Changing it needs no new fit. Only for
+        rule="ratio".
+    rule : {"ratio", "agreement"}, default="ratio"
+        "agreement" is OSNN-CV: a class accepts if the two nearest training samples are both of it.
+        It has no threshold, and accepts samples however far away.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        Distance between samples.
+    n_jobs : int, default=None
+        Number of threads; results do not depend on it.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    bounded_ : ndarray of shape (K,), bool
+        Whether the accepted region is bounded: rule="ratio", threshold < 1 and
+        metric="euclidean" (the cosine metric does not see how far a sample is).
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
+
+    Notes
+    -----
+    Where samples of two classes coincide, R = 0 / 0 is taken as 1. The score of a class that is
+    not the nearest is threshold - (2 - 1 / R_c) with R_c > 1 its own ratio: continuous at R_c = 1,
+    decreasing and finite.
+
+    A patent application on the ratio method exists (US 2016/0092790).
+
+    References
+    ----------
+    P. R. Mendes Júnior, R. M. de Souza, R. de O. Werneck, B. V. Stein, D. V. Pazinato,
+    W. R. de Almeida, O. A. B. Penatti, R. da S. Torres, A. Rocha, "Nearest neighbors distance
+    ratio open-set classifier", Machine Learning 106(3), 2017.
+
+    Examples
+    --------
+    >>> from openset.neighbors import OpenSetNearestNeighbors
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [4.0, 0.0], [4.0, 1.0]]
+    >>> y = [1, 1, 2, 2]
+    >>> model = OpenSetNearestNeighbors().fit(X, y)
+    >>> model.predict([[1.0, 0.5], [4.2, 0.5], [2.0, 0.5], [50.0, 0.5]])
+    array([ 1,  2, -1, -1])
+    """
+
+    _parameter_constraints = {
+        "threshold": [Interval(Real, 0, 1, closed="both")],
+        "rule": [StrOptions({"ratio", "agreement"})],
+        "metric": [StrOptions(set(METRICS))],
+        "n_jobs": [Integral, None],
+        "unknown_label": "no_validation",
+    }
+
+    def __init__(
+        self, threshold=0.7, rule="ratio", metric="euclidean", n_jobs=None, unknown_label="auto"
+    ):
+        self.threshold = threshold
+        self.rule = rule
+        self.metric = metric
+        self.n_jobs = n_jobs
+        self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y) -> OpenSetNearestNeighbors:
+        """Store the training samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        X, codes, _, _ = self._begin_fit(X, y, min_classes=2)
+        self._X = X[np.argsort(codes, kind="stable")]
+        self._starts = np.r_[0, np.cumsum(np.bincount(codes))[:-1]]
+        return self
+
+    @property
+    def _threshold_param(self):
+        return "threshold" if self.rule == "ratio" else None
+
+    # The threshold is an upper limit: decision_function is _scores + threshold.
+    _threshold_sign = -1
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        check_is_fitted(self)
+        # d(x, u) <= d(x, t) + d(t, u), so that R > threshold when d(x, t) is large enough.
+        bounded = self.rule == "ratio" and self.threshold < 1 and self.metric == "euclidean"
+        return np.full(len(self.classes_), bounded)
+
+    def decision_function(self, X) -> np.ndarray:
+        """The threshold minus the ratio of distances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Column c belongs to ``classes_[c]``; >= 0 accepts.
+        """
+        return self._scores(X) + (self.threshold if self.rule == "ratio" else 1.0)
+
+    def _scores(self, X):
+        """Minus the ratio of each class: its own distance over that of the nearest other class."""
+        X = self._begin_predict(X)
+        distances = DistancesTo(self._X, self.metric)
+
+        def score(block):
+            by_class = np.split(distances(X[block]), self._starts[1:], axis=1)
+            nearest = np.column_stack([d.min(axis=1) for d in by_class])
+            if self.rule == "ratio":
+                return -_ratio(nearest, _nearest_other(nearest))
+            # Both nearest samples are of a class iff its second is nearer than any of the others.
+            second = np.column_stack([_second_smallest(d) for d in by_class])
+            return -_ratio(second, _nearest_other(nearest))
+
+        blocks = row_blocks(0, len(X), len(self._X))
+        return np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+
+
+def _nearest_other(nearest):
+    """Distance to the nearest class other than that of the column."""
+    two = np.partition(nearest, 1, axis=1)
+    first = np.arange(nearest.shape[1]) == nearest.argmin(axis=1)[:, None]
+    return np.where(first, two[:, 1:2], two[:, :1])
+
+
+def _second_smallest(d):
+    return np.partition(d, 1, axis=1)[:, 1] if d.shape[1] > 1 else np.full(len(d), np.inf)
+
+
+def _ratio(own, other):
+    """own / other up to 1, and 2 - other / own beyond; 1 where both are 0 or both infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(own < other, own / other, 2.0 - other / own)
+    ratio[own == other] = 1.0
+    return ratio
