@@ -72,26 +72,29 @@ class _Expansion:
         self._sparse = sparse.issparse(support_vectors)
         # Centring keeps the expanded distances accurate; it would fill a sparse matrix.
         self._center = 0.0 if self._sparse else support_vectors.mean(axis=0)
-        self._support = (
-            (support_vectors - self._center) * self._scale
-            if not self._sparse
-            else (support_vectors * self._scale).tocsr()
-        )
+        self._support = self._prepare(support_vectors)
         self._norms = _squared_norms(self._support)
         self._coef = np.ascontiguousarray(coef.T)
-        dtype = safe_dtype(np.sqrt(self._norms.max(initial=0.0)), expanded=True)
-        if self._sparse:
-            dtype = np.float64
-        self._fast_support = self._support.astype(dtype)
+        # The product below rounds the norms too, hence the factor.
+        dtype = safe_dtype(np.sqrt(2 * self._norms.max(initial=0.0)), expanded=True)
+        self._fast = dtype == np.float32 and not self._sparse
+        if self._fast:
+            ones = np.ones((len(self._norms), 1))
+            self._fast_support = np.hstack(
+                [-2 * self._support, self._norms[:, None], ones], dtype=dtype, casting="same_kind"
+            )
         self._fast_coef = self._coef.astype(np.float32)
         self._band = _BAND + _ROUNDING * np.abs(coef).sum(axis=1)
 
     def evaluate(self, X, bias):
         Z = self._prepare(X)
-        scores = self._sum(Z, self._fast_support, self._fast_coef) + bias
+        if self._fast:
+            scores = self._fast_sum(Z) + bias
+        else:
+            scores = self._sum(Z, self._fast_coef) + bias
         close = np.flatnonzero((np.abs(scores) <= self._band).any(axis=1))
         if close.size:
-            scores[close] = self._sum(Z[close], self._support, self._coef) + bias
+            scores[close] = self._sum(Z[close], self._coef) + bias
         return scores
 
     def _prepare(self, X):
@@ -104,13 +107,28 @@ class _Expansion:
         far = 1e15 / np.sqrt(Z.shape[1])
         return np.where(largest > far, Z * (far / np.maximum(largest, far)), Z)
 
-    def _sum(self, Z, support, coef):
+    def _fast_sum(self, Z):
+        """Float32, with |z|^2 + |s|^2 - 2 z.s as one product of the extended points."""
+        ones = np.ones((len(Z), 1))
+        Z = np.hstack([Z, ones, _squared_norms(Z)[:, None]], dtype=np.float32, casting="same_kind")
+        scores = np.zeros((len(Z), self._coef.shape[1]))
+        # Cut from one buffer: fresh memory costs more than the arithmetic.
+        memory = np.empty(len(Z) * _SUPPORT, dtype=np.float32)
+        for start in range(0, len(self._fast_support), _SUPPORT):
+            support = self._fast_support[start : start + _SUPPORT]
+            s = memory[: len(Z) * len(support)].reshape(len(Z), len(support))
+            np.matmul(Z, support.T, out=s)
+            np.maximum(s, 0, out=s)
+            scores += self._kernel.value(s, out=s) @ self._fast_coef[start : start + _SUPPORT]
+        return scores
+
+    def _sum(self, Z, coef):
+        """Distances in float64; kernel values in the precision of `coef`."""
         norms = _squared_norms(Z)
-        Z = Z.astype(support.dtype)
         scores = np.zeros((Z.shape[0], coef.shape[1]))
-        for start in range(0, support.shape[0], _SUPPORT):
+        for start in range(0, self._support.shape[0], _SUPPORT):
             part = slice(start, start + _SUPPORT)
-            dots = Z @ support[part].T
+            dots = Z @ self._support[part].T
             dots = dots.toarray() if sparse.issparse(dots) else dots
             s = np.empty(dots.shape, dtype=coef.dtype)
             expand_distances(dots, norms, self._norms[part], s)
