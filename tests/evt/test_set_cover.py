@@ -23,7 +23,7 @@ def plain_cover(covers):
 
 @pytest.mark.parametrize("features", [2, 70])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("block", [64, 2**18])
+@pytest.mark.parametrize("block", [64, 2**20])
 def test_against_the_whole_matrix(features, metric, block, monkeypatch):
     monkeypatch.setattr(_distances, "_BLOCK", block)
     rng = np.random.default_rng(features)

@@ -128,7 +128,7 @@ def test_weights(iris):
     assert known.classes_.tolist() == [0, 2]
     with pytest.raises(ValueError, match="KNeighborsClassifier takes no weights"):
         ThresholdRejector(KNeighborsClassifier()).fit(X, y, sample_weight=weight)
-    with pytest.raises(ValueError, match="(?i)weight.*zero"):
+    with pytest.raises(ValueError, match=r"(?i)weight.*zero"):
         clone(model).fit(X, y, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="sample_weight"):
         clone(model).fit(X, y, sample_weight=weight[:-1])

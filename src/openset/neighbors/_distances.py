@@ -9,8 +9,8 @@ from numba import njit
 
 METRICS = ("cosine", "euclidean")
 
-# Numbers in a block of distances: 2 MB stay in the cache and a few such blocks weigh nothing.
-_BLOCK = 2**18
+# Numbers in a block of distances: enough rows for a fast matrix product, and only 8 MB.
+_BLOCK = 2**20
 
 # Up to this many features direct differences are about as fast as a matrix product, and exact.
 _NARROW = 64
