@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "solver": {"kernels"},
     "base": {"solver", "kernels", "metrics", "datasets", "utils"},
     "svm": {"base", "solver", "kernels", "metrics", "datasets", "utils"},
-    "cli": {"svm", "base", "solver", "kernels", "metrics", "datasets", "utils"},
+    "model_selection": {"svm", "base", "solver", "kernels", "metrics", "datasets", "utils"},
+    "cli": {"model_selection", "svm", "base", "solver", "kernels", "metrics", "datasets", "utils"},
 }
 
 

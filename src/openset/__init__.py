@@ -18,7 +18,9 @@ _NAMES = {
     "OpenSetSVC": "svm",
 }
 
-_SUBMODULES = frozenset({"base", "datasets", "kernels", "metrics", "solver", "svm", "utils"})
+_SUBMODULES = frozenset(
+    {"base", "datasets", "kernels", "metrics", "model_selection", "solver", "svm", "utils"}
+)
 
 __all__ = ["OneVsRestSVC", "OpenSetSVC", "__version__"]
 

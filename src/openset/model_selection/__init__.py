@@ -1,0 +1,15 @@
+"""Splits that simulate unknown classes, and scorers of open-set estimators.
+
+Both work in scikit-learn's own ``GridSearchCV`` and ``cross_validate``.
+"""
+
+from ._scorers import get_scorer, get_scorer_names
+from ._split import ClosedSetSplit, OpenSetSplit, Simulation
+
+__all__ = [
+    "ClosedSetSplit",
+    "OpenSetSplit",
+    "Simulation",
+    "get_scorer",
+    "get_scorer_names",
+]

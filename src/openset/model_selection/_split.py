@@ -1,0 +1,310 @@
+"""Hold-out splits of a training set: with classes withheld from fitting, or with all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import BaseShuffleSplit
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from ..base import _check_labels
+
+
+class Simulation(NamedTuple):
+    """One simulated open-set problem inside a training set.
+
+    Parameters
+    ----------
+    known : ndarray of shape (n_known,)
+        The classes that act as known, sorted; all others act as unknown.
+    fit : ndarray of shape (n_fit,)
+        Sorted indices of the samples to fit on, all of classes in `known`.
+    validation : ndarray of shape (n - n_fit,)
+        Sorted indices of all other samples.
+    """
+
+    known: np.ndarray
+    fit: NDArray[np.intp]
+    validation: NDArray[np.intp]
+
+
+class _HoldOut(BaseShuffleSplit):
+    """Base of both splitters: the parameters, the labels, the halves of each known class."""
+
+    _parameter_constraints: dict = {
+        "n_repeats": [Interval(Integral, 1, None, closed="left")],
+        "test_size": [Interval(Real, 0, 1, closed="neither")],
+        "n_known": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
+        raise NotImplementedError
+
+    def split(
+        self, X, y: ArrayLike, groups=None
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield the indices of the fitting and of the validation part of each repeat.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Only its length is looked at; None will do.
+        y : array-like of shape (n,)
+            The classes.
+        groups : None
+            Not supported.
+
+        Yields
+        ------
+        train : ndarray of shape (n_fit,)
+            Sorted indices.
+        test : ndarray of shape (n - n_fit,)
+            Sorted indices of all other samples.
+        """
+        if groups is not None:
+            warnings.warn(
+                f"{type(self).__name__} ignores groups; a group may be split.", stacklevel=2
+            )
+        _, y = indexable(X, y)
+        for simulation in self.simulate(y):
+            yield simulation.fit, simulation.validation
+
+    def get_n_splits(self, X=None, y=None, groups=None) -> int:
+        """Return the number of repeats.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Ignored.
+
+        Returns
+        -------
+        int
+        """
+        return self.n_repeats
+
+    def _begin(self, y):
+        """Check parameters and labels.
+
+        Returns
+        -------
+        classes : ndarray of shape (K,)
+        codes : ndarray of shape (n,)
+            Index of each label in `classes`.
+        generators : list of n_repeats Generators
+            Each spawned from the seed by its number, so that repeat k does not depend on how many
+            there are.
+        """
+        name = type(self).__name__
+        validate_parameter_constraints(self._parameter_constraints, vars(self), name)
+        if y is None:
+            raise ValueError(f"{name} splits by class; y is None. Pass the labels.")
+        _check_labels(y)
+        y = column_or_1d(y)
+        check_classification_targets(y)
+        classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        if counts.min() < 2:
+            lonely = classes[counts.argmin()].tolist()
+            raise ValueError(
+                f"{name} puts samples of a class on both sides; y has 1 sample of class "
+                f"{lonely!r}. Every class needs at least 2: add samples or leave the class out."
+            )
+        entropy = check_random_state(self.random_state).randint(2**32, size=4, dtype=np.uint32)
+        seeds = np.random.SeedSequence(entropy).spawn(self.n_repeats)
+        return classes, codes, [np.random.default_rng(seed) for seed in seeds]
+
+    def _hold_out(self, classes, codes, known, rng) -> Simulation:
+        """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out."""
+        fitting = np.zeros(len(codes), dtype=bool)
+        for c in known:
+            members = np.flatnonzero(codes == c)
+            # Rounded up, but not by rounding errors: 0.07 * 100 is above 7 in floating point.
+            held_out = max(1, np.ceil(self.test_size * len(members) - 1e-9))
+            n_fit = max(1, len(members) - int(held_out))
+            fitting[rng.permutation(members)[:n_fit]] = True
+        return Simulation(classes[known], np.flatnonzero(fitting), np.flatnonzero(~fitting))
+
+
+class OpenSetSplit(_HoldOut):
+    """Splits that simulate unknowns: some classes are withheld from fitting.
+
+    In each repeat half of the classes, rounded up, are drawn to act as known. Half of their samples
+    are for fitting; the other half **and all samples of the other classes** are for validation. A
+    model fitted on the one and scored on the other shows whether it recognises what it knows and
+    rejects what it has never seen. The labels stay as they are: to the scorers of
+    :func:`get_scorer` a label outside the classes a model was fitted on is unknown.
+
+    Parameters
+    ----------
+    n_repeats : int, default=5
+        Number of simulations, each with its own draw of classes and samples.
+    test_size : float, default=0.5
+        Share of the samples of a known class that is for validation, in (0, 1), rounded up; at
+        least one sample is left for fitting.
+    n_known : int, default=None
+        Number of classes that act as known, at most all but one; None is half of them, rounded up.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int to get the same splits in every call. Repeat k does not depend on `n_repeats`.
+
+    See Also
+    --------
+    ClosedSetSplit : Withholds samples of all classes, and no class.
+
+    Notes
+    -----
+    At least three classes are needed, with two samples each. The proportions are those of OSNN's
+    parameter optimisation [1]_, of which the search of [2]_ is the general case.
+
+    References
+    ----------
+    .. [1] P. R. Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier",
+       Machine Learning 106, 2017.
+    .. [2] P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector
+       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.model_selection import OpenSetSplit
+    >>> y = np.array(["a", "a", "b", "b", "c", "c"])
+    >>> for train, test in OpenSetSplit(n_repeats=2, random_state=2).split(None, y):
+    ...     print(y[train], y[test])
+    ['a' 'b'] ['a' 'b' 'c' 'c']
+    ['b' 'c'] ['a' 'a' 'b' 'c']
+
+    With scikit-learn's search, and a scorer of ours:
+
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> from openset import OpenSetSVC
+    >>> from openset.model_selection import get_scorer
+    >>> search = GridSearchCV(
+    ...     make_pipeline(MinMaxScaler(), OpenSetSVC()),
+    ...     {"opensetsvc__gamma": [1, 4, 16, 64]},
+    ...     scoring=get_scorer("normalized_accuracy"),
+    ...     cv=OpenSetSplit(random_state=0),
+    ... )
+    >>> search.fit(*load_wine(return_X_y=True)).best_params_
+    {'opensetsvc__gamma': 16}
+    """
+
+    def __init__(self, n_repeats=5, *, test_size=0.5, n_known=None, random_state=None):
+        self.n_repeats = n_repeats
+        self.test_size = test_size
+        self.n_known = n_known
+        self.random_state = random_state
+
+    def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
+        """Return the splits of :meth:`split` together with the classes that act as known.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            The classes.
+        positive : label, default=None
+            A class that acts as known in every repeat, for tuning the machine of that class against
+            the rest; `n_known` counts it. The draws of different classes are independent.
+
+        Returns
+        -------
+        list of Simulation
+            One a repeat.
+
+        Examples
+        --------
+        >>> from openset.model_selection import OpenSetSplit
+        >>> splitter = OpenSetSplit(n_repeats=3, random_state=2)
+        >>> [s.known.tolist() for s in splitter.simulate(list("aabbccdd"), positive="a")]
+        [['a', 'd'], ['a', 'c'], ['a', 'b']]
+        """
+        classes, codes, generators = self._begin(y)
+        n_classes = len(classes)
+        if n_classes < 3:
+            raise ValueError(
+                f"OpenSetSplit needs at least 3 classes to withhold some; y has {n_classes}: "
+                f"{classes.tolist()!r}. Use ClosedSetSplit, which withholds none."
+            )
+        if positive is None:
+            required = []
+        elif positive in classes.tolist():
+            required = [classes.tolist().index(positive)]
+            generators = [rng.spawn(n_classes)[required[0]] for rng in generators]
+        else:
+            raise ValueError(f"positive={positive!r} is not a class of y: {classes.tolist()!r}.")
+        # Half of the classes, rounded up; a machine has a known negative class at least.
+        n_known = (n_classes + 1) // 2 if self.n_known is None else self.n_known
+        fewest = 1 + len(required)
+        if not fewest <= n_known < n_classes:
+            raise ValueError(
+                f"n_known={n_known} must be from {fewest} to {n_classes - 1}: y has {n_classes} "
+                "classes, and one at least has to act as unknown."
+            )
+        others = np.delete(np.arange(n_classes), required)
+        simulations = []
+        for rng in generators:
+            drawn = rng.permutation(others)[: n_known - len(required)]
+            known = np.sort([*required, *drawn])
+            simulations.append(self._hold_out(classes, codes, known, rng))
+        return simulations
+
+
+class ClosedSetSplit(_HoldOut):
+    """Splits in which every class is known: a share of the samples of each is held out.
+
+    The closed-set counterpart of :class:`OpenSetSplit`, for the closed-set search and for fewer
+    than three classes. Validation has no unknowns, so nothing is learnt about rejecting them.
+
+    Parameters
+    ----------
+    n_repeats : int, default=1
+        Number of splits.
+    test_size : float, default=0.5
+        Share of the samples of a class that is for validation, in (0, 1), rounded up; at least one
+        sample is left for fitting.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int to get the same splits in every call. Repeat k does not depend on `n_repeats`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.model_selection import ClosedSetSplit
+    >>> y = np.array(["a", "a", "a", "b", "b"])
+    >>> for train, test in ClosedSetSplit(random_state=0).split(None, y):
+    ...     print(y[train], y[test])
+    ['a' 'b'] ['a' 'a' 'b']
+    """
+
+    def __init__(self, n_repeats=1, *, test_size=0.5, random_state=None):
+        self.n_repeats = n_repeats
+        self.test_size = test_size
+        self.random_state = random_state
+
+    def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
+        """Return the splits of :meth:`split`, with all classes as known.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            The classes.
+        positive : label, default=None
+            Changes nothing, every class being known; as in :class:`OpenSetSplit`.
+
+        Returns
+        -------
+        list of Simulation
+            One a repeat.
+        """
+        classes, codes, generators = self._begin(y)
+        known = np.arange(len(classes))
+        return [self._hold_out(classes, codes, known, rng) for rng in generators]
