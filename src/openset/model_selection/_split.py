@@ -110,6 +110,8 @@ class _HoldOut(BaseShuffleSplit):
             raise ValueError(f"{name} splits by class; y is None. Pass the labels.")
         _check_labels(y)
         y = column_or_1d(y)
+        if len(y) == 0:
+            raise ValueError(f"{name} has nothing to split: y is empty.")
         check_classification_targets(y)
         classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         if counts.min() < 2:

@@ -16,6 +16,12 @@ from ..kernels import Kernel, Linear, get_kernel
 from ..solver import Problem, Solution, solve_grid
 from ..solver._expansion import decision_values
 
+# Grids of the search: the paper's widths for data in [0, 1], and widths in units of
+# 1 / (features x variance) for data of any scale.
+PAPER_GAMMAS = [2.0**k for k in range(-15, 16, 2)]
+SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
+LAMBDAS = [k / 20 for k in range(20)]
+
 # Relative slack of the certificate, so that rounding cannot break the promise.
 _SLACK = 1e-5
 
@@ -69,6 +75,9 @@ class OneVsRestSVM(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
+    _paper_level = "class"
+    _scaled_params = ("gamma",)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -102,7 +111,7 @@ class OneVsRestSVM(OpenSetClassifier):
         )
         kernel = get_kernel(self.kernel)
         self._check_kernel(kernel)
-        weight = weight * self._class_weights(codes)
+        weight = weight * self._class_weights(self.classes_[codes])
         self.gamma_ = self._per_class("gamma", self._resolve_gamma(X, weight))
         return Setup(X, codes, weight, kept, kernel, self._per_class("C", self.C))
 
@@ -143,8 +152,8 @@ class OneVsRestSVM(OpenSetClassifier):
             self.n_jobs,
         )
 
-    def _class_weights(self, codes):
-        weights = compute_sample_weight(self.class_weight, self.classes_[codes])
+    def _class_weights(self, labels):
+        weights = compute_sample_weight(self.class_weight, labels)
         if not np.all(weights > 0):
             raise ValueError(
                 f"class_weight={self.class_weight!r} must be > 0 for every class; leave a class "
@@ -157,6 +166,10 @@ class OneVsRestSVM(OpenSetClassifier):
             return self.gamma
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
+        return self._unit_gamma(X, weight)
+
+    def _unit_gamma(self, X, weight):
+        """1 / (features x variance): the width at which distances are of the order of one."""
         total = weight.sum() * X.shape[1]
         first = (weight @ X).sum() / total
         if sparse.issparse(X):

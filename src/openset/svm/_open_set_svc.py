@@ -7,7 +7,7 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from ..solver import lower_bias, one_class_problem, svm_problem
-from ._one_vs_rest import OneVsRestSVM, reduce_solution
+from ._one_vs_rest import LAMBDAS, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM, reduce_solution
 
 
 class OpenSetSVC(OneVsRestSVM):
@@ -100,6 +100,11 @@ class OpenSetSVC(OneVsRestSVM):
     }
     _min_classes = 1
 
+    # For the search: what the grid engine varies, and the grids of the two presets.
+    _engine_params = ("gamma", "C", "lam")
+    _default_grid = {"C": [1.0, 8.0], "gamma": SCALED_GAMMAS, "lam": LAMBDAS}
+    _paper_grid = {"gamma": PAPER_GAMMAS, "lam": LAMBDAS}
+
     def __init__(
         self,
         C=1.0,
@@ -146,6 +151,10 @@ class OpenSetSVC(OneVsRestSVM):
         if len(self.classes_) == 1:
             return one_class_problem(signs > 0, lam, boxes)
         return svm_problem(signs, boxes, lam)
+
+    def _path_problem(self, signs, boxes, values):
+        problem = svm_problem(signs, boxes, 0.0)
+        return problem, values * problem.upper.sum()
 
     def _machine(self, solution, problem, rows, c):
         lam = self._per_class("lam", self.lam)[c]

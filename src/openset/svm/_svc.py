@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..solver import svm_problem
-from ._one_vs_rest import OneVsRestSVM, reduce_solution
+from ._one_vs_rest import PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM, reduce_solution
 
 
 class OneVsRestSVC(OneVsRestSVM):
@@ -51,6 +51,11 @@ intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     _min_classes = 2
 
+    # For the search: what the grid engine varies, and the grids of the two presets.
+    _engine_params = ("gamma", "C", None)
+    _default_grid = {"C": [1.0, 8.0], "gamma": SCALED_GAMMAS}
+    _paper_grid = {"gamma": PAPER_GAMMAS}
+
     def __init__(
         self,
         C=1.0,
@@ -77,6 +82,9 @@ intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def _problem(self, signs, boxes, c):
         return svm_problem(signs, boxes, 0.0)
+
+    def _path_problem(self, signs, boxes, values):
+        return svm_problem(signs, boxes, 0.0), values
 
     def _machine(self, solution, problem, rows, c):
         return reduce_solution(solution, 0.0)

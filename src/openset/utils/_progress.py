@@ -1,0 +1,40 @@
+"""A line of progress on standard error, with an estimate of the time left."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+
+class Progress:
+    """Count steps and show them; silent unless asked for.
+
+    Parameters
+    ----------
+    total : int
+        Number of steps.
+    title : str
+        What is going on.
+    show : bool
+        Whether to print at all.
+    """
+
+    def __init__(self, total: int, title: str, show: bool):
+        self._total, self._title, self._show = total, title, show
+        self._done = 0
+        self._begin = self._last = time.monotonic()
+
+    def step(self, n: int = 1) -> None:
+        """Record n finished steps."""
+        self._done += n
+        now = time.monotonic()
+        finished = self._done >= self._total
+        if not self._show or (now - self._last < 0.2 and not finished):
+            return
+        self._last = now
+        left = (now - self._begin) * (self._total - self._done) / self._done
+        filled = 24 * self._done // self._total
+        bar = "#" * filled + "." * (24 - filled)
+        end = "\n" if finished else "\r"
+        text = f"{self._title} [{bar}] {self._done}/{self._total}, {left:.0f} s left "
+        print(text, end=end, file=sys.stderr, flush=True)
