@@ -1,0 +1,62 @@
+"""Every estimator keeps scikit-learn's rules and the open-set contract."""
+
+from importlib import import_module
+
+import pytest
+from sklearn.linear_model import RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from openset.base import OpenSetClassifier
+from openset.evt import ExtremeValueMachine
+from openset.neighbors import OpenSetNearestNeighbors
+from openset.svm import OneVsRestSVC, OpenSetSVC
+from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
+from openset.wrappers import CascadeRejector, ThresholdRejector
+
+# Rows that are all equal have no variance for naive Bayes to divide by.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")
+
+# One of each class; a new estimator is added here and nowhere else.
+ESTIMATORS = [
+    OpenSetSVC(),
+    OneVsRestSVC(),
+    ExtremeValueMachine(),
+    OpenSetNearestNeighbors(),
+    ThresholdRejector(GaussianNB()),
+    CascadeRejector(OneClassSVM(nu=0.1), GaussianNB()),
+]
+
+# Parameters that change the method, for the checks of the open-set contract.
+VARIANTS = [
+    OpenSetSVC(lam=0.3),  # with lam > 0 one class is enough
+    OpenSetSVC(kernel="t_student"),
+    OpenSetSVC(ensure_bounded=False),
+    OneVsRestSVC(kernel="linear"),
+    ExtremeValueMachine(weibull="survivor"),
+    ExtremeValueMachine(metric="cosine"),
+    OpenSetNearestNeighbors(rule="agreement"),
+    ThresholdRejector(RidgeClassifier(), threshold=0.0),
+]
+
+
+def test_no_estimator_is_forgotten():
+    public = {
+        value
+        for room in ("svm", "evt", "neighbors", "wrappers")
+        for value in vars(import_module(f"openset.{room}")).values()
+        if isinstance(value, type) and issubclass(value, OpenSetClassifier)
+    }
+    assert public == {type(estimator) for estimator in ESTIMATORS}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("check", list(open_set_checks()), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS + VARIANTS, ids=repr)
+def test_open_set(estimator, check):
+    check(estimator)
