@@ -30,6 +30,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Whether the region that the class accepts is bounded.
     """
 
+    # Parameters that act after fitting, such as a threshold. An estimator that has any splits its
+    # decision_function in two: ``_raw_scores(X)``, which does not look at them, and
+    # ``_decide(raw)``, which is cheap. A search then tries all their values on one fit.
+    _post_params: tuple[str, ...] = ()
+
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
 
@@ -42,7 +47,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n, K)
             Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
-        raise NotImplementedError
+        return self._decide(self._raw_scores(X))
 
     def predict(self, X) -> np.ndarray:
         """Return the accepting class with the highest score, or ``unknown_label_`` without any.

@@ -204,11 +204,11 @@ def test_tails_of_one_and_of_all():
 def test_threshold_is_subtracted_and_needs_no_fit(iris):
     X, y = iris
     machine = ExtremeValueMachine(threshold=0.2).fit(X, y)
-    assert_array_equal(machine._scores(X), machine.inclusion_proba(X))
-    assert machine._threshold_param == "threshold"
+    assert_array_equal(machine._raw_scores(X), machine.inclusion_proba(X))
+    assert machine._post_params == ("threshold",)
     for threshold in (0.0, 0.4):
         machine.set_params(threshold=threshold)
-        assert_array_equal(machine.decision_function(X), machine._scores(X) - threshold)
+        assert_array_equal(machine.decision_function(X), machine._raw_scores(X) - threshold)
 
 
 def test_pickle_and_pipeline(iris):

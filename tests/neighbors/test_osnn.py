@@ -108,12 +108,11 @@ def test_bounded(data):
 def test_threshold_is_added_and_needs_no_fit(data):
     X, y, Z = data
     model = OpenSetNearestNeighbors().fit(X, y)
-    assert model._threshold_param == "threshold"
+    assert model._post_params == ("threshold",)
     for threshold in (0.0, 0.9):
         model.set_params(threshold=threshold)
-        expected = model._scores(Z) - model._threshold_sign * threshold
+        expected = model._raw_scores(Z) + threshold
         assert_array_equal(model.decision_function(Z), expected)
-    assert OpenSetNearestNeighbors(rule="agreement")._threshold_param is None
 
 
 def test_blocks_and_threads_change_nothing(data, monkeypatch):

@@ -101,7 +101,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
-    _threshold_param = "threshold"
+    _post_params = ("threshold",)
 
     def __init__(
         self,
@@ -216,22 +216,11 @@ class ExtremeValueMachine(OpenSetClassifier):
         blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
 
-    def decision_function(self, X) -> np.ndarray:
-        """Inclusion probabilities minus the threshold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
-        """
-        return self._scores(X) - self.threshold
-
-    def _scores(self, X):
+    def _raw_scores(self, X):
         return self.inclusion_proba(X)
+
+    def _decide(self, raw):
+        return raw - self.threshold
 
 
 def _mean_of_largest(p, k):

@@ -107,12 +107,7 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         self._starts = np.r_[0, np.cumsum(np.bincount(codes))[:-1]]
         return self
 
-    @property
-    def _threshold_param(self):
-        return "threshold" if self.rule == "ratio" else None
-
-    # The threshold is an upper limit: decision_function is _scores + threshold.
-    _threshold_sign = -1
+    _post_params = ("threshold",)
 
     @property
     def bounded_(self) -> np.ndarray:
@@ -121,21 +116,11 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         bounded = self.rule == "ratio" and self.threshold < 1 and self.metric == "euclidean"
         return np.full(len(self.classes_), bounded)
 
-    def decision_function(self, X) -> np.ndarray:
-        """The threshold minus the ratio of distances.
+    def _decide(self, raw):
+        # The threshold is an upper limit of the ratio.
+        return raw + (self.threshold if self.rule == "ratio" else 1.0)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
-        """
-        return self._scores(X) + (self.threshold if self.rule == "ratio" else 1.0)
-
-    def _scores(self, X):
+    def _raw_scores(self, X):
         """Minus the ratio of each class: its own distance over that of the nearest other class."""
         X = self._begin_predict(X)
         distances = DistancesTo(self._X, self.metric)

@@ -69,7 +69,7 @@ class ThresholdRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
-    _threshold_param = "threshold"
+    _post_params = ("threshold",)
 
     def __init__(self, estimator, threshold=0.5, response_method="auto", unknown_label="auto"):
         self.estimator = estimator
@@ -102,21 +102,10 @@ class ThresholdRejector(Wrapper):
         self._fit_estimator(X, y, sample_weight)
         return self
 
-    def decision_function(self, X) -> np.ndarray:
-        """Confidence of the classifier minus the threshold.
+    def _decide(self, raw):
+        return raw - self.threshold
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the classifier takes
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
-        """
-        return self._scores(X) - self.threshold
-
-    def _scores(self, X):
+    def _raw_scores(self, X):
         check_is_fitted(self)
         method = self._response(self.estimator_)
         scores = finite(getattr(self.estimator_, method)(X))
