@@ -76,10 +76,6 @@ class TestDecisionRule:
     def test_it_is_a_classifier(self, model):
         assert is_classifier(model)
 
-    def test_a_base_without_scores_cannot_predict(self):
-        with pytest.raises(NotImplementedError):
-            OpenSetClassifier().decision_function([[0.0]])
-
     @pytest.mark.parametrize("method", ["predict", "predict_known", "predict_set", "known_score"])
     def test_not_fitted(self, method):
         with pytest.raises(NotFittedError):

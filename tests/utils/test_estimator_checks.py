@@ -175,6 +175,26 @@ class Remembers(Balls):
         return super().decision_function(X) / self.n_fits_
 
 
+class RadiusOfTheFit(Balls):
+    """Claims that its radius acts after fitting, but reads it in fit."""
+
+    _post_params = ("radius",)
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.radius_ = self.radius
+        return self
+
+    def _raw_scores(self, X):
+        return super().decision_function(X) - self.radius
+
+    def _decide(self, raw):
+        return raw + self.radius_
+
+    def decision_function(self, X):
+        return self._decide(self._raw_scores(X))
+
+
 class AlwaysMinusOne(Balls):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
@@ -370,6 +390,7 @@ BROKEN = [
     (LooksAtTheBatch, "check_single_rows", "one by one as in a batch.*differ by"),
     (FirstRowsOnly, "check_row_permutation", "order of the training rows does not matter"),
     (Remembers, "check_refit", "forgets the previous fit"),
+    (RadiusOfTheFit, "check_post_params", "as if it had been set before.*radius set after fit"),
     (AlwaysMinusOne, "check_unknown_label_auto", "unknown_label_ is -1, not -2"),
     (UnsortedClasses, "check_unknown_label_auto", "sorted classes"),
     (CutsStrings, "check_unknown_label_auto", "predict"),

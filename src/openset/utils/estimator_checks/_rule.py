@@ -171,3 +171,18 @@ def check_refit(estimator):
     for method in METHODS:
         reused = getattr(fresh(estimator).fit(X[:, :2], names).fit(Z, z), method)(Z)
         require_same(reused, getattr(fresh(estimator).fit(Z, z), method)(Z), method)
+
+
+@contract("a parameter that acts after fitting acts as if it had been set before")
+def check_post_params(estimator):
+    X, y = blobs(3)
+    Z = probes(X)
+    for name in getattr(estimator, "_post_params", ()):
+        value = 0.1 + 0.5 * estimator.get_params()[name]
+        before = fresh(estimator, **{name: value}).fit(X, y)
+        after = fresh(estimator).fit(X, y)
+        raw = after._raw_scores(Z)
+        scores = require_contract(after.set_params(**{name: value}), Z, f"{name} set after fit")
+        require_close(scores, before.decision_function(Z), f"{name} set after fit")
+        require_close(after._decide(raw), scores, f"{name} on scores of before")
+        require_equal(after.bounded_, before.bounded_, f"bounded_ with {name} set after fit")
