@@ -100,6 +100,12 @@ class ThresholdRejector(Wrapper):
         self._response(self.estimator)
         X, y, sample_weight = self._check_targets(X, y, sample_weight)
         self._fit_estimator(X, y, sample_weight)
+        if len(self.classes_) == 1 and self._response(self.estimator_) == "decision_function":
+            raise ValueError(
+                f"y has one class, {self.classes_.tolist()!r}; the decision_function of "
+                f"{type(self.estimator_).__name__} separates two. Wrap a classifier with "
+                "predict_proba, or give at least 2 classes."
+            )
         return self
 
     def _decide(self, raw):
