@@ -1,0 +1,1 @@
+"""Benchmarks: this library and its peers side by side, ``python -m benchmarks``."""

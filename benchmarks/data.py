@@ -1,0 +1,63 @@
+"""The data of the benchmarks, from the data home."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from sklearn.preprocessing import minmax_scale
+
+from openset.datasets import load_dataset
+
+_BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+class Absent(Exception):
+    """The data of a job are not on this machine."""
+
+
+@cache
+def _load(name):
+    home = os.environ.get("OPENSET_DATA") or _BESIDE
+    try:
+        return load_dataset(name, data_home=home)
+    except (FileNotFoundError, ValueError, ImportError) as error:
+        raise Absent(f"{name} cannot be read ({error})") from error
+
+
+def letter(n_rows=20_000):
+    """The first rows of letter, scaled to [0, 1]: (n_rows, 16), and their 26 classes."""
+    bunch = _load("letter")
+    return minmax_scale(bunch.data)[:n_rows], bunch.target[:n_rows]
+
+
+def letter_sample(n_classes, n_rows):
+    """Rows of the first classes of letter in a fixed random order."""
+    X, y = letter()
+    known = np.flatnonzero(y <= n_classes)
+    rows = np.random.default_rng(0).permutation(known)[:n_rows]
+    return X[rows], y[rows]
+
+
+def letter_repeated(n_rows):
+    """Letter repeated as often as needed, every row moved by noise a tenth of a grid step wide."""
+    X, y = letter()
+    rows = np.arange(n_rows) % len(y)
+    noise = np.random.default_rng(0).normal(scale=0.1 / 15, size=(n_rows, X.shape[1]))
+    return X[rows] + noise, y[rows]
+
+
+def clinc(n_classes=150):
+    """The training split of the first classes of CLINC150: (100 n_classes, 384)."""
+    bunch = _load("clinc150-minilm")
+    classes = np.unique(bunch.target[bunch.split == "train"])[:n_classes]
+    rows = (bunch.split == "train") & np.isin(bunch.target, classes)
+    return bunch.data[rows], bunch.target[rows]
+
+
+def clusters(n_rows, n_features, n_classes):
+    """Overlapping normal clusters with features of about unit variance; gamma = 1 / d fits them."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n_rows) % n_classes
+    centers = rng.normal(size=(n_classes, n_features)) * 0.5
+    return centers[y] + rng.normal(size=(n_rows, n_features)), y

@@ -1,0 +1,86 @@
+"""How time grows with rows, classes and features, and how much memory the largest fit takes."""
+
+import re
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from ..data import clusters, letter_repeated
+from ..programs import CACHE, OURS, ScikitLearn, programs
+from ..race import race
+from ..report import Section, at_most
+
+GAMMA = 8.0
+_STATUS = Path("/proc/self/status")
+
+
+def run(quick):
+    rows = [500, 1000, 2000] if quick else [1_000, 5_000, 10_000, 20_000, 40_000]
+    classes = [2, 10] if quick else [2, 5, 10, 25, 50, 100]
+    features = [4, 64] if quick else [4, 16, 64, 256, 1024]
+    small = 400 if quick else 2_000
+    section = Section(
+        "Growth",
+        "Seconds. Rows: one binary problem at solver level, letter repeated with noise, class 1 "
+        f"against the rest, gamma {GAMMA:g}. Classes and features: one-vs-rest on {small} rows of "
+        "normal clusters, gamma 1 / d, 16 features or 10 classes. The exponent is the slope of a "
+        "line through the logarithms, for rows from the second size on.",
+    )
+
+    exponents = _curve(section, "rows", rows, _binary_tasks, first=1)
+    _curve(section, "classes", classes, lambda k: _fit_tasks(*clusters(small, 16, k)))
+    _curve(section, "features", features, lambda d: _fit_tasks(*clusters(small, d, 10)))
+    section.targets.append(at_most("growth in rows: exponent, scikit-learn's", *exponents[::-1]))
+    # The system tells the peak of a process on Linux only.
+    for fit in (_fit_binary, _fit_three_classes) if _STATUS.exists() else ():
+        what = f"growth: peak memory,{fit.__name__.replace('_', ' ').replace(' fit', '')}"
+        section.targets.append(
+            at_most(f"{what}, {rows[-1]} rows", CACHE + 1024, _peak_memory(fit, rows[-1]), " MB")
+        )
+    return section
+
+
+def _curve(section, what, sizes, tasks, first=0):
+    """Add the table of times over `sizes`; the exponents of the programs, ours first."""
+    runs = [race(tasks(size), f"{size} {what}") for size in sizes]
+    times = np.array([[run.seconds for run in row] for row in runs])
+    exponents = np.polyfit(np.log(sizes[first:]), np.log(times[first:]), 1)[0]
+    table = [["program", *(f"{size} {what}" for size in sizes), "exponent"]]
+    for run, seconds, exponent in zip(runs[0], times.T, exponents, strict=True):
+        table.append([run.program.name, *(f"{s:.3g}" for s in seconds), f"{exponent:.2f}"])
+    section.tables.append(table)
+    return exponents
+
+
+def _binary_tasks(n_rows):
+    X, y = letter_repeated(n_rows)
+    signs = np.where(y == 1, 1.0, -1.0)
+    return [(program, program.binary(X, signs, GAMMA)) for program in programs(ScikitLearn)]
+
+
+def _fit_tasks(X, y):
+    gamma = 1 / X.shape[1]
+    return [(program, program.one_vs_rest(X, y, gamma)) for program in programs(ScikitLearn)]
+
+
+def _fit_binary(n_rows):
+    _binary_tasks(n_rows)[0][1]()
+
+
+def _fit_three_classes(n_rows):
+    X, y = letter_repeated(n_rows)
+    OURS.one_vs_rest(X, np.minimum(y, 3), GAMMA)()
+
+
+def _peak_memory(fit, n_rows):
+    """Peak of the resident memory, in MB, of a fresh process that calls ``fit(n_rows)``."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_fit_and_measure, fit, n_rows).result()
+
+
+def _fit_and_measure(fit, n_rows):
+    fit(n_rows)
+    # Not resource.getrusage, which also remembers the parent's peak.
+    return int(re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text())[1]) / 1024
