@@ -76,7 +76,7 @@ class _Expansion:
         self._norms = _squared_norms(self._support)
         self._coef = np.ascontiguousarray(coef.T)
         # The product below rounds the norms too, hence the factor.
-        dtype = safe_dtype(np.sqrt(2 * self._norms.max(initial=0.0)), expanded=True)
+        dtype = safe_dtype(kernel, np.sqrt(2 * self._norms.max(initial=0.0)), expanded=True)
         self._fast = dtype == np.float32 and not self._sparse
         if self._fast:
             ones = np.ones((len(self._norms), 1))

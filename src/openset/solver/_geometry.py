@@ -12,9 +12,12 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-# Largest error of a kernel value that the arithmetic may cause. A float32 kernel value carries a
-# rounding error of 6e-8 anyway.
-_KERNEL_ERROR = 1e-6
+from ..kernels import Kernel
+
+# Largest error of a kernel value that the arithmetic may cause, by direct differences and by
+# products. A float32 kernel value carries a rounding error of 6e-8 anyway.
+_DIRECT_ERROR = 1e-6
+_PRODUCT_ERROR = 5e-6
 _EPS = float(np.finfo(np.float32).eps) / 2
 
 # Up to this many features direct differences beat a matrix product.
@@ -25,15 +28,17 @@ NARROW = 64
 GEMM_ROWS = 64
 
 
-def safe_dtype(norm: float, expanded: bool) -> type:
+def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
     """float32 where it is good enough for points of norm sqrt(gamma) * |x| <= `norm`.
 
-    The slope of k in s is at most 1, in sqrt(s) at most sqrt(2 / e) (for the RBF; the other
-    kernels are flatter). Expanding makes an error of 2 eps norm^2 in s, direct differences one of
-    2 eps norm in sqrt(s).
+    Expanding makes an error of up to 10 eps norm^2 in s (measured; the rounding of coordinates,
+    products and their sum), direct differences one of 2 eps norm in sqrt(s). What that does to a
+    kernel value is asked of the kernel: near zero some are much steeper than the RBF.
     """
-    error = 2 * _EPS * norm**2 if expanded else 2 * _EPS * 0.86 * norm
-    return np.float32 if error <= _KERNEL_ERROR else np.float64
+    r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
+    off = r**2 + 10 * _EPS * norm**2 if expanded else (r + 2 * _EPS * norm) ** 2
+    error = np.max(kernel.value(r**2) - kernel.value(off))
+    return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
 
 
 class Geometry:
@@ -42,11 +47,13 @@ class Geometry:
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (m, d), float64
+    kernel : Kernel
+        What the distances are for; decides how exact they have to be.
     gamma : float
         Scale of the squared distances.
     """
 
-    def __init__(self, X, gamma: float):
+    def __init__(self, X, kernel: Kernel, gamma: float):
         self.n_rows, n_features = X.shape
         scale = np.sqrt(gamma)
         if sparse.issparse(X):
@@ -57,7 +64,7 @@ class Geometry:
         Z = (X - X.mean(axis=0)) * scale
         norms = np.einsum("ij,ij->i", Z, Z)
         narrow = n_features <= NARROW
-        dtype = safe_dtype(np.sqrt(norms.max(initial=0.0)), expanded=not narrow)
+        dtype = safe_dtype(kernel, np.sqrt(norms.max(initial=0.0)), expanded=not narrow)
         self._Z = np.ascontiguousarray(Z, dtype=dtype)
         if narrow:
             # Columns contiguous: the loop over points is the one to vectorise.

@@ -53,7 +53,7 @@ class KernelRows:
         self._kernel = kernel
         # Distances are formed at the largest width, where rounding matters most, and scaled down.
         self._largest = gammas.max()
-        self._source = Geometry(X, self._largest) if kernel.decaying else DotProducts(X)
+        self._source = Geometry(X, kernel, self._largest) if kernel.decaying else DotProducts(X)
         m = self._source.n_rows
         self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
         budget = int(cache_size * 2**20) // (4 * m)
