@@ -1,0 +1,202 @@
+"""The decision function of one class over a plane, as a surface."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from openset.plots import _style
+from openset.plots._plane import find_plane, grid_of, like, mesh
+from openset.utils import unwrap
+
+
+class DecisionSurfaceDisplay:
+    """Decision function of one binary machine as a surface in three dimensions.
+
+    The surface has the colour of the class where the class accepts, f >= 0, and is grey elsewhere.
+    Coloured lines show the level 0 on the walls, and where the surface crosses it on the floor.
+    The title gives the bias b, the value of f far away from all support vectors. Build it with
+    :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    x0, x1 : ndarray of shape (n0,), (n1,)
+        Coordinates of the grid.
+    values : ndarray of shape (n1, n0)
+        Decision function of the class.
+    title : str, default=""
+        What the class is and whether its region is bounded.
+    color : color, default=first of the classes
+        Colour of the class.
+    labels : tuple of str, default=("feature 0", "feature 1")
+        Names of the coordinates.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes3D
+    figure_ : matplotlib Figure
+    surface_ : Poly3DCollection
+    walls_ : list of Line3D
+        The level 0 on the two walls at the back.
+    border_ : ContourSet or None
+        Border of the accepted region, on the floor; None where there is none to be seen.
+
+    Examples
+    --------
+    >>> from openset import OneVsRestSVC
+    >>> from openset.datasets import make_boat
+    >>> from openset.plots import DecisionSurfaceDisplay
+    >>> X, y = make_boat(random_state=0)
+    >>> model = OneVsRestSVC(gamma=1.0).fit(X, y)
+    >>> display = DecisionSurfaceDisplay.from_estimator(model, X, 3, grid_resolution=20)
+    >>> display.ax_.get_title()
+    'Class 3: $b = +0.296$, unbounded'
+    """
+
+    def __init__(
+        self,
+        *,
+        x0,
+        x1,
+        values,
+        title="",
+        color=_style.BASE_COLORS[0],
+        labels=("feature 0", "feature 1"),
+    ):
+        self.x0 = x0
+        self.x1 = x1
+        self.values = values
+        self.title = title
+        self.color = color
+        self.labels = labels
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        class_label,
+        *,
+        plane=None,
+        grid_resolution: int = 80,
+        margin: float = 0.25,
+        ax=None,
+    ) -> DecisionSurfaceDisplay:
+        """Evaluate the decision function of a class on a grid and draw it.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted open-set estimator, or a Pipeline or a search of one.
+        X : array-like of shape (n, d)
+            Samples that set the range of the figure, usually the training set; d >= 2.
+        class_label : label
+            The class whose machine is drawn.
+        plane : None, "pca" or array-like of shape (3, d), default=None
+            Where to cut through more than two dimensions, as in
+            :meth:`DecisionRegionsDisplay.from_estimator`.
+        grid_resolution : int, default=80
+            Points of the grid in each direction.
+        margin : float, default=0.25
+            How far to show beyond the samples, as a fraction of their range.
+        ax : matplotlib Axes3D, default=None
+            Where to draw, made with ``projection="3d"``; None makes a new figure.
+
+        Returns
+        -------
+        DecisionSurfaceDisplay
+        """
+        model = unwrap(estimator)
+        found = np.flatnonzero(model.classes_ == class_label)
+        if found.size == 0:
+            raise ValueError(
+                f"class_label={class_label!r} is none of the classes {model.classes_.tolist()}."
+            )
+        c = found[0]
+        values = check_array(X, dtype=np.float64)
+        chosen = find_plane(plane, values, None, getattr(X, "columns", None))
+        x0, x1 = grid_of(chosen.project(values), margin, grid_resolution)
+        scores = estimator.decision_function(like(chosen.embed(mesh(x0, x1)), X))
+        display = cls(
+            x0=x0,
+            x1=x1,
+            values=scores[:, c].reshape(len(x1), len(x0)),
+            title=_title(model, c),
+            color=_style.class_colors(len(model.classes_))[c],
+            labels=chosen.labels,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax=None) -> DecisionSurfaceDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes3D, default=None
+            Where to draw, made with ``projection="3d"``; None makes a new figure.
+
+        Returns
+        -------
+        DecisionSurfaceDisplay
+        """
+        ax = _style.axes(ax, subplot_kw={"projection": "3d"})
+        if ax.name != "3d":
+            raise ValueError("ax must have three dimensions: make it with projection='3d'.")
+        self.ax_, self.figure_ = ax, ax.figure
+        u, v = np.meshgrid(self.x0, self.x1)
+        colors = _style.tint([0.7] * 3), _style.tint(self.color, 0.75)
+        share = self._accepted_share()[..., np.newaxis]
+        faces = (1 - share) * colors[0] + share * colors[1]
+        self.surface_ = ax.plot_surface(
+            u, v, self.values, rcount=len(self.x1), ccount=len(self.x0), facecolors=faces
+        )
+        # Room below the surface, so that the floor can be seen, and always the level 0.
+        low, high = min(self.values.min(), 0.0), max(self.values.max(), 0.0)
+        floor = low - 0.35 * (high - low)
+        self.border_ = self._draw_border(ax, u, v, floor)
+        self.walls_ = self._draw_walls(ax)
+        ax.set(
+            xlim=self.x0[[0, -1]],
+            ylim=self.x1[[0, -1]],
+            zlim=(floor, high),
+            xlabel=self.labels[0],
+            ylabel=self.labels[1],
+            zlabel="decision function $f$",
+            title=self.title,
+        )
+        return self
+
+    def _accepted_share(self):
+        """Share of the corners of each face that the class accepts: a smooth border of colours."""
+        accepted = np.pad((self.values >= 0).astype(float), ((0, 1), (0, 1)), mode="edge")
+        return (accepted[:-1, :-1] + accepted[1:, :-1] + accepted[:-1, 1:] + accepted[1:, 1:]) / 4
+
+    def _draw_border(self, ax, u, v, floor):
+        if not self.values.min() < 0 < self.values.max():
+            return None
+        return ax.contour(
+            u, v, self.values, [0.0], zdir="z", offset=floor, colors=[self.color], linewidths=1.5
+        )
+
+    def _draw_walls(self, ax):
+        # The walls at the back are the ones away from the viewer.
+        azimuth = np.deg2rad(ax.azim)
+        wall0 = self.x0[0] if np.cos(azimuth) > 0 else self.x0[-1]
+        wall1 = self.x1[0] if np.sin(azimuth) > 0 else self.x1[-1]
+        style = {"color": self.color, "linewidth": 2, "zorder": 0}
+        ends0, ends1 = self.x0[[0, -1]], self.x1[[0, -1]]
+        return [
+            *ax.plot([wall0, wall0], ends1, [0, 0], **style),
+            *ax.plot(ends0, [wall1, wall1], [0, 0], **style),
+        ]
+
+
+def _title(model, c):
+    """The class, its bias where the method has one, and whether its region is bounded."""
+    name = _style.class_name(model.classes_[c])
+    name = name[0].upper() + name[1:]
+    bounded = bool(model.bounded_[c])
+    if hasattr(model, "intercept_"):
+        return f"{name}: $b = {model.intercept_[c]:+.3f}$, {'bounded' if bounded else 'unbounded'}"
+    # Without a bias to look at, False may only mean that nothing is proved.
+    return f"{name}: bounded" if bounded else name

@@ -1,0 +1,183 @@
+"""The scores of a search over two of its parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openset.plots import _style
+
+
+class SearchHeatmapDisplay:
+    """Mean score of a search over two parameters, the best over the others.
+
+    Hatched places scored -inf or were not tried: for OpenSetSVC, settings that leave a class
+    unbounded. The star is the best setting. Build it with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (ny, nx)
+        Best mean score at each place; not finite where there is none.
+    x_values, y_values : sequence of length nx, ny
+        Values of the two parameters.
+    x_name, y_name : str
+        Their names.
+    score_name : str, default="mean score"
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    image_ : matplotlib AxesImage
+    star_ : Line2D or None
+    colorbar_ : matplotlib Colorbar
+
+    Examples
+    --------
+    >>> from openset import OpenSetSVC
+    >>> from openset.datasets import make_four_gauss
+    >>> from openset.model_selection import OpenSetSearchCV
+    >>> from openset.plots import SearchHeatmapDisplay
+    >>> X, y = make_four_gauss(random_state=0)
+    >>> grid = {"gamma": [0.1, 1.0], "lam": [0.0, 0.2, 0.4]}
+    >>> search = OpenSetSearchCV(OpenSetSVC(), grid, random_state=0).fit(X, y)
+    >>> SearchHeatmapDisplay.from_estimator(search).scores.shape
+    (2, 3)
+    """
+
+    def __init__(self, *, scores, x_values, y_values, x_name, y_name, score_name="mean score"):
+        self.scores = scores
+        self.x_values = x_values
+        self.y_values = y_values
+        self.x_name = x_name
+        self.y_name = y_name
+        self.score_name = score_name
+
+    @classmethod
+    def from_estimator(
+        cls, search, *, params=None, class_label=None, ax=None
+    ) -> SearchHeatmapDisplay:
+        """Draw the results of a search.
+
+        Parameters
+        ----------
+        search : OpenSetSearchCV or another search with ``cv_results_``
+        params : (str, str), default=None
+            Parameters of the horizontal and of the vertical axis; None takes the two that were
+            tried with most values.
+        class_label : label, default=None
+            The class to show, for a search at level "class".
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SearchHeatmapDisplay
+        """
+        if not hasattr(search, "cv_results_"):
+            raise ValueError(f"{type(search).__name__} has no cv_results_; fit the search first.")
+        results = search.cv_results_
+        rows = _rows_of(results, class_label)
+        tried = {
+            key.removeprefix("param_"): results[key][rows]
+            for key in results
+            if key.startswith("param_")
+        }
+        x_name, y_name = _choose(tried, params)
+        x_values, x_at = _levels(tried[x_name])
+        y_values, y_at = _levels(tried[y_name])
+        scores = np.full((len(y_values), len(x_values)), np.nan)
+        np.fmax.at(scores, (y_at, x_at), results["mean_test_score"][rows].astype(np.float64))
+        scoring = getattr(search, "scoring", None)
+        return cls(
+            scores=scores,
+            x_values=x_values,
+            y_values=y_values,
+            x_name=x_name,
+            y_name=y_name,
+            score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "mean score",
+        ).plot(ax=ax)
+
+    def plot(self, ax=None) -> SearchHeatmapDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SearchHeatmapDisplay
+        """
+        self.ax_ = ax = _style.axes(ax)
+        self.figure_ = ax.figure
+        shown = np.ma.masked_invalid(self.scores)
+        ax.patch.set(hatch="xxx", edgecolor="0.75")
+        self.image_ = ax.imshow(shown, cmap="viridis", origin="lower", aspect="auto")
+        self.star_ = None
+        if shown.count():
+            y, x = np.unravel_index(np.argmax(shown.filled(-np.inf)), shown.shape)
+            (self.star_,) = ax.plot(
+                x, y, "*", color="white", markeredgecolor=_style.INK, markersize=14
+            )
+        for axis, values, name in (
+            (ax.xaxis, self.x_values, self.x_name),
+            (ax.yaxis, self.y_values, self.y_name),
+        ):
+            step = -(-len(values) // 12)  # at most twelve labels, so that they do not collide
+            places = range(0, len(values), step)
+            axis.set_ticks(places, [_text(values[k]) for k in places])
+            axis.set_label_text(name)
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=self.score_name)
+        return self
+
+
+def _rows_of(results, class_label):
+    """Rows of the table to show."""
+    if "class" not in results:
+        if class_label is not None:
+            raise ValueError(
+                f"class_label={class_label!r} was passed, but the search chose one setting for "
+                "all classes; leave class_label out."
+            )
+        return np.arange(len(results["params"]))
+    classes = results["class"]
+    rows = np.flatnonzero(classes == class_label) if class_label is not None else []
+    if len(rows) == 0:
+        raise ValueError(
+            "the search chose a setting for each class; pass class_label= one of "
+            f"{np.unique(classes).tolist()}, not {class_label!r}."
+        )
+    return rows
+
+
+def _choose(tried, params):
+    """Names of the two parameters to show."""
+    if params is not None:
+        if len(params) != 2 or not set(params) <= tried.keys():
+            raise ValueError(f"params={params!r} must be two of {sorted(tried)}.")
+        return tuple(params)
+    if len(tried) < 2:
+        raise ValueError(f"the search varied {sorted(tried)}; a heat map needs two parameters.")
+    by_size = sorted(tried, key=lambda name: -len(_levels(tried[name])[0]))
+    return by_size[0], by_size[1]
+
+
+def _levels(values):
+    """The distinct values of a parameter, sorted where they can be, and the place of each row."""
+    plain = [None if value is np.ma.masked else value for value in values]
+    levels = list(dict.fromkeys(plain))
+    if all(isinstance(value, int | float) for value in levels):
+        levels.sort()
+    place = {value: k for k, value in enumerate(levels)}
+    return levels, np.array([place[value] for value in plain])
+
+
+def _text(value):
+    """A value on an axis: powers of two as such, as grids of widths have them."""
+    if not isinstance(value, float):
+        return str(value)
+    mantissa, exponent = np.frexp(value)
+    if mantissa == 0.5 and not -1 <= exponent <= 6:
+        return f"$2^{{{exponent - 1}}}$"
+    return f"{value:.3g}"
