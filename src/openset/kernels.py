@@ -107,8 +107,8 @@ class RBF(Kernel):
 
     def value(self, s, out=None):
         if out is None:
-            out = np.empty(s.shape, dtype=s.dtype)
-        if s.dtype == np.float32 and out.flags.c_contiguous:
+            out = np.empty_like(s, order="C")
+        if isinstance(s, np.ndarray) and s.dtype == np.float32 and out.flags.c_contiguous:
             # One array, in place: with two, the compiler must assume that they overlap.
             if out is not s:
                 out[...] = s

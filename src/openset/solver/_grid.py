@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..kernels import Kernel, Linear
+from ._device import LazyRows, on_gpu
 from ._path import Path, solve_path
-from ._problem import Problem, shift_total
+from ._problem import Problem
 from ._rows import KernelRows
+from ._starts import identity_solution, near_identity
 from ._threads import thread_map
 
 
@@ -35,6 +36,7 @@ def solve_grid(
     max_iter: int = -1,
     cache_size: float = 1000,
     n_jobs: int | None = None,
+    device: str = "cpu",
     stop: threading.Event | None = None,
 ) -> Iterator[tuple[int, int, Any]]:
     """Solve every machine for all its totals at every gamma.
@@ -55,6 +57,8 @@ def solve_grid(
         of the path. ``path.scores`` are the decision values of all m rows, held-out ones included.
     tol, max_iter, cache_size, n_jobs
         As for :class:`openset.OpenSetSVC`.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Which engine; "auto" takes a GPU where there is one.
     stop : threading.Event, default=None
         Set from outside, it ends the run with :class:`Interrupted`.
 
@@ -67,19 +71,36 @@ def solve_grid(
     result
         What `reduce` returned.
     """
+    if on_gpu(device):
+        from ._cuda_grid import solve_grid_cuda
+
+        rows = LazyRows(X, kernel, cache_size, n_jobs)
+        yield from solve_grid_cuda(
+            X,
+            kernel,
+            gammas,
+            n_machines,
+            machine,
+            reduce,
+            rows,
+            tol=tol,
+            max_iter=max_iter,
+            stop=stop,
+        )
+        return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
     rows = KernelRows(X, kernel, gammas[order], cache_size, n_machines, n_jobs)
     stop = threading.Event() if stop is None else stop
     # Where the first totals of each machine start at the next gamma.
     heads: list[list | None] = [None] * n_machines
-    near_identity = rows.whole and _near_identity(rows)
+    from_identity = rows.whole and near_identity(rows.rows[:: max(1, len(rows.rows) // 16)])
 
     def run(k):
         problem, totals = machine(k)
         starts = heads[k]
-        if starts is None and near_identity:
-            starts = [(_identity_solution(problem, total), None) for total in totals[:2]]
+        if starts is None and from_identity:
+            starts = [(identity_solution(problem, total), None) for total in totals[:2]]
         path = solve_path(
             problem, totals, rows, starts=starts, tol=tol, max_iter=max_iter, stop=stop
         )
@@ -92,20 +113,3 @@ def solve_grid(
             rows.use(gammas[g])
         for k, result in enumerate(thread_map(run, range(n_machines), n_jobs, stop)):
             yield int(g), k, result
-
-
-def _near_identity(rows):
-    """Whether the kernel values of a sample with all others add up to no more than with itself."""
-    sample = rows.rows[:: max(1, len(rows.rows) // 16)]
-    return bool(np.median(sample.sum(axis=1)) < 2.0)
-
-
-def _identity_solution(problem, total):
-    """clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
-    low, high = (problem.lower - problem.p).min(), (problem.upper - problem.p).max()
-    for _ in range(60):
-        mu = 0.5 * (low + high)
-        reached = np.clip(problem.p + mu, problem.lower, problem.upper).sum()
-        low, high = (low, mu) if reached > total else (mu, high)
-    here = replace(problem, total=float(total))
-    return shift_total(here, problem.p + 0.5 * (low + high), problem.p)

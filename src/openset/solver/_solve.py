@@ -19,6 +19,12 @@ _SLICE = 0.2
 _SPEED = 5e8
 
 
+ONE_SIDED = (
+    "The bias is bounded from one side only: the sum of the multipliers lies at the end of its "
+    "range. Choose lam in [0, 1) and give both classes samples."
+)
+
+
 class Interrupted(Exception):
     """Raised inside a solver thread when the run it belongs to was stopped."""
 
@@ -165,10 +171,7 @@ def bias_of(problem, beta, v, top, bottom):
         return 0.0, objective
     bias = v_free / n_free if n_free else 0.5 * (top + bottom)
     if not np.isfinite(bias):
-        raise ValueError(
-            "The bias is bounded from one side only: the sum of the multipliers lies at the "
-            "end of its range. Choose lam in [0, 1) and give both classes samples."
-        )
+        raise ValueError(ONE_SIDED)
     return float(bias), objective
 
 

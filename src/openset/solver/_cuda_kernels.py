@@ -1,0 +1,273 @@
+"""SMO as CUDA kernels: one thread block a problem.
+
+The iteration is that of ``_smo``, the state float64, the kernel rows float32. Up to a few thousand
+rows the state of a problem lives in the registers of its block, each thread holding every n-th
+row; beyond that, in global memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cache
+
+import numba
+import numpy as np
+from numba import cuda
+
+_INF = math.inf
+_TINY = np.float32(1e-12)
+_WARP = 32
+_ALL = 0xFFFFFFFF
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+# Rows a thread may hold in registers.
+PER_THREAD = 4
+
+GROW, SHRINK = 1, 2
+
+
+@cuda.jit(device=True, inline=True)
+def _better(a, i, b, j):
+    """Whether (b, j) comes before (a, i): the larger value, then the smaller index."""
+    return b > a or (b == a and j < i)
+
+
+def _shuffled_argmax():
+    @cuda.jit(device=True)
+    def argmax(value, index, values, indices):
+        """Largest value of the block and its index, known to every thread afterwards."""
+        lane = cuda.threadIdx.x % _WARP
+        warp = cuda.threadIdx.x // _WARP
+        offset = _WARP // 2
+        while offset > 0:
+            other = cuda.shfl_down_sync(_ALL, value, offset)
+            other_index = cuda.shfl_down_sync(_ALL, index, offset)
+            if _better(value, index, other, other_index):
+                value = other
+                index = other_index
+            offset //= 2
+        if lane == 0:
+            values[warp] = value
+            indices[warp] = index
+        cuda.syncthreads()
+        # Every warp reduces the results of all warps, which saves a second barrier.
+        n_warps = cuda.blockDim.x // _WARP
+        source = lane if lane < n_warps else 0
+        value = values[source]
+        index = indices[source]
+        offset = _WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, value, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            if _better(value, index, other, other_index):
+                value = other
+                index = other_index
+            offset //= 2
+        return value, index
+
+    return argmax
+
+
+def _shared_argmax():
+    @cuda.jit(device=True)
+    def argmax(value, index, values, indices):
+        """The same without shuffles, which the simulator does not have."""
+        t = cuda.threadIdx.x
+        values[t] = value
+        indices[t] = index
+        cuda.syncthreads()
+        best, best_index = values[0], indices[0]
+        for k in range(1, cuda.blockDim.x):
+            if _better(best, best_index, values[k], indices[k]):
+                best, best_index = values[k], indices[k]
+        return best, best_index
+
+    return argmax
+
+
+@cache
+def smo_kernel(in_registers: bool):
+    """Compile the kernel; its arguments are described in ``_cuda_grid``."""
+    argmax = _shared_argmax() if SIMULATED else _shuffled_argmax()
+    scratch = 1024 if SIMULATED else _WARP
+    per_thread = PER_THREAD
+
+    if not in_registers:
+        return _global_kernel(argmax, scratch)
+
+    @cuda.jit
+    def kernel(K, diagonal, lower, upper, machine, betas, vs, flags, tol, max_iter, n_iter, ends):
+        tops = cuda.shared.array(scratch, numba.float64)
+        bottoms = cuda.shared.array(scratch, numba.float64)
+        gains = cuda.shared.array(scratch, numba.float32)
+        index_1 = cuda.shared.array(scratch, numba.int32)
+        index_2 = cuda.shared.array(scratch, numba.int32)
+        index_3 = cuda.shared.array(scratch, numba.int32)
+        shared = cuda.shared.array(2, numba.float64)  # room of i, step
+        b = cuda.blockIdx.x
+        if ends[b, 0] - ends[b, 1] <= tol:
+            return
+        tid = cuda.threadIdx.x
+        stride = cuda.blockDim.x
+        m = diagonal.size
+        own = machine[b]
+
+        v = cuda.local.array(per_thread, numba.float64)
+        beta = cuda.local.array(per_thread, numba.float64)
+        k_i = cuda.local.array(per_thread, numba.float32)
+        k_j = cuda.local.array(per_thread, numba.float32)
+        state = cuda.local.array(per_thread, numba.int32)
+        for r in range(per_thread):
+            t = tid + r * stride
+            k_i[r] = 0.0
+            k_j[r] = 0.0
+            v[r] = 0.0
+            beta[r] = 0.0
+            state[r] = 0
+            if t < m:
+                v[r] = vs[b, t]
+                beta[r] = betas[b, t]
+                state[r] = (GROW if beta[r] < upper[own, t] else 0) | (
+                    SHRINK if beta[r] > lower[own, t] else 0
+                )
+        step = 0.0
+        done = 0
+        while True:
+            top = -_INF
+            i = 0x7FFFFFFF
+            bottom = -_INF  # of -v, so that both are maxima
+            for r in range(per_thread):
+                v[r] -= step * numba.float64(k_i[r] - k_j[r])
+                if state[r] & GROW and v[r] > top:
+                    top = v[r]
+                    i = tid + r * stride
+                if state[r] & SHRINK and -v[r] > bottom:
+                    bottom = -v[r]
+            top, i = argmax(top, numba.int32(i), tops, index_1)
+            bottom, _ = argmax(bottom, numba.int32(tid), bottoms, index_2)
+            if top + bottom <= tol or done >= max_iter:
+                break
+            best = numba.float32(-1.0)
+            j = 0x7FFFFFFF
+            k_ii = diagonal[i]
+            for r in range(per_thread):
+                t = tid + r * stride
+                if t < m:
+                    k_i[r] = K[i, t]
+                    if state[r] & SHRINK and v[r] < top:
+                        g = numba.float32(top - v[r])
+                        a = max(k_ii + diagonal[t] - numba.float32(2.0) * k_i[r], _TINY)
+                        gain = g * g / a
+                        if gain > best:
+                            best = gain
+                            j = t
+                    if t == i:
+                        shared[0] = upper[own, t] - beta[r]
+            best, j = argmax(best, numba.int32(j), gains, index_3)
+            for r in range(per_thread):
+                t = tid + r * stride
+                if t < m:
+                    k_j[r] = K[j, t]
+                if t == j:
+                    a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * k_i[r]), 1e-12)
+                    room_i = shared[0]
+                    room_j = beta[r] - lower[own, t]
+                    d = min((top - v[r]) / a, min(room_i, room_j))
+                    shared[1] = d
+                    beta[r] = lower[own, t] if d == room_j else beta[r] - d
+                    state[r] = GROW | (0 if d == room_j else SHRINK)
+            cuda.syncthreads()
+            step = shared[1]
+            room_i = shared[0]
+            for r in range(per_thread):
+                if tid + r * stride == i:
+                    beta[r] = upper[own, i] if step == room_i else beta[r] + step
+                    state[r] = SHRINK | (0 if step == room_i else GROW)
+            done += 1
+        for r in range(per_thread):
+            t = tid + r * stride
+            if t < m:
+                vs[b, t] = v[r]
+                betas[b, t] = beta[r]
+        if tid == 0:
+            n_iter[b] += done
+            ends[b, 0] = top
+            ends[b, 1] = -bottom
+
+    return kernel
+
+
+def _global_kernel(argmax, scratch):
+    @cuda.jit
+    def kernel(K, diagonal, lower, upper, machine, betas, vs, flags, tol, max_iter, n_iter, ends):
+        tops = cuda.shared.array(scratch, numba.float64)
+        bottoms = cuda.shared.array(scratch, numba.float64)
+        gains = cuda.shared.array(scratch, numba.float32)
+        index_1 = cuda.shared.array(scratch, numba.int32)
+        index_2 = cuda.shared.array(scratch, numba.int32)
+        index_3 = cuda.shared.array(scratch, numba.int32)
+        shared = cuda.shared.array(1, numba.float64)
+        b = cuda.blockIdx.x
+        if ends[b, 0] - ends[b, 1] <= tol:
+            return
+        tid = cuda.threadIdx.x
+        stride = cuda.blockDim.x
+        m = diagonal.size
+        own = machine[b]
+        for t in range(tid, m, stride):
+            flags[b, t] = (GROW if betas[b, t] < upper[own, t] else 0) | (
+                SHRINK if betas[b, t] > lower[own, t] else 0
+            )
+        step = 0.0
+        i = 0
+        j = 0
+        done = 0
+        while True:
+            top = -_INF
+            i_new = 0x7FFFFFFF
+            bottom = -_INF
+            for t in range(tid, m, stride):
+                x = vs[b, t] - step * numba.float64(K[i, t] - K[j, t])
+                vs[b, t] = x
+                state = flags[b, t]
+                if state & GROW and x > top:
+                    top = x
+                    i_new = t
+                if state & SHRINK and -x > bottom:
+                    bottom = -x
+            top, i = argmax(top, numba.int32(i_new), tops, index_1)
+            bottom, _ = argmax(bottom, numba.int32(tid), bottoms, index_2)
+            if top + bottom <= tol or done >= max_iter:
+                break
+            best = numba.float32(-1.0)
+            j_new = 0x7FFFFFFF
+            k_ii = diagonal[i]
+            for t in range(tid, m, stride):
+                if flags[b, t] & SHRINK and vs[b, t] < top:
+                    g = numba.float32(top - vs[b, t])
+                    a = max(k_ii + diagonal[t] - numba.float32(2.0) * K[i, t], _TINY)
+                    gain = g * g / a
+                    if gain > best:
+                        best = gain
+                        j_new = t
+            best, j = argmax(best, numba.int32(j_new), gains, index_3)
+            if tid == 0:
+                a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * K[i, j]), 1e-12)
+                room_i = upper[own, i] - betas[b, i]
+                room_j = betas[b, j] - lower[own, j]
+                d = min((top - vs[b, j]) / a, min(room_i, room_j))
+                shared[0] = d
+                betas[b, i] = upper[own, i] if d == room_i else betas[b, i] + d
+                betas[b, j] = lower[own, j] if d == room_j else betas[b, j] - d
+                flags[b, i] = SHRINK | (0 if d == room_i else GROW)
+                flags[b, j] = GROW | (0 if d == room_j else SHRINK)
+            cuda.syncthreads()
+            step = shared[0]
+            done += 1
+        if tid == 0:
+            n_iter[b] += done
+            ends[b, 0] = top
+            ends[b, 1] = -bottom
+
+    return kernel
