@@ -17,7 +17,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from openset.datasets import load_dataset
 from openset.evt import ExtremeValueMachine
-from openset.neighbors import _distances
+from openset.utils import _distances
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from openset.evt._set_cover import greedy_cover
-from openset.neighbors import _distances
-from openset.neighbors._distances import DistancesTo
+from openset.utils import _distances
+from openset.utils._distances import DistancesTo
 
 
 def plain_cover(covers):

@@ -12,7 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from openset.neighbors import OpenSetNearestNeighbors, _distances
+from openset.neighbors import OpenSetNearestNeighbors
+from openset.utils import _distances
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from openset.neighbors import _distances
-from openset.neighbors._distances import DistancesTo, row_blocks
+from openset.utils import _distances
+from openset.utils._distances import DistancesTo, row_blocks
 
 
 @pytest.mark.parametrize("features", [1, 3, 64, 65, 300])

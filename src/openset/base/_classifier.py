@@ -35,6 +35,13 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     # ``_decide(raw)``, which is cheap. A search then tries all their values on one fit.
     _post_params: tuple[str, ...] = ()
 
+    # For the search: the grids of its two presets, the level of the second (a setting for the
+    # whole model or one for each class), and which values of the first are in units of the data.
+    _default_grid: dict[str, list] = {}
+    _paper_grid: dict[str, list] = {}
+    _paper_level = "model"
+    _scaled_params: tuple[str, ...] = ()
+
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
 
@@ -104,6 +111,12 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         return self.decision_function(X).max(axis=1)
+
+    def _raw_scores(self, X):
+        raise NotImplementedError(f"{type(self).__name__} does not define its scores.")
+
+    def _decide(self, raw):
+        return raw
 
     def _begin_fit(self, X, y, sample_weight=None, *, accept_sparse=False, min_classes=1):
         """Validate the arguments of fit; set ``classes_`` and ``unknown_label_``.

@@ -1,8 +1,7 @@
-"""One binary machine a class over one shared kernel: the base of the SVM family."""
+"""One kernel machine a class: the base of the SVM family."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,56 +10,27 @@ from sklearn.base import _fit_context
 from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..base import OpenSetClassifier
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import Problem, Solution, solve_grid
+from ..solver import KernelRows, Path, Problem
 from ..solver._expansion import decision_values
+from ._classifier import OpenSetClassifier
+from ._machines import Machine, Setup, known_radius, pack, train_one_vs_rest
 
 # Grids of the search: the paper's widths for data in [0, 1], and widths in units of
-# 1 / (features x variance) for data of any scale.
+# 1 / (features x variance) for data of any scale; boxes; fractions.
 PAPER_GAMMAS = [2.0**k for k in range(-15, 16, 2)]
 SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
-LAMBDAS = [k / 20 for k in range(20)]
-
-# Relative slack of the certificate, so that rounding cannot break the promise.
-_SLACK = 1e-5
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A trained binary machine, reduced to what prediction and reports need."""
-
-    support: np.ndarray
-    coef: np.ndarray
-    bias: float
-    lam: float
-    objective: float
-    kkt_gap: float
-    n_iter: int
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A training set after validation: rows of weight zero gone, labels as codes."""
-
-    X: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
-    kept: np.ndarray
-    kernel: Kernel | Linear
-    C: np.ndarray
-
-    def signs(self, c) -> np.ndarray:
-        """+1 for class c, -1 for the rest."""
-        return np.where(self.codes == c, 1.0, -1.0)
-
-    def boxes(self, c) -> np.ndarray:
-        """C_i = C w_i for the machine of class c."""
-        return self.C[c] * self.weight
+BOXES = [1.0, 8.0]
+FRACTIONS = [k / 20 for k in range(20)]
 
 
 class OneVsRestSVM(OpenSetClassifier):
-    """Base of estimators with one kernel machine a class; subclasses say how one is trained."""
+    """Base of estimators with one kernel machine a class; subclasses say how one is trained.
+
+    A subclass defines :meth:`_problem`, and may define what becomes of a solution: at fitting
+    :meth:`_machine`, in a search over many settings :meth:`_acceptance`. All three get the
+    parameters of the machine by name, as numbers, but `_path_param` as an array.
+    """
 
     _parameter_constraints: dict = {
         "C": [Interval(Real, 0.0, None, closed="neither"), dict],
@@ -75,8 +45,23 @@ class OneVsRestSVM(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
+    # The parameters that make a machine beside gamma, and the one among them, if any, along which
+    # only the sum of the multipliers varies: its values are solved as one path.
+    _machine_params: tuple[str, ...] = ("C",)
+    _path_param: str | None = None
+
+    _min_classes = 2
+    _train = staticmethod(train_one_vs_rest)
+
     _paper_level = "class"
     _scaled_params = ("gamma",)
+    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS}
+    _paper_grid = {"gamma": PAPER_GAMMAS}
+
+    @property
+    def _engine_params(self):
+        """What the grid engine of a search may vary: nothing if more than machines is fitted."""
+        return () if self._post_params else ("gamma", *self._machine_params)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -94,7 +79,7 @@ class OneVsRestSVM(OpenSetClassifier):
         y : array-like of shape (m,)
             Their classes.
         sample_weight : array-like of shape (m,), default=None
-            Factor of C for each sample; rows of weight zero are left out.
+            Weight of each sample; rows of weight zero are left out.
 
         Returns
         -------
@@ -113,50 +98,58 @@ class OneVsRestSVM(OpenSetClassifier):
         self._check_kernel(kernel)
         weight = weight * self._class_weights(self.classes_[codes])
         self.gamma_ = self._per_class("gamma", self._resolve_gamma(X, weight))
-        return Setup(X, codes, weight, kept, kernel, self._per_class("C", self.C))
+        columns = [self._per_class(name, getattr(self, name)) for name in self._machine_params]
+        params = [
+            dict(zip(self._machine_params, values, strict=True))
+            for values in zip(*columns, strict=True)
+        ]
+        for machine in params:
+            if self._path_param is not None:
+                machine[self._path_param] = np.array([machine[self._path_param]])
+        return Setup(X, codes, weight, kept, kernel, self.gamma_, params)
 
-    def _problem(self, signs, boxes, c) -> Problem:
-        """The problem of class c, from signs (m,) in {-1, +1} and boxes C_i (m,)."""
+    def _problem(self, signs, weight, **params) -> tuple[Problem, np.ndarray]:
+        """The problem of a machine, and its total for each value of the path parameter.
+
+        Parameters
+        ----------
+        signs : ndarray of shape (m,)
+            +1 for the class, -1 for the rest, 0 for rows that are held out.
+        weight : ndarray of shape (m,)
+        **params
+            The machine parameters.
+        """
         raise NotImplementedError
 
-    def _machine(self, solution, problem, rows, c) -> Machine:
-        """The machine of class c, from the solution of its problem."""
-        raise NotImplementedError
+    def _machine(self, path: Path, rows: KernelRows, **params) -> Machine:
+        """The machine of a path of one."""
+        return Machine.of(path[0])
+
+    def _acceptance(self, path: Path, **params) -> np.ndarray:
+        """Acceptance scores of all m rows at each total, shape (T, m)."""
+        return path.scores
 
     def _check_kernel(self, kernel):
         """Raise if the method is not defined for the kernel."""
 
-    def decision_function(self, X) -> np.ndarray:
-        """f_c(x) = sum_i y_i alpha_i k(x_i, x) + b_c; class c accepts where it is >= 0.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
+    def _raw_scores(self, X):
+        """f_c(x) = sum_i coef_ci k(x_i, x) + b_c."""
         X = self._begin_predict(X, accept_sparse="csr")
-        support_vectors = self.support_vectors_
+        return self._expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
+
+    def _expand(self, X, support_vectors, coef, bias):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # The model decides: converting it would cost more than converting the question.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        return decision_values(
-            X,
-            support_vectors,
-            self.dual_coef_,
-            self.intercept_,
-            get_kernel(self.kernel),
-            self.gamma_,
-            self.n_jobs,
-        )
+        kernel = get_kernel(self.kernel)
+        return decision_values(X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs)
 
     def _class_weights(self, labels):
-        weights = compute_sample_weight(self.class_weight, labels)
+        class_weight = getattr(self, "class_weight", None)
+        weights = compute_sample_weight(class_weight, labels)
         if not np.all(weights > 0):
             raise ValueError(
-                f"class_weight={self.class_weight!r} must be > 0 for every class; leave a class "
+                f"class_weight={class_weight!r} must be > 0 for every class; leave a class "
                 "out of y to ignore it."
             )
         return weights
@@ -179,8 +172,10 @@ class OneVsRestSVM(OpenSetClassifier):
         return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
     def _per_class(self, name, value):
-        """(K,) array of a parameter that is a number or a dict {class: number}."""
+        """(K,) array of a parameter that is a number, None or a dict {class: number}."""
         classes = self.classes_.tolist()
+        if value is None:
+            return np.full(len(classes), None)
         if not isinstance(value, dict):
             return np.full(len(classes), float(value))
         if set(value) != set(classes):
@@ -200,87 +195,39 @@ class OneVsRestSVM(OpenSetClassifier):
         return values
 
     def _train_all(self, setup):
-        n_classes = len(self.classes_)
-        machines = [None] * n_classes
-        done = 0
-        for gamma in np.unique(self.gamma_):
-            group = np.flatnonzero(self.gamma_ == gamma)
+        def problem_of(c, signs, weight):
+            return self._problem(signs, weight, **setup.params[c])
 
-            def problem_of(k, group=group):
-                c = group[k]
-                problem = self._problem(setup.signs(c), setup.boxes(c), c)
-                return problem, np.array([problem.total])
+        def reduce(c, path, rows):
+            return self._machine(path, rows, **setup.params[c])
 
-            def reduce(k, path, rows, group=group):
-                return self._machine(path[0], path.problem, rows, group[k])
-
-            for _, k, machine in solve_grid(
-                setup.X,
-                setup.kernel,
-                [gamma],
-                len(group),
-                problem_of,
-                reduce,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                cache_size=self.cache_size,
-                n_jobs=self.n_jobs,
-            ):
-                machines[group[k]] = machine
-                done += 1
-                if self.verbose:
-                    print(
-                        f"[{type(self).__name__}] {done}/{n_classes}: "
-                        f"class {self.classes_[group[k]]!r}, "
-                        f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
-                    )
+        machines = [None] * len(self.classes_)
+        trained = self._train(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
+        for done, (c, machine) in enumerate(trained, start=1):
+            machines[c] = machine
+            if self.verbose:
+                print(
+                    f"[{type(self).__name__}] {done}/{len(machines)}: class {self.classes_[c]!r}, "
+                    f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
+                )
         return machines
 
+    @property
+    def _solver_settings(self):
+        return {"tol": self.tol, "max_iter": self.max_iter, "cache_size": self.cache_size}
+
     def _store(self, setup, machines):
-        used = np.unique(np.concatenate([machine.support for machine in machines]))
+        used, self.dual_coef_, self.intercept_ = pack(machines)
         self.support_ = setup.kept[used]
         self.support_vectors_ = setup.X[used]
-        self.dual_coef_ = np.zeros((len(machines), len(used)))
-        for c, machine in enumerate(machines):
-            self.dual_coef_[c, np.searchsorted(used, machine.support)] = machine.coef
-        self.intercept_ = np.array([machine.bias for machine in machines])
-        self.lam_ = np.array([machine.lam for machine in machines])
         self.dual_objective_ = np.array([machine.objective for machine in machines])
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
-        self.known_radius_ = _known_radius(
+        self._conclude(setup, [machine.extra for machine in machines])
+
+    def _conclude(self, setup, extras):
+        """Set what else is known after fitting: here, how far a class that accepts f >= 0 goes."""
+        self.known_radius_ = known_radius(
             self.dual_coef_, self.intercept_, setup.kernel, self.gamma_
         )
         self.bounded_ = np.isfinite(self.known_radius_)
-
-
-def reduce_solution(solution: Solution, lam: float) -> Machine:
-    """The machine of a solution, without the arrays of the length of the training set."""
-    support = np.flatnonzero(solution.beta)
-    return Machine(
-        support,
-        solution.beta[support],
-        solution.bias,
-        lam,
-        solution.objective,
-        solution.kkt_gap,
-        solution.n_iter,
-    )
-
-
-def _known_radius(coef, bias, kernel, gamma):
-    """Distance from every positive support vector beyond which a class rejects; inf without one.
-
-    Farther than r, the positive part of f is at most S+ k(gamma r^2), the negative part at most
-    zero, so f < 0 as soon as k(gamma r^2) <= -b / S+.
-    """
-    radius = np.full(len(bias), np.inf)
-    if not kernel.decaying:
-        return radius
-    positive = np.where(coef > 0, coef, 0.0).sum(axis=1)
-    for c in np.flatnonzero(bias < 0):
-        level = -bias[c] * (1 - _SLACK)
-        radius[c] = (
-            0.0 if level >= positive[c] else np.sqrt(kernel.inverse(level / positive[c]) / gamma[c])
-        )
-    return radius

@@ -16,34 +16,42 @@ from ._task import Event, Task, validation_codes
 
 
 class _Lattice:
-    """Values of (gamma, C, path parameter) that occur, and the candidates at each point."""
+    """The widths, machines and path values that occur, and the candidates at each point.
+
+    A machine is a setting of the parameters that need one each, as a tuple of their values; along
+    the path parameter, if the model has one, all values are solved together.
+    """
 
     def __init__(self, model, candidates):
-        self.width, self.box, self.path = model._engine_params
-        settings = [
-            tuple(
-                float(candidate.get(name, getattr(model, name))) if name else 0.0
-                for name in (self.width, self.box, self.path)
-            )
-            for candidate in candidates
-        ]
-        self.gammas, self.boxes, self.values = (
-            sorted(set(column)) for column in zip(*settings, strict=True)
-        )
+        self.path_name = model._path_param
+        self.names = [name for name in model._machine_params if name != self.path_name]
         self.at: dict[tuple, list[int]] = {}
-        for i, setting in enumerate(settings):
-            self.at.setdefault(setting, []).append(i)
+        for i, candidate in enumerate(candidates):
+            value = {**{name: getattr(model, name) for name in model._engine_params}, **candidate}
+            machine = tuple(value[name] for name in self.names)
+            on_path = value[self.path_name] if self.path_name else None
+            self.at.setdefault((value["gamma"], machine, on_path), []).append(i)
+        gammas, machines, values = zip(*self.at, strict=True)
+        self.gammas = sorted(set(gammas))
+        self.machines = list(dict.fromkeys(machines))
+        self.values = sorted(set(values)) if self.path_name else [None]
+
+    def params(self, machine) -> dict:
+        """The parameters of a machine by name, with all values of the path parameter."""
+        params = dict(zip(self.names, machine, strict=True))
+        if self.path_name:
+            params[self.path_name] = np.array(self.values, dtype=np.float64)
+        return params
 
 
 def through_engine(model, candidates: list[dict], X, which, task: Task) -> Iterator[Event]:
-    """Score candidates that differ in width, box and lambda only; see ``evaluate``."""
-    width = model._engine_params[0]
-    if not any(width in candidate for candidate in candidates) and isinstance(model.gamma, str):
+    """Score candidates that differ in the engine parameters only; see ``evaluate``."""
+    if isinstance(model.gamma, str) and not any("gamma" in candidate for candidate in candidates):
         # "scale" is a number of its own for each fitting part.
         for s in which:
             fit, _ = task.splits[s]
             gamma = model._resolve_gamma(X[fit], task.weight[fit])
-            numbered = [{**candidate, width: gamma} for candidate in candidates]
+            numbered = [{**candidate, "gamma": gamma} for candidate in candidates]
             yield from _through_engine(model, numbered, X, [s], task)
     else:
         yield from _through_engine(model, candidates, X, which, task)
@@ -52,16 +60,18 @@ def through_engine(model, candidates: list[dict], X, which, task: Task) -> Itera
 def _through_engine(model, candidates, X, which, task):
     lattice = _Lattice(model, candidates)
     job = _ModelJob if task.positives is None else _MachineJob
-    groups = [job(task, s, C) for s in which for C in lattice.boxes]
+    groups = [job(task, s, machine) for s in which for machine in lattice.machines]
     machines = [(group, c) for group in groups for c in group.classes]
     required = getattr(model, "ensure_bounded", False)
 
     def machine(k):
         group, c = machines[k]
-        return _split_machine(model, task, group, c, lattice.values)
+        return _split_machine(model, task, group, c, lattice.params(group.machine))
 
     def reduce(k, path, rows):
-        return path.scores[:, machines[k][0].validation], path.bias
+        group, _ = machines[k]
+        accepted = model._acceptance(path, **lattice.params(group.machine))
+        return accepted[:, group.validation], path.bias
 
     collected = []
     for g, k, result in solve_grid(
@@ -86,15 +96,15 @@ def _through_engine(model, candidates, X, which, task):
         if required:
             scores = np.where(worst >= 0, -np.inf, scores)
         for t, value in enumerate(lattice.values):
-            for i in lattice.at.get((lattice.gammas[g], group.C, value), ()):
+            for i in lattice.at.get((lattice.gammas[g], group.machine, value), ()):
                 yield i, group.split, float(scores[t]), float(worst[t])
 
 
 class _ModelJob:
-    """All machines of one split at one C, judged together."""
+    """The machines of all classes with one setting on one split, judged together."""
 
-    def __init__(self, task, split, C):
-        self.split, self.C = split, C
+    def __init__(self, task, split, machine):
+        self.split, self.machine = split, machine
         self.fit, self.validation = task.splits[split]
         self.classes = np.unique(task.codes[self.fit])
         self._true = validation_codes(task.codes, self.fit, self.validation)
@@ -105,10 +115,10 @@ class _ModelJob:
 
 
 class _MachineJob:
-    """The machine of one class on one split at one C, judged alone."""
+    """The machine of one class with one setting on one split, judged alone."""
 
-    def __init__(self, task, split, C):
-        self.split, self.C = split, C
+    def __init__(self, task, split, machine):
+        self.split, self.machine = split, machine
         self.fit, self.validation = task.splits[split]
         positive = task.positives[split]
         self.classes = np.array([positive])
@@ -121,11 +131,11 @@ class _MachineJob:
         return self._measure(decision[..., 0], self._true)
 
 
-def _split_machine(model, task, group, c, values):
+def _split_machine(model, task, group, c, params):
     """Problem and totals of the machine of class c on the fitting rows."""
     codes = task.codes[group.fit]
     signs = np.zeros(len(task.codes))
     signs[group.fit] = np.where(codes == c, 1.0, -1.0)
     weight = task.weight.copy()
     weight[group.fit] *= model._class_weights(task.labels[codes])
-    return model._path_problem(signs, group.C * weight, np.asarray(values))
+    return model._problem(signs, weight, **params)

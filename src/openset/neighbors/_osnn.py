@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from openset.base import OpenSetClassifier
-from openset.neighbors._distances import METRICS, DistancesTo, row_blocks
+from openset.utils._distances import METRICS, DistancesTo, row_blocks
 from openset.solver._threads import thread_map
 
 

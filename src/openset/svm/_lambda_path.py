@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from ..solver import lower_bias, solve_grid, svm_problem
+from ..solver import lower_bias, solve_grid
 from ..solver._expansion import decision_values
 from ._open_set_svc import OpenSetSVC
 
@@ -117,8 +117,8 @@ def lambda_path(
         group = np.flatnonzero(model.gamma_ == value)
 
         def machine(k, group=group):
-            problem = svm_problem(setup.signs(group[k]), setup.boxes(group[k]), 0.0)
-            return problem, lams * problem.upper.sum()
+            params = {**setup.params[group[k]], "lam": lams}
+            return model._problem(setup.signs(group[k]), setup.weight, **params)
 
         def reduce(k, found, rows, group=group, value=value):
             c = group[k]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from numbers import Real
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..base._machines import Machine
+from ..base._one_vs_rest import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import lower_bias, one_class_problem, svm_problem
-from ._one_vs_rest import LAMBDAS, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM, reduce_solution
 
 
 class OpenSetSVC(OneVsRestSVM):
@@ -99,11 +101,10 @@ class OpenSetSVC(OneVsRestSVM):
         "ensure_bounded": ["boolean"],
     }
     _min_classes = 1
-
-    # For the search: what the grid engine varies, and the grids of the two presets.
-    _engine_params = ("gamma", "C", "lam")
-    _default_grid = {"C": [1.0, 8.0], "gamma": SCALED_GAMMAS, "lam": LAMBDAS}
-    _paper_grid = {"gamma": PAPER_GAMMAS, "lam": LAMBDAS}
+    _machine_params = ("C", "lam")
+    _path_param = "lam"
+    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "lam": FRACTIONS}
+    _paper_grid = {"gamma": PAPER_GAMMAS, "lam": FRACTIONS}
 
     def __init__(
         self,
@@ -146,21 +147,25 @@ class OpenSetSVC(OneVsRestSVM):
                 "that may be left outside. Choose lam in (0, 1)."
             )
 
-    def _problem(self, signs, boxes, c):
-        lam = self._per_class("lam", self.lam)[c]
-        if len(self.classes_) == 1:
-            return one_class_problem(signs > 0, lam, boxes)
-        return svm_problem(signs, boxes, lam)
+    def _problem(self, signs, weight, C, lam):
+        boxes = C * weight
+        if np.any(signs < 0):
+            problem = svm_problem(signs, boxes, 0.0)
+        else:
+            problem = one_class_problem(signs > 0, 0.0, boxes)
+        return problem, lam * problem.upper.sum()
 
-    def _path_problem(self, signs, boxes, values):
-        problem = svm_problem(signs, boxes, 0.0)
-        return problem, values * problem.upper.sum()
+    def _machine(self, path, rows, C, lam):
+        solution, problem = path[0], path.problem
+        lam = float(lam[0])
+        alone = not np.any(problem.lower)
+        if self.ensure_bounded and solution.bias > -self.tol and not alone:
+            solution = lower_bias(
+                problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
+            )
+            lam = float(solution.beta.sum() / problem.upper.sum())
+        return Machine.of(solution, extra=lam)
 
-    def _machine(self, solution, problem, rows, c):
-        lam = self._per_class("lam", self.lam)[c]
-        if len(self.classes_) == 1 or not self.ensure_bounded or solution.bias <= -self.tol:
-            return reduce_solution(solution, lam)
-        bounded = lower_bias(
-            problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
-        )
-        return reduce_solution(bounded, float(bounded.beta.sum() / problem.upper.sum()))
+    def _conclude(self, setup, extras):
+        super()._conclude(setup, extras)
+        self.lam_ = np.array(extras)

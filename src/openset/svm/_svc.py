@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..base._one_vs_rest import OneVsRestSVM
 from ..solver import svm_problem
-from ._one_vs_rest import PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM, reduce_solution
 
 
 class OneVsRestSVC(OneVsRestSVM):
@@ -38,8 +40,8 @@ class OneVsRestSVC(OneVsRestSVM):
     Attributes
     ----------
     classes_, unknown_label_, bounded_, known_radius_, support_, support_vectors_, dual_coef_, \
-intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
-        As for :class:`OpenSetSVC`; ``lam_`` is zero.
+intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
+        As for :class:`OpenSetSVC`.
 
     Examples
     --------
@@ -48,13 +50,6 @@ intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     >>> model.predict([[0, 0.5], [5, 5.5]])
     array([0, 1])
     """
-
-    _min_classes = 2
-
-    # For the search: what the grid engine varies, and the grids of the two presets.
-    _engine_params = ("gamma", "C", None)
-    _default_grid = {"C": [1.0, 8.0], "gamma": SCALED_GAMMAS}
-    _paper_grid = {"gamma": PAPER_GAMMAS}
 
     def __init__(
         self,
@@ -80,11 +75,5 @@ intercept_, gamma_, lam_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.verbose = verbose
         self.unknown_label = unknown_label
 
-    def _problem(self, signs, boxes, c):
-        return svm_problem(signs, boxes, 0.0)
-
-    def _path_problem(self, signs, boxes, values):
-        return svm_problem(signs, boxes, 0.0), values
-
-    def _machine(self, solution, problem, rows, c):
-        return reduce_solution(solution, 0.0)
+    def _problem(self, signs, weight, C):
+        return svm_problem(signs, C * weight, 0.0), np.zeros(1)

@@ -1,0 +1,10 @@
+"""The contract of an open-set classifier, and what methods of one kernel machine a class share."""
+
+from ._classifier import (
+    OpenSetClassifier,
+    _answers,
+    _check_labels,
+    resolve_unknown_label,
+)
+
+__all__ = ["OpenSetClassifier", "_answers", "_check_labels", "resolve_unknown_label"]
