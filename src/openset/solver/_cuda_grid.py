@@ -97,9 +97,9 @@ def _solve_batch(xp, matrix, problems, heads, near, tol, max_iter, stop):
     boxes = (lower, upper, xp.asarray(machine))
     _iterate(xp, matrix, boxes, (betas, vs, ends, n_iter), tol, max_iter, stop)
 
-    bias, objective = _biases(xp, p[machine], lower[machine], upper[machine], betas, vs, ends)
+    bias, interval, objective = _biases(xp, p[machine], lower[machine], upper[machine], betas, vs)
     to_host = np.asarray if xp is np else xp.asnumpy
-    host = [to_host(a) for a in (betas, vs, bias, ends, objective, n_iter)]
+    host = [to_host(a) for a in (betas, vs, bias, interval, objective, n_iter)]
     edges = np.cumsum([0, *counts])
     paths, kept = [], []
     for (problem, totals), a, b in zip(problems, edges[:-1], edges[1:], strict=True):
@@ -112,14 +112,19 @@ def _solve_batch(xp, matrix, problems, heads, near, tol, max_iter, stop):
     return paths, kept
 
 
-def _biases(xp, p, lower, upper, betas, vs, ends):
-    """Bias and objective of every problem, as ``_solve.bias_of`` has them."""
-    free = (betas > lower) & (betas < upper)
+def _biases(xp, p, lower, upper, betas, vs):
+    """Bias, bias interval and objective of every problem, as ``_smo.summarise`` has them."""
+    dust = 1e-12 * (upper - lower)
+    can_grow, can_shrink = betas < upper - dust, betas > lower + dust
+    top = xp.where(can_grow, vs, -np.inf).max(axis=1)
+    bottom = xp.where(can_shrink, vs, np.inf).min(axis=1)
+    free = can_grow & can_shrink
     n_free = free.sum(axis=1)
-    bias = xp.where(n_free > 0, (vs * free).sum(axis=1) / xp.maximum(n_free, 1), ends.mean(axis=1))
+    mean = (vs * free).sum(axis=1) / xp.maximum(n_free, 1)
+    bias = xp.where(n_free > 0, mean, 0.5 * (top + bottom))
     if not bool(xp.isfinite(bias).all()):
         raise ValueError(ONE_SIDED)
-    return bias, -0.5 * (betas * (p + vs)).sum(axis=1)
+    return bias, xp.stack([top, bottom], axis=1), -0.5 * (betas * (p + vs)).sum(axis=1)
 
 
 def _starts(problem, totals, near):

@@ -197,8 +197,8 @@ def _run(path, first, rows, tol, max_iter, stop):
             raise Interrupted
     for k in range(first, len(path.totals)):
         here = replace(problem, total=float(path.totals[k]))
-        path.bias[k], path.objective[k] = bias_of(
-            here, path.beta[k], path.v[k], *path.bias_interval[k]
+        path.bias[k], path.bias_interval[k], path.objective[k] = bias_of(
+            here, path.beta[k], path.v[k]
         )
         if path.kkt_gap[k] > tol:
             warn_not_converged(path.n_iter[k], path.kkt_gap[k], tol)
@@ -212,6 +212,9 @@ def extrapolate(betas, vs, totals, k, lower, upper, beta, v, index, change):
     the sum of all multipliers.
     """
     ratio = (totals[k] - totals[k - 1]) / (totals[k - 1] - totals[k - 2])
+    # Far beyond its base the line says little and magnifies errors: stay at the last solution.
+    if ratio > 4.0:
+        ratio = 0.0
     n_clipped = 0
     total = 0.0
     for t in range(beta.size):
@@ -244,13 +247,15 @@ def _fill_by_v(missing, lower, upper, beta, v, index, change):
         t = index[n]
         bound = upper[t] if missing > 0 else lower[t]
         room = abs(bound - beta[t])
-        if room >= left:
+        if room > left:
             change[n] = direction * left
             beta[t] += change[n]
             return n + 1
         change[n] = bound - beta[t]
         beta[t] = bound
         left -= room
+        if left == 0.0:
+            return n + 1
     return n_open
 
 

@@ -284,13 +284,27 @@ def set_marks(beta, lower, upper, grow, shrink):
 
 @njit(cache=True, nogil=True)
 def summarise(p, lower, upper, beta, v):
-    """Sum and number of v over the free multipliers, and the objective."""
+    """Bias, its interval and the objective of a solution.
+
+    A multiplier within rounding of its bound counts as being there: where all belong at a bound,
+    such dust would single out one end of the interval.
+    """
     total = 0.0
     n_free = 0
     objective = 0.0
+    top = -np.inf
+    bottom = np.inf
     for t in range(beta.size):
-        if lower[t] < beta[t] < upper[t]:
+        dust = 1e-12 * (upper[t] - lower[t])
+        can_grow = beta[t] < upper[t] - dust
+        can_shrink = beta[t] > lower[t] + dust
+        if can_grow and v[t] > top:
+            top = v[t]
+        if can_shrink and v[t] < bottom:
+            bottom = v[t]
+        if can_grow and can_shrink:
             total += v[t]
             n_free += 1
         objective -= 0.5 * beta[t] * (p[t] + v[t])
-    return total, n_free, objective
+    bias = total / n_free if n_free > 0 else 0.5 * (top + bottom)
+    return bias, top, bottom, objective

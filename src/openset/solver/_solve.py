@@ -164,15 +164,14 @@ def slice_iterations(m: int) -> int:
     return max(1, int(_SLICE * _SPEED / m))
 
 
-def bias_of(problem, beta, v, top, bottom):
-    """Bias and objective of a solution whose bias interval is (top, bottom)."""
-    v_free, n_free, objective = _smo.summarise(problem.p, problem.lower, problem.upper, beta, v)
+def bias_of(problem, beta, v):
+    """Bias, bias interval and objective of a solution."""
+    bias, top, bottom, objective = _smo.summarise(problem.p, problem.lower, problem.upper, beta, v)
     if problem.total is None:
-        return 0.0, objective
-    bias = v_free / n_free if n_free else 0.5 * (top + bottom)
+        return 0.0, (0.0, 0.0), objective
     if not np.isfinite(bias):
         raise ValueError(ONE_SIDED)
-    return float(bias), objective
+    return bias, (top, bottom), objective
 
 
 def warn_not_converged(n_iter, gap, tol):
@@ -186,8 +185,7 @@ def warn_not_converged(n_iter, gap, tol):
 
 def _finish(problem, beta, v, top, bottom, n_iter, tol):
     gap = max(float(top - bottom), 0.0)
-    bias, objective = bias_of(problem, beta, v, top, bottom)
-    interval = (0.0, 0.0) if problem.total is None else (float(top), float(bottom))
+    bias, interval, objective = bias_of(problem, beta, v)
     status = "optimal" if gap <= tol else "max_iter"
     if status == "max_iter":
         warn_not_converged(n_iter, gap, tol)
