@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from sklearn.base import clone
 
 from ..kernels import get_kernel
 from ..solver import solve_grid
@@ -46,15 +47,18 @@ class _Lattice:
 
 def through_engine(model, candidates: list[dict], X, which, task: Task) -> Iterator[Event]:
     """Score candidates that differ in the engine parameters only; see ``evaluate``."""
-    if isinstance(model.gamma, str) and not any("gamma" in candidate for candidate in candidates):
-        # "scale" is a number of its own for each fitting part.
-        for s in which:
-            fit, _ = task.splits[s]
-            gamma = model._resolve_gamma(X[fit], task.weight[fit])
-            numbered = [{**candidate, "gamma": gamma} for candidate in candidates]
-            yield from _through_engine(model, numbered, X, [s], task)
-    else:
+    # The checks of its own fit.
+    labels = task.labels[task.codes]
+    X = clone(model)._prepare(X, labels, task.weight, min_classes=model._min_classes).X
+    if "gamma" in candidates[0]:
         yield from _through_engine(model, candidates, X, which, task)
+        return
+    # "scale" is a number of its own for each fitting part.
+    for s in which:
+        fit, _ = task.splits[s]
+        gamma = model._resolve_gamma(X[fit], _weights(model, task, fit))
+        numbered = [{**candidate, "gamma": gamma} for candidate in candidates]
+        yield from _through_engine(model, numbered, X, [s], task)
 
 
 def _through_engine(model, candidates, X, which, task):
@@ -136,6 +140,14 @@ def _split_machine(model, task, group, c, params):
     codes = task.codes[group.fit]
     signs = np.zeros(len(task.codes))
     signs[group.fit] = np.where(codes == c, 1.0, -1.0)
-    weight = task.weight.copy()
-    weight[group.fit] *= model._class_weights(task.labels[codes])
+    weight = np.ones(len(task.codes))
+    weight[group.fit] = _weights(model, task, group.fit)
     return model._problem(signs, weight, **params)
+
+
+def _weights(model, task, fit):
+    """Weights of samples and classes together, as in a fit."""
+    labels = task.labels[task.codes]
+    if isinstance(getattr(model, "class_weight", None), dict):  # may name a class that is withheld
+        return task.weight[fit] * model._class_weights(labels)[fit]
+    return task.weight[fit] * model._class_weights(labels[fit])

@@ -1,24 +1,11 @@
-"""The form of a search: candidates from a grid, and the table of results."""
+"""The outcome of a search: the table of results, and the best of them."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.model_selection import ParameterGrid
-
-
-def expand(grid: dict | list[dict]) -> list[dict[str, Any]]:
-    """All settings of a grid. Ties go to the first, so the width varies slowest."""
-    list(ParameterGrid(grid))  # scikit-learn's own check of the form
-    candidates = []
-    for part in [grid] if isinstance(grid, dict) else grid:
-        names = sorted(part, key=lambda name: (not name.endswith("gamma"), name))
-        for values in product(*(part[name] for name in names)):
-            candidates.append(dict(zip(names, values, strict=True)))
-    return candidates
 
 
 def cv_results(candidates: list[dict], scores: np.ndarray, classes=None) -> dict[str, Any]:
@@ -50,7 +37,36 @@ def cv_results(candidates: list[dict], scores: np.ndarray, classes=None) -> dict
     with np.errstate(invalid="ignore"):  # -inf has no deviation
         results["mean_test_score"] = table.mean(axis=1)
         results["std_test_score"] = table.std(axis=1)
-    means = [np.nan_to_num(block.mean(axis=1), nan=-np.inf) for block in blocks]
-    ranks = [rankdata(-mean, method="min") for mean in means]
+    ranks = [rankdata(-_comparable(block), method="min") for block in blocks]
     results["rank_test_score"] = np.concatenate(ranks).astype(np.int32)
     return results
+
+
+def best(scores: np.ndarray, bias: np.ndarray, lam: np.ndarray) -> int:
+    """Index of the best candidate, the first of equals.
+
+    Parameters
+    ----------
+    scores, bias : ndarray of shape (n_candidates, n_splits)
+        Scores, and the largest bias of the machines; NaN where there are none.
+    lam : ndarray of shape (n_candidates,)
+        Asked for where every score is -inf because no candidate is bounded: then the largest, with
+        the smallest bias, which the refit mends.
+    """
+    means = _comparable(scores)
+    if np.isfinite(means).any():
+        return int(np.argmax(means))
+    worst = bias.max(axis=1)
+    if np.isnan(worst).all():
+        raise ValueError(
+            "The score is not a number for any setting. Without unknowns in validation "
+            "(scenario='closed', or fewer than three classes) measures of unknowns are not "
+            "defined; choose another scoring."
+        )
+    return int(np.nanargmin(np.where(lam == lam.max(), worst, np.nan)))
+
+
+def _comparable(scores):
+    """Mean scores; NaN is the lowest, and what rounding alone keeps apart is equal."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(scores.mean(axis=1).round(12), nan=-np.inf, neginf=-np.inf)

@@ -7,24 +7,27 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, has_fit_parameter
 
-from ..base import OpenSetClassifier, _check_labels
+from ..base import resolve_unknown_label
+from ..base._classifier import _check_labels
 from ..utils import unwrap
 from ..utils._progress import Progress
-from ._evaluate import evaluate, evaluate_callable, split_pipeline
+from ._delegate import BestEstimator
+from ._evaluate import evaluate, evaluate_callable, split_pipeline, weights
+from ._grid import preset_grid, settings
 from ._machine_measures import machine_measure
-from ._results import cv_results, expand
+from ._results import best, cv_results
 from ._scorers import get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
 from ._task import Task
 
 
-class OpenSetSearchCV(MetaEstimatorMixin, OpenSetClassifier):
+class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     """Choose parameters with classes withheld, by how well they are turned away.
 
     In each repeat some classes of the training set play the unknown. Every setting is fitted on
@@ -106,7 +109,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, OpenSetClassifier):
         "scenario": [StrOptions({"open", "closed"})],
         "level": [StrOptions({"model", "class"}), None],
         "scoring": [str, callable],
-        "n_repeats": [Integral, None],
+        "n_repeats": [Interval(Integral, 1, None, closed="left"), None],
         "refit": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -156,55 +159,58 @@ class OpenSetSearchCV(MetaEstimatorMixin, OpenSetClassifier):
         self
         """
         final = unwrap(self.estimator)
-        X, y, weight = self._check_data(X, y, sample_weight)
+        X, y, weight = self._check_data(X, y, sample_weight, final)
         classes, codes = np.unique(y, return_inverse=True)
         self._settle(final, classes)
+        measure = self._measure()
         splits, positives = self._simulate(codes, len(classes))
-        self._candidates = self._expand_grid(final, X, weight, codes, splits[0][0])
-        task = Task(
-            self._candidates,
-            X,
-            codes,
-            weight,
-            classes,
-            splits,
-            self._measure(),
-            self.n_jobs,
-            positives,
-        )
-        scores = np.full((len(self._candidates), len(splits)), np.nan)
-        worst = np.full_like(scores, np.nan)
+        grid = self.param_grid
+        if grid is None:
+            rows, _ = splits[0]
+            first = (_safe_indexing(X, rows), y[rows], weight[rows])
+            grid = preset_grid(self.estimator, self.preset, *first)
+        candidates = settings(self.estimator, grid, self.level_)
+        task = Task(candidates, X, codes, weight, classes, splits, measure, self.n_jobs, positives)
+        scores = np.full((len(candidates), len(splits)), np.nan)
+        bias = np.full_like(scores, np.nan)
         try:
-            self._run(task, y, scores, worst)
+            self._run(task, scores, bias)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
-            self.cv_results_ = cv_results(
-                self._candidates, scores, classes if self.level_ == "class" else None
-            )
-        self._choose(scores, worst, classes)
+            labels = classes if self.level_ == "class" else None
+            self.cv_results_ = cv_results(candidates, scores, labels)
+        self._choose(candidates, scores, bias, classes)
         if self.refit:
-            self._refit(X, y, weight)
+            model = clone(self.estimator).set_params(**self.best_params_)
+            self.best_estimator_ = model.fit(X, y, **weights(model, weight))
         return self
 
-    def _check_data(self, X, y, sample_weight):
-        _, final, _ = split_pipeline(self.estimator)
-        if final is self.estimator:
-            # No transformer stands before the estimator: let the contract's own rules speak.
-            probe = clone(self.estimator)
-            X, codes, weight, kept = probe._begin_fit(X, y, sample_weight, accept_sparse="csr")
-            return X, probe.classes_[codes], weight
+    def _check_data(self, X, y, sample_weight, final):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
         X, y = indexable(X, y)
         _check_labels(y)
-        y = column_or_1d(y)
+        y = column_or_1d(y, warn=True)
         check_classification_targets(y)
+        if sample_weight is None:
+            return X, y, np.ones(len(y))
+        if not has_fit_parameter(final, "sample_weight"):
+            raise ValueError(
+                f"sample_weight was passed, but {type(final).__name__} takes no weights. Leave "
+                "them out."
+            )
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(weight)
-        return _safe_indexing(X, kept), _safe_indexing(y, kept), weight[kept]
+        if kept.size == 0:
+            raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
+        return _safe_indexing(X, kept), y[kept], weight[kept]
 
     def _settle(self, final, classes):
         """Fill what is None from the preset; fall back to the closed search."""
         paper = self.preset == "paper"
-        self.level_ = self.level or (final._paper_level if paper else "model")
+        self.level_ = self.level or (getattr(final, "_paper_level", "model") if paper else "model")
         self.n_splits_ = self.n_repeats or (1 if paper else 5)
         self.scenario_ = self.scenario
         if self.scenario == "open" and len(classes) < 3:
@@ -212,16 +218,29 @@ class OpenSetSearchCV(MetaEstimatorMixin, OpenSetClassifier):
                 f"y has {len(classes)} classes; withholding some takes at least 3. The search is "
                 "closed-set: it cannot learn to reject.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             self.scenario_ = "closed"
-        if self.level_ == "class" and not getattr(final, "_engine_params", ()):
+        resolve_unknown_label(final.unknown_label, classes)  # a collision is an error right now
+        if self.level_ == "class":
+            self._check_level(final, classes)
+
+    def _check_level(self, final, classes):
+        if not getattr(final, "_engine_params", ()):
             raise ValueError(
                 f"level='class' chooses parameters for each binary machine, which "
                 f"{type(final).__name__} does not have. Use level='model'."
             )
-        if self.level_ == "class" and len(classes) < 2:
-            raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
+        if callable(self.scoring):
+            raise ValueError(
+                f"level='class' scores binary machines, not estimators: scoring={self.scoring!r} "
+                "must be a name. Use level='model'."
+            )
+        if len(classes) < 2:
+            raise ValueError(
+                f"level='class' needs at least 2 classes; y has {classes.tolist()!r}. Use "
+                "level='model'."
+            )
 
     def _simulate(self, codes, n_classes):
         splitter = OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit
@@ -243,127 +262,44 @@ class OpenSetSearchCV(MetaEstimatorMixin, OpenSetClassifier):
         scorer = get_scorer(self.scoring)
         return lambda decision, true: scorer.of_scores(true, decision)
 
-    def _expand_grid(self, final, X, weight, codes, fit):
-        transformer, _, prefix = split_pipeline(self.estimator)
-        grid = self.param_grid
-        if grid is None:
-            grid = dict(final._paper_grid if self.preset == "paper" else final._default_grid)
-            if self.preset == "default" and final._scaled_params:
-                rows = _safe_indexing(X, fit)
-                if transformer is not None:
-                    rows = clone(transformer).fit_transform(rows, codes[fit])
-                unit = final._unit_gamma(rows, weight[fit])
-                for name in final._scaled_params:
-                    grid[name] = [float(value * unit) for value in grid[name]]
-            grid = {prefix + name: list(values) for name, values in grid.items()}
-        return expand(grid)
-
-    def _run(self, task, y, scores, worst):
+    def _run(self, task, scores, bias):
         events = (
             evaluate(self.estimator, task)
             if task.measure is not None
-            else evaluate_callable(self.estimator, task, y, self.scoring)
+            else evaluate_callable(self.estimator, task, self.scoring)
         )
         progress = Progress(scores.size, type(self).__name__, bool(self.verbose))
-        for i, s, score, bias in events:
-            scores[i, s], worst[i, s] = score, bias
+        for i, s, score, largest in events:
+            scores[i, s], bias[i, s] = score, largest
             progress.step()
+        if not task.failures:
+            return
+        if not np.isfinite(scores).any():
+            raise task.failures[0]
+        warnings.warn(
+            f"{len(task.failures)} fits failed; what they were for scores -inf. The first error: "
+            f"{task.failures[0]!r}",
+            FitFailedWarning,
+            stacklevel=4,
+        )
 
-    def _choose(self, scores, worst, classes):
+    def _choose(self, candidates, scores, bias, classes):
+        _, _, prefix = split_pipeline(self.estimator)
+        lam = np.array([c.get(f"{prefix}lam", 0.0) for c in candidates])
         if self.level_ == "model":
-            best = self._best(scores, worst)
-            self.best_index_ = best
-            self.best_score_ = float(scores[best].mean())
-            self.best_params_ = self._candidates[best]
+            self.best_index_ = best(scores, bias, lam)
+            self.best_score_ = float(scores[self.best_index_].mean())
+            self.best_params_ = candidates[self.best_index_]
             return
         n_classes = len(classes)
-        blocks = zip(
-            np.split(scores, n_classes, axis=1), np.split(worst, n_classes, axis=1), strict=True
-        )
-        best = [self._best(*block) for block in blocks]
-        self.best_index_ = np.array(best)
+        by_class = [np.split(part, n_classes, axis=1) for part in (scores, bias)]
+        self.best_index_ = np.array([best(*own, lam) for own in zip(*by_class, strict=True)])
         means = self.cv_results_["mean_test_score"].reshape(n_classes, -1)
-        self.best_score_ = float(means[np.arange(n_classes), best].mean())
-        labels = classes.tolist()
+        self.best_score_ = float(means[np.arange(n_classes), self.best_index_].mean())
         self.best_params_ = {
-            name: {c: self._candidates[i][name] for c, i in zip(labels, best, strict=True)}
-            for name in self._candidates[0]
+            name: {
+                c: candidates[i][name]
+                for c, i in zip(classes.tolist(), self.best_index_, strict=True)
+            }
+            for name in candidates[0]
         }
-
-    def _best(self, scores, worst):
-        mean = np.nan_to_num(scores.mean(axis=1), nan=-np.inf)
-        if np.isfinite(mean).any():
-            return int(np.argmax(mean))
-        # No setting is bounded: the largest lambda with the smallest bias, which the refit mends.
-        bias = np.nan_to_num(worst.max(axis=1), nan=np.inf)
-        _, _, prefix = split_pipeline(self.estimator)
-        lam = np.array([c.get(f"{prefix}lam", 0.0) for c in self._candidates])
-        return int(np.argmin(np.where(lam == lam.max(), bias, np.inf)))
-
-    def _refit(self, X, y, weight):
-        _, _, prefix = split_pipeline(self.estimator)
-        weights = {} if np.all(weight == 1) else {f"{prefix}sample_weight": weight}
-        model = clone(self.estimator).set_params(**self.best_params_)
-        self.best_estimator_ = model.fit(X, y, **weights)
-
-    def decision_function(self, X) -> np.ndarray:
-        """Acceptance scores of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.decision_function(X)
-
-    @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
-    def inclusion_proba(self, X) -> np.ndarray:
-        """Probabilities of inclusion of the best estimator, where its method defines them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        check_is_fitted(self, "best_estimator_")
-        transformer, final, _ = split_pipeline(self.best_estimator_)
-        return final.inclusion_proba(X if transformer is None else transformer.transform(X))
-
-    @property
-    def classes_(self):
-        return unwrap(self.best_estimator_).classes_
-
-    @property
-    def unknown_label_(self):
-        return unwrap(self.best_estimator_).unknown_label_
-
-    @property
-    def bounded_(self):
-        return unwrap(self.best_estimator_).bounded_
-
-    @property
-    def _answers(self):
-        return unwrap(self.best_estimator_)._answers
-
-    @property
-    def n_features_in_(self):
-        return self.best_estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self):
-        return self.best_estimator_.feature_names_in_
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "best_estimator_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.estimator.__sklearn_tags__().input_tags.sparse
-        return tags

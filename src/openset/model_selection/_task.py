@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Task:
         For the binary machines alone: the code of the class whose machine split s is for. Then
         ``measure`` gets the decisions (..., n) of that machine and codes (n,) that are 0 for the
         class, 1 for known negatives and 2 for simulated unknowns.
+    failures : list of Exception
+        What was raised by fits that failed; they score -inf.
     """
 
     candidates: list[dict[str, Any]]
@@ -44,6 +46,13 @@ class Task:
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
     n_jobs: int | None
     positives: Sequence[int] | None = None
+    failures: list[Exception] = field(default_factory=list)
+
+    def fail(self, error: Exception, members: Sequence[int], split: int) -> Iterator[Event]:
+        """Record a failed fit and score the candidates it was for."""
+        self.failures.append(error)
+        for i in members:
+            yield i, split, -np.inf, np.nan
 
 
 def validation_codes(codes: np.ndarray, fit: np.ndarray, validation: np.ndarray) -> np.ndarray:
