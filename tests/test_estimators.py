@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from openset.base import OpenSetClassifier
 from openset.evt import ExtremeValueMachine
 from openset.neighbors import OpenSetNearestNeighbors
-from openset.svm import OneVsRestSVC, OpenSetSVC
+from openset.svm import MulticlassOneClassSVM, OneVsRestSVC, OpenSetSVC
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")
 ESTIMATORS = [
     OpenSetSVC(),
     OneVsRestSVC(),
+    MulticlassOneClassSVM(),
     ExtremeValueMachine(),
     OpenSetNearestNeighbors(),
     ThresholdRejector(GaussianNB()),
@@ -35,6 +36,7 @@ VARIANTS = [
     OpenSetSVC(kernel="t_student"),
     OpenSetSVC(ensure_bounded=False),
     OneVsRestSVC(kernel="linear"),
+    MulticlassOneClassSVM(nu=0.05, normalize=True),
     ExtremeValueMachine(weibull="survivor"),
     ExtremeValueMachine(metric="cosine"),
     OpenSetNearestNeighbors(rule="agreement"),

@@ -23,6 +23,24 @@ SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
 BOXES = [1.0, 8.0]
 FRACTIONS = [k / 20 for k in range(20)]
 
+# What parameters may be, for ``_parameter_constraints``.
+BOX_RULES = {
+    "C": [Interval(Real, 0.0, None, closed="neither"), dict],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+}
+KERNEL_RULES = {
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither"), dict],
+    "kernel": [str, Kernel, Linear],
+}
+SOLVER_RULES = {
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "cache_size": [Interval(Real, 0, None, closed="neither")],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+    "unknown_label": "no_validation",
+}
+
 
 class OneVsRestSVM(OpenSetClassifier):
     """Base of estimators with one kernel machine a class; subclasses say how one is trained.
@@ -32,18 +50,7 @@ class OneVsRestSVM(OpenSetClassifier):
     parameters of the machine by name, as numbers, but `_path_param` as an array.
     """
 
-    _parameter_constraints: dict = {
-        "C": [Interval(Real, 0.0, None, closed="neither"), dict],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither"), dict],
-        "kernel": [str, Kernel, Linear],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "unknown_label": "no_validation",
-    }
+    _parameter_constraints: dict = {**BOX_RULES, **KERNEL_RULES, **SOLVER_RULES}
 
     # The parameters that make a machine beside gamma, and the one among them, if any, along which
     # only the sum of the multipliers varies: its values are solved as one path.

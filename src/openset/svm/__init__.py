@@ -1,8 +1,16 @@
 """Support vector machines that may answer unknown."""
 
 from ._lambda_path import LambdaPath, lambda_path
+from ._one_class import MulticlassOneClassSVM
 from ._one_vs_one import one_vs_one_bias
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC
 
-__all__ = ["LambdaPath", "OneVsRestSVC", "OpenSetSVC", "lambda_path", "one_vs_one_bias"]
+__all__ = [
+    "LambdaPath",
+    "MulticlassOneClassSVM",
+    "OneVsRestSVC",
+    "OpenSetSVC",
+    "lambda_path",
+    "one_vs_one_bias",
+]

@@ -1,0 +1,140 @@
+"""One-class SVM for each class: what none of them recognises is unknown."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from ..base._machines import Machine, train_one_class
+from ..base._one_vs_rest import (
+    KERNEL_RULES,
+    PAPER_GAMMAS,
+    SCALED_GAMMAS,
+    SOLVER_RULES,
+    OneVsRestSVM,
+)
+from ..solver import one_class_problem
+
+
+class MulticlassOneClassSVM(OneVsRestSVM):
+    """One one-class SVM a class, each trained on the samples of its class alone.
+
+    Every machine separates its samples from the origin of the kernel's feature space; the class
+    with the largest decision value f_c(x) = sum_i alpha_i k(x_i, x) - rho_c answers, if that is
+    not negative. With a kernel that decays with distance every accepted region is bounded.
+
+    Parameters
+    ----------
+    nu : float in (0, 1) or dict {class: float}, default=0.5
+        Upper bound of the fraction of training samples of a class that are left outside, and lower
+        bound of the fraction that are support vectors.
+    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
+        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
+    kernel : str or Kernel or Linear, default="rbf"
+        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    normalize : bool, default=False
+        Divide f_c by rho_c, so that the decision values of classes with different nu and gamma are
+        of one scale: -1 far away from all samples. Only for a decaying kernel.
+    tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+        As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
+
+    Attributes
+    ----------
+    intercept_ : ndarray of shape (K,)
+        -rho of each class.
+    dual_coef_ : ndarray of shape (K, n_sv)
+        alpha_i in [0, 1] (times the sample weight), with the sum nu * l over the l samples of the
+        class. Both are divided by rho with ``normalize=True``.
+    classes_, unknown_label_, bounded_, known_radius_, support_, support_vectors_, gamma_, \
+dual_objective_, kkt_gap_, n_iter_ : ndarray
+        As for :class:`OpenSetSVC`.
+
+    Notes
+    -----
+    :meth:`predict_set` is the multi-label reading of [2]_: all classes that accept.
+
+    References
+    ----------
+    .. [1] D. A. Pritsos, E. Stamatatos, "Open-set classification for automated genre
+       identification", European Conference on Information Retrieval, 2013.
+    .. [2] B. Heflin, W. Scheirer, T. E. Boult, "Detecting and classifying scars, marks, and tattoos
+       found in the wild", IEEE International Conference on Biometrics: Theory, Applications and
+       Systems, 2012.
+
+    Examples
+    --------
+    >>> from openset.svm import MulticlassOneClassSVM
+    >>> X = [[0.0], [1.0], [3.0], [10.0], [11.0], [13.0]]
+    >>> y = ["low", "low", "low", "high", "high", "high"]
+    >>> model = MulticlassOneClassSVM(gamma=0.5, tol=1e-6).fit(X, y)
+    >>> model.predict([[0.5], [10.5], [30.0]])
+    array(['low', 'high', 'unknown'], dtype='<U7')
+    >>> model.decision_function([[0.5], [2.0]]).round(4)
+    array([[-0.7166,  0.0463],
+           [-0.7166, -0.0524]])
+    """
+
+    _parameter_constraints: dict = {
+        "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
+        "normalize": ["boolean"],
+        **KERNEL_RULES,
+        **SOLVER_RULES,
+    }
+
+    _min_classes = 1
+    _machine_params = ("nu",)
+    _path_param = "nu"
+    _train = staticmethod(train_one_class)
+    _default_grid = {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}
+    # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
+    _paper_grid = {"gamma": PAPER_GAMMAS, "nu": [k / 20 for k in range(1, 20)]}
+
+    def __init__(
+        self,
+        nu=0.5,
+        gamma="scale",
+        kernel="rbf",
+        normalize=False,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.nu = nu
+        self.gamma = gamma
+        self.kernel = kernel
+        self.normalize = normalize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # about a fraction nu is rejected by design
+        return tags
+
+    def _check_kernel(self, kernel):
+        if self.normalize and not kernel.decaying:
+            raise ValueError(
+                f"normalize=True divides by rho, which is positive for a decaying kernel only, "
+                f"not for kernel={self.kernel!r}. Use normalize=False."
+            )
+
+    def _problem(self, signs, weight, nu):
+        problem = one_class_problem(signs > 0, 0.0, weight)
+        return problem, nu * problem.upper.sum()
+
+    def _machine(self, path, rows, nu):
+        machine = Machine.of(path[0])
+        if not self.normalize:
+            return machine
+        return Machine.of(path[0], coef=machine.coef / -machine.bias, bias=-1.0)
+
+    def _acceptance(self, path, nu):
+        return path.scores / -path.bias[:, None] if self.normalize else path.scores
