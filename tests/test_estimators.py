@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from openset.base import OpenSetClassifier
 from openset.evt import ExtremeValueMachine
 from openset.neighbors import OpenSetNearestNeighbors
-from openset.svm import MulticlassOneClassSVM, OneVsRestSVC, OpenSetSVC
+from openset.svm import MulticlassOneClassSVM, MulticlassSVDD, OneVsRestSVC, OpenSetSVC
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -24,6 +24,7 @@ ESTIMATORS = [
     OpenSetSVC(),
     OneVsRestSVC(),
     MulticlassOneClassSVM(),
+    MulticlassSVDD(),
     ExtremeValueMachine(),
     OpenSetNearestNeighbors(),
     ThresholdRejector(GaussianNB()),
@@ -37,6 +38,7 @@ VARIANTS = [
     OpenSetSVC(ensure_bounded=False),
     OneVsRestSVC(kernel="linear"),
     MulticlassOneClassSVM(nu=0.05, normalize=True),
+    MulticlassSVDD(nu=0.2),
     ExtremeValueMachine(weibull="survivor"),
     ExtremeValueMachine(metric="cosine"),
     OpenSetNearestNeighbors(rule="agreement"),

@@ -114,6 +114,8 @@ def test_bad_total(total):
         feasible_start(problem)
 
 
-def test_svdd_box_too_small():
-    with pytest.raises(ValueError, match="total=1"):
-        feasible_start(svdd_problem(np.full(3, True), 0.3, np.ones(3)))
+def test_svdd_without_radius():
+    # Boxes that add up to less than 1 leave no choice: the multipliers are those of the mean.
+    problem = svdd_problem(np.array([True, False, True]), np.array([0.1, 0.1, 0.3]), np.ones(3))
+    assert problem.total is None
+    np.testing.assert_allclose(feasible_start(problem), [0.25, 0.0, 0.75])

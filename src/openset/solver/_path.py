@@ -98,7 +98,8 @@ def solve_path(
     Parameters
     ----------
     problem : Problem
-        Its own ``total`` is not looked at.
+        Its own ``total`` is not looked at, unless it is None: without equality there is one
+        solution, and `totals` has one member, which is not looked at.
     totals : ndarray of shape (T,)
         Distinct and monotone.
     rows : KernelRows
@@ -112,6 +113,8 @@ def solve_path(
     Path
     """
     totals = np.asarray(totals, dtype=np.float64)
+    if problem.total is None and len(totals) != 1:
+        raise ValueError(f"A problem without equality has one solution; got {len(totals)} totals.")
     n, m = len(totals), len(problem.p)
     path = Path(
         problem,
@@ -130,7 +133,7 @@ def solve_path(
             # All rows are at hand, so nothing calls for Python: the rest in one compiled run.
             _run(path, k, rows, **settings)
             break
-        here = replace(problem, total=float(totals[k]))
+        here = problem if problem.total is None else replace(problem, total=float(totals[k]))
         start, v = None, None
         if starts is not None and k < len(starts):
             start, v = starts[k]

@@ -116,10 +116,18 @@ def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = 
     return Problem(zero, zero, upper, nu * upper.sum())
 
 
-def svdd_problem(member: np.ndarray, C: float, diagonal: np.ndarray) -> Problem:
-    """Support vector data description on the rows where `member` is true, for C > 1 / count."""
+def svdd_problem(member: np.ndarray, C: float | np.ndarray, diagonal: np.ndarray) -> Problem:
+    """Support vector data description on the rows where `member` is true.
+
+    Where the boxes, C or one C for each row, add up to 1 or less, the radius is zero and the
+    centre the (weighted) mean: the multipliers are given, nothing is left to solve.
+    """
     upper = np.where(member, C, 0.0)
-    return Problem(0.5 * diagonal.astype(np.float64), np.zeros(len(upper)), upper, 1.0)
+    p = 0.5 * diagonal.astype(np.float64)
+    if upper.sum() <= 1.0 + 1e-9:
+        mean = upper / upper.sum()
+        return Problem(p, mean, mean, None)
+    return Problem(p, np.zeros(len(upper)), upper, 1.0)
 
 
 def fixed_bias_problem(problem: Problem, bias: float) -> Problem:

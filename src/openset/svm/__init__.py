@@ -5,10 +5,12 @@ from ._one_class import MulticlassOneClassSVM
 from ._one_vs_one import one_vs_one_bias
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC
+from ._svdd import MulticlassSVDD
 
 __all__ = [
     "LambdaPath",
     "MulticlassOneClassSVM",
+    "MulticlassSVDD",
     "OneVsRestSVC",
     "OpenSetSVC",
     "lambda_path",
