@@ -92,6 +92,7 @@ def solve_grid(
     order = np.argsort(-gammas, kind="stable")
     rows = KernelRows(X, kernel, gammas[order], cache_size, n_machines, n_jobs)
     stop = threading.Event() if stop is None else stop
+    rows.stop = stop  # also for what `reduce` solves
     # Where the first totals of each machine start at the next gamma.
     heads: list[list | None] = [None] * n_machines
     from_identity = rows.whole and near_identity(rows.rows[:: max(1, len(rows.rows) // 16)])

@@ -46,7 +46,11 @@ class KernelRows:
     diagonal : ndarray of shape (m,), float32
     whole : bool
         Whether all rows are at hand from the beginning.
+    stop : threading.Event or None
+        Once set, solvers that read the rows leave with :class:`Interrupted`.
     """
+
+    stop: threading.Event | None = None
 
     def __init__(self, X, kernel: Kernel | Linear, gamma, cache_size, n_machines=1, n_jobs=None):
         gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))

@@ -54,12 +54,13 @@ def solve(
     v : ndarray of shape (m,), default=None
         ``p - K @ start`` where it is known already.
     stop : threading.Event, default=None
-        Leave with :class:`Interrupted` soon after it is set.
+        Leave with :class:`Interrupted` soon after it is set; None is that of `rows`.
 
     Returns
     -------
     Solution
     """
+    stop = rows.stop if stop is None else stop
     beta = feasible_start(problem) if start is None else start.copy()
     v = gradient(problem, rows, beta) if v is None else v.copy()
     loop = _smo.coordinate_descent if problem.total is None else _smo.smo

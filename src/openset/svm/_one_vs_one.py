@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import combinations
 
 import numpy as np
@@ -59,9 +60,11 @@ def one_vs_one_bias(
     rows = KernelRows(X, get_kernel(kernel), gamma, cache_size, len(pairs), n_jobs)
     boxes = np.full(len(codes), float(C))
 
+    rows.stop = threading.Event()
+
     def bias(pair):
         # Rows of the other classes get an empty box and take no part.
         signs = (codes == pair[0]).astype(np.float64) - (codes == pair[1])
         return solve(svm_problem(signs, boxes, 0.0), rows, tol=tol).bias
 
-    return np.array(list(thread_map(bias, pairs, n_jobs)))
+    return np.array(list(thread_map(bias, pairs, n_jobs, rows.stop)))
