@@ -24,18 +24,19 @@ BOXES = [1.0, 8.0]
 FRACTIONS = [k / 20 for k in range(20)]
 
 # What parameters may be, for ``_parameter_constraints``.
+_POSITIVE = Interval(Real, 0.0, None, closed="neither")
 BOX_RULES = {
-    "C": [Interval(Real, 0.0, None, closed="neither"), dict],
+    "C": [_POSITIVE, dict],
     "class_weight": [StrOptions({"balanced"}), dict, None],
 }
 KERNEL_RULES = {
-    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither"), dict],
+    "gamma": [StrOptions({"scale", "auto"}), _POSITIVE, dict],
     "kernel": [str, Kernel, Linear],
 }
 SOLVER_RULES = {
-    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "tol": [_POSITIVE],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
-    "cache_size": [Interval(Real, 0, None, closed="neither")],
+    "cache_size": [_POSITIVE],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
     "unknown_label": "no_validation",
@@ -153,13 +154,14 @@ class OneVsRestSVM(OpenSetClassifier):
 
     def _class_weights(self, labels):
         class_weight = getattr(self, "class_weight", None)
-        weights = compute_sample_weight(class_weight, labels)
-        if not np.all(weights > 0):
-            raise ValueError(
-                f"class_weight={class_weight!r} must be > 0 for every class; leave a class "
-                "out of y to ignore it."
-            )
-        return weights
+        if isinstance(class_weight, dict):
+            for c, weight in class_weight.items():
+                if not _POSITIVE.is_satisfied_by(weight):
+                    raise ValueError(
+                        f"class_weight[{c!r}] must be {_POSITIVE}, got {weight!r} instead; leave "
+                        "a class out of y to ignore it."
+                    )
+        return compute_sample_weight(class_weight, labels)
 
     def _resolve_gamma(self, X, weight):
         if not isinstance(self.gamma, str):
@@ -173,10 +175,20 @@ class OneVsRestSVM(OpenSetClassifier):
         total = weight.sum() * X.shape[1]
         first = (weight @ X).sum() / total
         if sparse.issparse(X):
-            variance = (weight @ X.multiply(X)).sum() / total - first**2
+            stored = np.repeat(weight, np.diff(X.indptr))
+            squares = stored @ (X.data - first) ** 2 + (total - stored.sum()) * first**2
         else:
-            variance = (weight @ (X - first) ** 2).sum() / total
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            squares = (weight @ (X - first) ** 2).sum()
+        variance = squares / total
+        if np.sqrt(variance) <= 1e-13 * abs(first):  # what rounding makes of equal numbers
+            return 1.0
+        gamma = 1.0 / (X.shape[1] * variance)
+        if not 0 < gamma < np.inf:
+            raise ValueError(
+                f"The variance of X is {variance:g}: too large or too small for gamma='scale'. "
+                "Scale X, for instance with sklearn.preprocessing.StandardScaler."
+            )
+        return gamma
 
     def _per_class(self, name, value):
         """(K,) array of a parameter that is a number, None or a dict {class: number}."""
@@ -190,16 +202,15 @@ class OneVsRestSVM(OpenSetClassifier):
                 f"{name} is a dict for the classes {sorted(value, key=str)}, but y has "
                 f"{classes}; give exactly one value for each class."
             )
-        values = np.array([value[c] for c in classes], dtype=np.float64)
         (interval,) = (
             rule for rule in self._parameter_constraints[name] if isinstance(rule, Interval)
         )
-        bad = [c for c, x in zip(classes, values, strict=True) if not interval.is_satisfied_by(x)]
+        bad = [c for c in classes if not interval.is_satisfied_by(value[c])]
         if bad:
             raise ValueError(
                 f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead."
             )
-        return values
+        return np.array([value[c] for c in classes], dtype=np.float64)
 
     def _train_all(self, setup):
         def problem_of(c, signs, weight):
