@@ -16,7 +16,7 @@ from openset.model_selection import ClosedSetSplit, OpenSetSearchCV, OpenSetSpli
 
 TIGHT = {"ensure_bounded": False, "tol": 1e-6}
 REPEATS = 3
-GRID = {"gamma": [0.03, 0.3, 3.0], "C": [1.0, 8.0], "lam": [0.0, 0.31, 0.62, 0.93]}
+GRID = {"gamma": [0.03, 0.3, 3.0], "C": [1.0, 8.0], "lam": [0.0, 0.3, 0.6, 0.9]}
 
 
 def digits():

@@ -56,14 +56,14 @@ def best(scores: np.ndarray, bias: np.ndarray, lam: np.ndarray) -> int:
     means = _comparable(scores)
     if np.isfinite(means).any():
         return int(np.argmax(means))
-    worst = bias.max(axis=1)
-    if np.isnan(worst).all():
+    if not np.isneginf(scores).any(axis=1).all():
         raise ValueError(
             "The score is not a number for any setting. Without unknowns in validation "
             "(scenario='closed', or fewer than three classes) measures of unknowns are not "
             "defined; choose another scoring."
         )
-    return int(np.nanargmin(np.where(lam == lam.max(), worst, np.nan)))
+    worst = np.nan_to_num(bias.max(axis=1), nan=np.inf)
+    return int(np.argmin(np.where(lam == lam.max(), worst, np.inf)))
 
 
 def _comparable(scores):

@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import _safe_indexing, assert_all_finite, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, has_fit_parameter
@@ -163,7 +163,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         classes, codes = np.unique(y, return_inverse=True)
         self._settle(final, classes)
         measure = self._measure()
-        splits, positives = self._simulate(codes, len(classes))
+        splits, positives = self._simulate(y, classes)
         grid = self.param_grid
         if grid is None:
             rows, _ = splits[0]
@@ -191,8 +191,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         X, y = indexable(X, y)
+        if len(y) == 0:
+            raise ValueError("Found 0 samples in X and y; there is nothing to search on.")
         _check_labels(y)
         y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if sample_weight is None:
             return X, y, np.ones(len(y))
@@ -237,19 +240,16 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
                 "must be a name. Use level='model'."
             )
         if len(classes) < 2:
-            raise ValueError(
-                f"level='class' needs at least 2 classes; y has {classes.tolist()!r}. Use "
-                "level='model'."
-            )
+            raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
 
-    def _simulate(self, codes, n_classes):
+    def _simulate(self, y, classes):
         splitter = OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit
         splitter = splitter(self.n_splits_, random_state=self.random_state)
         if self.level_ == "model":
-            return [(s.fit, s.validation) for s in splitter.simulate(codes)], None
+            return [(s.fit, s.validation) for s in splitter.simulate(y)], None
         splits, positives = [], []
-        for c in range(n_classes):
-            for s in splitter.simulate(codes, positive=c):
+        for c, label in enumerate(classes.tolist()):
+            for s in splitter.simulate(y, positive=label):
                 splits.append((s.fit, s.validation))
                 positives.append(c)
         return splits, positives
@@ -263,11 +263,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         return lambda decision, true: scorer.of_scores(true, decision)
 
     def _run(self, task, scores, bias):
-        events = (
-            evaluate(self.estimator, task)
-            if task.measure is not None
-            else evaluate_callable(self.estimator, task, self.scoring)
-        )
+        if callable(self.scoring):
+            events = evaluate_callable(self.estimator, task, self.scoring)
+        else:
+            events = evaluate(self.estimator, task)
         progress = Progress(scores.size, type(self).__name__, bool(self.verbose))
         for i, s, score, largest in events:
             scores[i, s], bias[i, s] = score, largest
@@ -296,10 +295,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         self.best_index_ = np.array([best(*own, lam) for own in zip(*by_class, strict=True)])
         means = self.cv_results_["mean_test_score"].reshape(n_classes, -1)
         self.best_score_ = float(means[np.arange(n_classes), self.best_index_].mean())
+        chosen = dict(zip(classes.tolist(), self.best_index_, strict=True))
         self.best_params_ = {
-            name: {
-                c: candidates[i][name]
-                for c, i in zip(classes.tolist(), self.best_index_, strict=True)
-            }
-            for name in candidates[0]
+            name: {c: candidates[i][name] for c, i in chosen.items()} for name in candidates[0]
         }
