@@ -1,9 +1,13 @@
 """Fixtures for tests that read reference data from outside the repository."""
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from openset.datasets import load_dataset
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -30,3 +34,21 @@ def data_home(shared_dir: Path) -> Path:
 def golden_dir(shared_dir: Path) -> Path:
     """Folder of solutions computed by other programs."""
     return _existing(shared_dir / "golden")
+
+
+@pytest.fixture(scope="session")
+def baselines(golden_dir: Path, data_home: Path):
+    """Reference problem of the baselines: (problem, solutions by method, X, y, train, test).
+
+    X is scaled as the reference programs had it; train and test are its rows.
+    """
+    reference = json.loads((golden_dir / "baselines_openset.json").read_text())
+    problem = reference["problem"]
+    X, y = load_dataset(problem["dataset"], data_home=data_home, return_X_y=True)
+    train, test = np.array(problem["train_rows"]), np.array(problem["test_rows"])
+    low, high = X[train].min(axis=0), X[train].max(axis=0)
+    X = (X - low) / np.where(high > low, high - low, 1.0)
+    sums = problem["scaled_checksums"]
+    np.testing.assert_allclose(X[train].sum(), sums["sum_train"], rtol=1e-12)
+    np.testing.assert_allclose(X[test].sum(), sums["sum_test"], rtol=1e-12)
+    return problem, reference["methods"], X, y, train, test

@@ -10,7 +10,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from openset.base import OpenSetClassifier
-from openset.evt import ExtremeValueMachine
+from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
 from openset.neighbors import OpenSetNearestNeighbors
 from openset.svm import MulticlassOneClassSVM, MulticlassSVDD, OneVsRestSVC, OpenSetSVC
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
@@ -25,6 +25,8 @@ ESTIMATORS = [
     OneVsRestSVC(),
     MulticlassOneClassSVM(),
     MulticlassSVDD(),
+    WeibullSVM(),
+    PISVM(),
     ExtremeValueMachine(),
     OpenSetNearestNeighbors(),
     ThresholdRejector(GaussianNB()),
@@ -39,6 +41,8 @@ VARIANTS = [
     OneVsRestSVC(kernel="linear"),
     MulticlassOneClassSVM(nu=0.05, normalize=True),
     MulticlassSVDD(nu=0.2),
+    WeibullSVM(nu=0.1, delta_R=0.01),
+    PISVM(tail_size=10, class_prior=0.9, threshold=0.3),
     ExtremeValueMachine(weibull="survivor"),
     ExtremeValueMachine(metric="cosine"),
     OpenSetNearestNeighbors(rule="agreement"),

@@ -1,6 +1,5 @@
 """The Extreme Value Machine against the reference solutions, a plain version and invariants."""
 
-import json
 import pickle
 from itertools import pairwise
 
@@ -15,23 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from openset.datasets import load_dataset
 from openset.evt import ExtremeValueMachine
 from openset.utils import _distances
-
-
-@pytest.fixture(scope="module")
-def golden(golden_dir, data_home):
-    """Scaled data of the reference problem and its solutions."""
-    reference = json.loads((golden_dir / "baselines_openset.json").read_text())
-    problem = reference["problem"]
-    X, y = load_dataset(problem["dataset"], data_home=data_home, return_X_y=True)
-    train, test = np.array(problem["train_rows"]), np.array(problem["test_rows"])
-    low, high = X[train].min(axis=0), X[train].max(axis=0)
-    X = (X - low) / np.where(high > low, high - low, 1.0)
-    assert_allclose(X[train].sum(), problem["scaled_checksums"]["sum_train"], rtol=1e-12)
-    assert_allclose(X[test].sum(), problem["scaled_checksums"]["sum_test"], rtol=1e-12)
-    return problem, reference["methods"], X, y, train, test
 
 
 def reference_machine(entry, **changes):
@@ -46,8 +30,8 @@ def reference_machine(entry, **changes):
 
 
 @pytest.mark.parametrize("name", ["evm_1", "evm_2"])
-def test_reference_weibull_models(golden, name):
-    _, methods, X, y, train, _ = golden
+def test_reference_weibull_models(baselines, name):
+    _, methods, X, y, train, _ = baselines
     entry = methods[name]
     machine = reference_machine(entry, cover_threshold=1.0).fit(X[train], y[train])
     position = {int(row): i for i, row in enumerate(train[machine.extreme_index_])}
@@ -60,8 +44,8 @@ def test_reference_weibull_models(golden, name):
 
 
 @pytest.mark.parametrize("name", ["evm_1", "evm_2"])
-def test_reference_answers(golden, name):
-    problem, methods, X, y, train, test = golden
+def test_reference_answers(baselines, name):
+    problem, methods, X, y, train, test = baselines
     entry = methods[name]
     machine = reference_machine(entry).fit(X[train], y[train])
     assert machine.classes_.tolist() == entry["label_order"]

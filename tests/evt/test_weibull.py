@@ -197,3 +197,23 @@ def test_indexing_and_concatenation():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-9, 0.9e-3])
+def test_a_tail_no_wider_than_the_resolution_is_a_step_below_it(spread):
+    scores = 1.0 + spread * np.linspace(0, 1, 6)
+    low = WeibullTail.low_positives(scores, size=6, resolution=1e-3)
+    assert_array_equal(low.probability(scores), 1.0)
+    assert_array_equal(low.probability([-5.0, 0.9985, 0.9995, 7.0]), [0.0, 0.0, 1.0, 1.0])
+    high = WeibullTail.high_negatives(-scores, size=6, resolution=1e-3)
+    assert_array_equal(high.probability(-scores), 1.0)
+    below = -1.0 - spread
+    assert_array_equal(high.probability([below - 0.0015, below - 0.0005, 3.0]), [0.0, 1.0, 1.0])
+
+
+def test_a_tail_wider_than_the_resolution_is_fitted():
+    scores = np.linspace(1.0, 1.1, 6)
+    fitted = WeibullTail.low_positives(scores, size=6)
+    assert_array_equal(
+        WeibullTail.low_positives(scores, size=6, resolution=0.09).shape, fitted.shape
+    )

@@ -1,6 +1,8 @@
-"""Extreme value theory: Weibull models of tails, and the Extreme Value Machine."""
+"""Extreme value theory: Weibull models of tails, and the methods that accept by them."""
 
 from openset.evt._evm import ExtremeValueMachine
+from openset.evt._pisvm import PISVM
 from openset.evt._weibull import WeibullTail, fit_weibull
+from openset.evt._wsvm import WeibullSVM
 
-__all__ = ["ExtremeValueMachine", "WeibullTail", "fit_weibull"]
+__all__ = ["PISVM", "ExtremeValueMachine", "WeibullSVM", "WeibullTail", "fit_weibull"]

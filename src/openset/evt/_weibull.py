@@ -146,6 +146,8 @@ class WeibullTail:
     A score s becomes z = translate + sign (s - location), to which the Weibull distribution
     belongs. The probability is F(z), or 1 - F(z) if `survivor`. A tail with fewer than two
     distinct scores gives a step: probability 1 at the common score and on its likely side, else 0.
+    Scores from a solver are known to some `resolution` only; a tail no wider than that says
+    nothing about its shape, and gives a step that lies below all its scores by the resolution.
 
     Use one of the four constructors, named after the tail that they look at. Each takes values of
     shape (..., m) and fits one model per row.
@@ -183,19 +185,25 @@ class WeibullTail:
     survivor: bool
 
     @classmethod
-    def low_positives(cls, scores, size: int) -> WeibullTail:
+    def low_positives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
         """From the `size` smallest scores of positive samples: rises to 1 with the score."""
         tail = _smallest(scores, size)
-        location = tail[..., -1]
+        lowest, location = tail[..., 0], tail[..., -1]
         scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
+        narrow = location - lowest <= resolution
+        scale = np.where(narrow, 1.0 + (location - lowest) + resolution, scale)
+        shape = np.where(narrow, np.inf, shape)
         return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
 
     @classmethod
-    def high_negatives(cls, scores, size: int) -> WeibullTail:
+    def high_negatives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
         """From the `size` largest scores of negative samples: rises from 0 with the score."""
         tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
-        location = tail[..., -1]
+        highest, location = tail[..., 0], tail[..., -1]
         scale, shape = fit_weibull(1.0 + (tail - location[..., None]))
+        narrow = highest - location <= resolution
+        scale = np.where(narrow, 1.0 - resolution, scale)
+        shape = np.where(narrow, np.inf, shape)
         return cls(scale, shape, location, sign=1, translate=1.0, survivor=False)
 
     @classmethod

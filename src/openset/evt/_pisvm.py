@@ -1,0 +1,184 @@
+"""PI-SVM: the probability of inclusion from the tail of an SVM's positive scores."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from ..base._machines import Machine
+from ..base._one_vs_rest import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
+from ..kernels import get_kernel
+from ..solver import svm_problem
+from ._svm_tails import inclusion_tail, low_tail
+from ._weibull import WeibullTail
+
+
+class PISVM(OneVsRestSVM):
+    """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
+
+    One SVM a class against the rest. A Weibull model of the lowest decision values of the class's
+    own samples turns a decision value into the probability that a sample belongs to the class; the
+    most probable class answers, if its probability reaches `threshold`.
+
+    Parameters
+    ----------
+    C : float or dict {class: float}, default=1.0
+        Upper bound of the multipliers.
+    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
+        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
+    kernel : str or Kernel or Linear, default="rbf"
+        As for :class:`openset.OpenSetSVC`, and "linear", which is never bounded.
+    threshold : float in [0, 1], default=0.1
+        Smallest probability that accepts; 0 accepts everything. Changing it needs no new fit.
+    tail_size : int, default=None
+        Number of lowest decision values in the fit; None is `tail_factor` times the number of
+        support vectors of the class.
+    tail_factor : float, default=1.5
+        See `tail_size`. The factor of the authors' code.
+    class_prior : float or dict {class: float}, default=None
+        Factors of the probabilities, in (0, 1]; None is 1 for all.
+    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+        As for :class:`openset.OpenSetSVC`.
+
+    Attributes
+    ----------
+    weibull_ : WeibullTail
+        The models, of shape (K,).
+    prior_ : ndarray of shape (K,)
+    bounded_ : ndarray of shape (K,), bool
+        Whether the probability at b_c, the decision value far away from all samples, is below the
+        threshold.
+    classes_, unknown_label_, support_, support_vectors_, dual_coef_, intercept_, gamma_, \
+dual_objective_, kkt_gap_, n_iter_ : ndarray
+        As for :class:`openset.OpenSetSVC`.
+
+    Notes
+    -----
+    The probability is exactly 1 from a decision value on: several classes may reach it, and the
+    first of them answers.
+
+    References
+    ----------
+    L. P. Jain, W. J. Scheirer, T. E. Boult, "Multi-class open set recognition using probability of
+    inclusion", European Conference on Computer Vision, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset.evt import PISVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PISVM(gamma=1.0).fit(X[y < 2], y[y < 2])
+    >>> model.predict(X[[0, 50, 149]])
+    array([ 0,  1, -1])
+    >>> model.bounded_
+    array([ True,  True])
+    """
+
+    _parameter_constraints: dict = {
+        **OneVsRestSVM._parameter_constraints,
+        "threshold": [Interval(Real, 0.0, 1.0, closed="both")],
+        "tail_size": [Interval(Integral, 2, None, closed="left"), None],
+        "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
+        "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
+    }
+
+    _post_params = ("threshold",)
+    _paper_level = "model"
+    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "threshold": FRACTIONS}
+    _paper_grid = {"gamma": PAPER_GAMMAS, "threshold": FRACTIONS}
+
+    def __init__(
+        self,
+        C=1.0,
+        gamma="scale",
+        kernel="rbf",
+        threshold=0.1,
+        tail_size=None,
+        tail_factor=1.5,
+        class_prior=None,
+        class_weight=None,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.C = C
+        self.gamma = gamma
+        self.kernel = kernel
+        self.threshold = threshold
+        self.tail_size = tail_size
+        self.tail_factor = tail_factor
+        self.class_prior = class_prior
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def fit(self, X, y) -> PISVM:
+        """Train one machine a class and model the tail of its positive scores.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+        y : array-like of shape (m,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y)
+
+    def _problem(self, signs, weight, C):
+        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
+
+    def _machine(self, path, rows, C):
+        positive = path.problem.upper > 0
+        scores = path.scores[0, positive]
+        if self.tail_size is not None:
+            tail = low_tail(scores, self.tail_size, self.tol)
+        else:
+            n_support = np.count_nonzero(path.beta[0, positive])
+            tail = inclusion_tail(scores, n_support, self.tail_factor, self.tol)
+        return Machine.of(path[0], extra=tail)
+
+    def _conclude(self, setup, extras):
+        self.weibull_ = WeibullTail.concatenate(extras)
+        prior = 1.0 if self.class_prior is None else self.class_prior
+        self.prior_ = self._per_class("class_prior", prior)
+
+    def _include(self, f):
+        return self.weibull_.probability(f) * self.prior_
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        check_is_fitted(self)
+        far = self._include(self.intercept_)
+        return (far < self.threshold) & get_kernel(self.kernel).decaying
+
+    def inclusion_proba(self, X) -> np.ndarray:
+        """Probability that each sample belongs to each class; rows need not sum to 1.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return self._include(super()._raw_scores(X))
+
+    def _raw_scores(self, X):
+        return self.inclusion_proba(X)
+
+    def _decide(self, raw):
+        return raw - self.threshold

@@ -1,0 +1,60 @@
+"""Weibull models of the decision values of SVMs on their own training samples."""
+
+from __future__ import annotations
+
+from ._weibull import WeibullTail
+
+# Fewest scores of a tail, where there are as many. The authors' code stops with an error below 3
+# support vectors, which well separated classes may have.
+_FEWEST = 3
+
+# What single-precision kernel values leave uncertain in a decision value, however tight `tol` is.
+_ROUNDING = 1e-5
+
+
+def inclusion_tail(scores, n_support: int, factor: float, tol: float) -> WeibullTail:
+    """Model of the lowest scores of a class, sized by the support vectors among its samples.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m_p,)
+        Decision values of the samples of the class.
+    n_support : int
+        How many of them are support vectors.
+    factor : float
+        Size of the tail in support vectors.
+    tol : float
+        Tolerance of the solver.
+    """
+    size = int(factor * n_support)
+    if size >= len(scores) or size <= _FEWEST:
+        size = n_support
+    return low_tail(scores, size, tol)
+
+
+def exclusion_tail(scores, n_support: int, n_others: int, factor: float, tol: float) -> WeibullTail:
+    """Model of the highest scores of the other classes, sized by their support vectors.
+
+    Parameters as for :func:`inclusion_tail`; `n_others` is the number of other classes.
+    """
+    size = int(factor * n_support / n_others)
+    if size >= len(scores):
+        size = n_support // n_others
+    if size <= _FEWEST:
+        size = n_support
+    return WeibullTail.high_negatives(scores[None], _size(size), max(tol, _ROUNDING))
+
+
+def abating_tail(scores, n_support: int, factor: float, tol: float) -> WeibullTail:
+    """Model of the lowest scores of a class under its one-class SVM; see :func:`inclusion_tail`."""
+    size = int(factor * n_support)
+    return low_tail(scores, n_support if size >= len(scores) else size, tol)
+
+
+def low_tail(scores, size: int, tol: float) -> WeibullTail:
+    """Model of the `size` lowest scores, which are known up to `tol`."""
+    return WeibullTail.low_positives(scores[None], _size(size), max(tol, _ROUNDING))
+
+
+def _size(size):
+    return max(size, _FEWEST)

@@ -1,0 +1,223 @@
+"""W-SVM: Weibull-calibrated SVMs behind one-class SVMs whose probability abates."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from ..base._machines import Machine, pack, train_one_class
+from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
+from ..kernels import get_kernel
+from ..solver import one_class_problem, svm_problem
+from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
+from ._weibull import WeibullTail
+
+# Powers of two, as the paper searches them; 1 rejects almost everything.
+_THRESHOLDS = [2.0**k for k in range(-7, 1)]
+
+
+class WeibullSVM(OneVsRestSVM):
+    """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
+
+    First a one-class SVM of each class, whose compact abating probability (CAP) falls with the
+    distance from the class: at `delta_tau` or below the class is out. Then an SVM of the class
+    against the rest, whose decision value gives the probability to be included in the class times
+    the probability not to be one of the rest. The class with the largest product answers, if that
+    reaches `delta_R`.
+
+    Parameters
+    ----------
+    C : float or dict {class: float}, default=1.0
+        Upper bound of the multipliers of the machines against the rest.
+    nu : float in (0, 1) or dict {class: float}, default=0.5
+        As for :class:`openset.MulticlassOneClassSVM`, of the one-class machines.
+    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
+        Width of the kernel of both: "scale" is 1 / (d * variance of X), "auto" 1 / d.
+    kernel : str or Kernel or Linear, default="rbf"
+        As for :class:`openset.OpenSetSVC`, and "linear", which is never bounded.
+    delta_tau : float in [0, 1], default=0.001
+        A class accepts only where its CAP exceeds this. Changing it needs no new fit.
+    delta_R : float in [0, 1], default=0.1
+        Smallest product of probabilities that accepts. Changing it needs no new fit.
+    tail_factor : float, default=1.5
+        Number of decision values in a Weibull fit, in support vectors. The factor of the authors'
+        code.
+    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+        As for :class:`openset.OpenSetSVC`.
+
+    Attributes
+    ----------
+    inclusion_weibull_, exclusion_weibull_, cap_weibull_ : WeibullTail
+        Models of shape (K,): of the lowest decision values of the class, of the highest of the
+        rest, and of the lowest of the class under its one-class machine.
+    bounded_ : ndarray of shape (K,), bool
+        Whether far away from all samples the class is turned down, by its CAP at -rho_c or by its
+        product at b_c. Neither is certain: the CAP abates to a small number, but not to zero.
+    cap_support_vectors_ : ndarray or CSR matrix of shape (n_cap, d)
+    cap_dual_coef_ : ndarray of shape (K, n_cap)
+    cap_intercept_ : ndarray of shape (K,)
+        The one-class machines; the intercept is -rho_c.
+    classes_, unknown_label_, support_, support_vectors_, dual_coef_, intercept_, gamma_, \
+dual_objective_, kkt_gap_, n_iter_ : ndarray
+        As for :class:`openset.OpenSetSVC`, of the machines against the rest.
+
+    Notes
+    -----
+    A class whose CAP refuses scores -1, the lowest score there is.
+
+    References
+    ----------
+    W. J. Scheirer, L. P. Jain, T. E. Boult, "Probability models for open set recognition", IEEE
+    TPAMI 36(11), 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset.evt import WeibullSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = WeibullSVM(gamma=1.0).fit(X[y < 2], y[y < 2])
+    >>> model.predict(X[[0, 50, 149]])
+    array([ 0,  1, -1])
+    >>> model.bounded_
+    array([ True,  True])
+    """
+
+    _parameter_constraints: dict = {
+        **OneVsRestSVM._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
+        "delta_tau": [Interval(Real, 0.0, 1.0, closed="both")],
+        "delta_R": [Interval(Real, 0.0, 1.0, closed="both")],
+        "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    _post_params = ("delta_tau", "delta_R")
+    _paper_level = "model"
+    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "delta_R": _THRESHOLDS}
+    _paper_grid = {"gamma": PAPER_GAMMAS, "delta_R": _THRESHOLDS}
+
+    def __init__(
+        self,
+        C=1.0,
+        nu=0.5,
+        gamma="scale",
+        kernel="rbf",
+        delta_tau=0.001,
+        delta_R=0.1,
+        tail_factor=1.5,
+        class_weight=None,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.C = C
+        self.nu = nu
+        self.gamma = gamma
+        self.kernel = kernel
+        self.delta_tau = delta_tau
+        self.delta_R = delta_R
+        self.tail_factor = tail_factor
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def fit(self, X, y) -> WeibullSVM:
+        """Train both machines of each class and model the tails of their scores.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+        y : array-like of shape (m,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y)
+
+    def _problem(self, signs, weight, C):
+        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
+
+    def _machine(self, path, rows, C):
+        positive = path.problem.upper > 0
+        scores, support = path.scores[0], path.beta[0] != 0
+        tails = (
+            inclusion_tail(
+                scores[positive], np.count_nonzero(support[positive]), self.tail_factor, self.tol
+            ),
+            exclusion_tail(
+                scores[~positive],
+                np.count_nonzero(support[~positive]),
+                len(self.classes_) - 1,
+                self.tail_factor,
+                self.tol,
+            ),
+        )
+        return Machine.of(path[0], extra=tails)
+
+    def _conclude(self, setup, extras):
+        included, excluded = zip(*extras, strict=True)
+        self.inclusion_weibull_ = WeibullTail.concatenate(included)
+        self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
+        nu = self._per_class("nu", self.nu)
+
+        def problem_of(c, signs, weight):
+            # Boxes of 1: the models depend on the scale of the scores, weights must not enter it.
+            problem = one_class_problem(signs > 0, nu[c])
+            return problem, np.array([problem.total])
+
+        def reduce(c, path, rows):
+            n_support = np.count_nonzero(path.beta[0])
+            tail = abating_tail(path.scores[0], n_support, self.tail_factor, self.tol)
+            return Machine.of(path[0], extra=tail)
+
+        trained = train_one_class(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
+        caps = [machine for _, machine in trained]
+        used, self.cap_dual_coef_, self.cap_intercept_ = pack(caps)
+        self.cap_support_vectors_ = setup.X[used]
+        self.cap_weibull_ = WeibullTail.concatenate([machine.extra for machine in caps])
+
+    def _product(self, f):
+        return self.inclusion_weibull_.probability(f) * self.exclusion_weibull_.probability(f)
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        check_is_fitted(self)
+        abated = self.cap_weibull_.probability(self.cap_intercept_) <= self.delta_tau
+        turned_down = self._product(self.intercept_) < self.delta_R
+        return (abated | turned_down) & get_kernel(self.kernel).decaying
+
+    def inclusion_proba(self, X) -> np.ndarray:
+        """Product of the two probabilities, 0 where the CAP refuses; rows need not sum to 1.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        cap, product = np.moveaxis(self._raw_scores(X), -1, 0)
+        return np.where(cap > self.delta_tau, product, 0.0)
+
+    def _raw_scores(self, X):
+        """CAP and product, shape (n, K, 2)."""
+        product = self._product(super()._raw_scores(X))
+        X = self._begin_predict(X, accept_sparse="csr")
+        o = self._expand(X, self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
+        return np.stack([self.cap_weibull_.probability(o), product], axis=-1)
+
+    def _decide(self, raw):
+        cap, product = raw[..., 0], raw[..., 1]
+        return np.where(cap > self.delta_tau, product - self.delta_R, -1.0)
