@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
-from ._geometry import expand_distances, safe_dtype
+from ._geometry import columns_of, direct_distances, expand_distances, safe_dtype
 from ._threads import thread_map
 
 # Test points and support vectors of one tile: a tile of kernel values stays in the second-level
@@ -18,6 +18,13 @@ _SUPPORT = 1024
 # answer and the certificate holds; beside it, the rounding error of the float32 sum itself.
 _BAND = 1e-4
 _ROUNDING = 4e-7
+
+# Squared norm of a support vector above which |z|^2 + |s|^2 - 2 z.s loses too many digits even in
+# float64: clusters that lie far apart for their gamma. Differences are then formed directly.
+_FAR_APART = 1e7
+
+# Norm of a test point at which every kernel value has vanished for good.
+_FAR = 1e15
 
 
 def decision_values(
@@ -52,6 +59,9 @@ def decision_values(
     for value in np.unique(gamma):
         group = np.flatnonzero(gamma == value)
         used = np.flatnonzero(coef[group].any(axis=0))
+        if used.size == 0:
+            scores[:, group] = bias[group]
+            continue
         expansion = _Expansion(support_vectors[used], coef[np.ix_(group, used)], kernel, value)
 
         def evaluate(start, expansion=expansion, group=group):
@@ -72,11 +82,14 @@ class _Expansion:
         self._sparse = sparse.issparse(support_vectors)
         # Centring keeps the expanded distances accurate; it would fill a sparse matrix.
         self._center = 0.0 if self._sparse else support_vectors.mean(axis=0)
-        self._support = self._prepare(support_vectors)
+        self._support = self._scaled(support_vectors)
         self._norms = _squared_norms(self._support)
+        largest = self._norms.max()
+        self._far = max(_FAR, 1e3 * np.sqrt(largest)) / np.sqrt(support_vectors.shape[1])
+        self._direct = largest > _FAR_APART and not self._sparse
         self._coef = np.ascontiguousarray(coef.T)
         # The product below rounds the norms too, hence the factor.
-        dtype = safe_dtype(kernel, np.sqrt(2 * self._norms.max(initial=0.0)), expanded=True)
+        dtype = safe_dtype(kernel, np.sqrt(2 * largest), expanded=True)
         self._fast = dtype == np.float32 and not self._sparse
         if self._fast:
             ones = np.ones((len(self._norms), 1))
@@ -97,15 +110,16 @@ class _Expansion:
             scores[close] = self._sum(Z[close], self._coef) + bias
         return scores
 
+    def _scaled(self, X):
+        return (X * self._scale).tocsr() if self._sparse else (X - self._center) * self._scale
+
     def _prepare(self, X):
-        if self._sparse:
-            return (X * self._scale).tocsr()
-        Z = (X - self._center) * self._scale
-        # Beyond this norm every kernel value has vanished for good; farther points are drawn in
-        # along their ray, so that squares do not overflow.
-        largest = np.abs(Z).max(axis=1, keepdims=True)
-        far = 1e15 / np.sqrt(Z.shape[1])
-        return np.where(largest > far, Z * (far / np.maximum(largest, far)), Z)
+        """Scaled test points, so far away at most that their squares do not overflow."""
+        with np.errstate(over="ignore"):
+            Z = self._scaled(X)
+        values = Z.data if self._sparse else Z
+        np.clip(values, -self._far, self._far, out=values)
+        return Z
 
     def _fast_sum(self, Z):
         """Float32, with |z|^2 + |s|^2 - 2 z.s as one product of the extended points."""
@@ -128,10 +142,15 @@ class _Expansion:
         scores = np.zeros((Z.shape[0], coef.shape[1]))
         for start in range(0, self._support.shape[0], _SUPPORT):
             part = slice(start, start + _SUPPORT)
-            dots = Z @ self._support[part].T
-            dots = dots.toarray() if sparse.issparse(dots) else dots
-            s = np.empty(dots.shape, dtype=coef.dtype)
-            expand_distances(dots, norms, self._norms[part], s)
+            support = self._support[part]
+            s = np.empty((Z.shape[0], support.shape[0]), dtype=coef.dtype)
+            if self._direct:
+                everyone = np.arange(Z.shape[0])
+                direct_distances(Z, columns_of(support), everyone, 0, support.shape[0], s)
+            else:
+                dots = Z @ support.T
+                dots = dots.toarray() if self._sparse else dots
+                expand_distances(dots, norms, self._norms[part], s)
             scores += self._kernel.value(s, out=s) @ coef[part]
         return scores
 

@@ -67,9 +67,7 @@ class Geometry:
         dtype = safe_dtype(kernel, np.sqrt(norms.max(initial=0.0)), expanded=not narrow)
         self._Z = np.ascontiguousarray(Z, dtype=dtype)
         if narrow:
-            # Columns contiguous: the loop over points is the one to vectorise.
-            self._columns = np.zeros((-(-n_features // 4) * 4, self.n_rows), dtype=dtype)
-            self._columns[:n_features] = self._Z.T
+            self._columns = columns_of(self._Z)
             self._block = self._narrow_block
         else:
             self._norms = norms
@@ -88,7 +86,7 @@ class Geometry:
     # squared distances from the points `index` to the points start, ..., stop - 1.
 
     def _narrow_block(self, index, start, stop, out):
-        _direct(self._Z, self._columns, index, start, stop, out)
+        direct_distances(self._Z, self._columns, index, start, stop, out)
 
     def _wide_block(self, index, start, stop, out):
         Z = self._Z
@@ -139,9 +137,19 @@ def _add4(target, c0, z0, c1, z1, c2, z2, c3, z3):
         target[t] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
 
 
+def columns_of(Z: np.ndarray) -> np.ndarray:
+    """Z.T, padded with zeros to a multiple of four features, for `direct_distances`.
+
+    Contiguous columns: the loop over points is the one to vectorise.
+    """
+    columns = np.zeros((-(-Z.shape[1] // 4) * 4, len(Z)), dtype=Z.dtype)
+    columns[: Z.shape[1]] = Z.T
+    return columns
+
+
 @njit(cache=True, nogil=True)
-def _direct(Z, columns, index, start, stop, out):
-    """Sums of squared differences, four features at a time; `columns` is Z.T padded with zeros."""
+def direct_distances(Z, columns, index, start, stop, out):
+    """Sums of squared differences, from the rows `index` of Z to columns start, ..., stop - 1."""
     width = 1024  # one stretch of the output stays in the first-level cache
     z = np.zeros(columns.shape[0], dtype=Z.dtype)
     for k in range(index.size):
