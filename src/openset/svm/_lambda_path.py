@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils.validation import check_array
+from scipy import sparse
 
 from ..solver import lower_bias, solve_grid
 from ..solver._expansion import decision_values
@@ -90,15 +90,22 @@ def lambda_path(
     array([False, False,  True])
     """
     lams = np.arange(20) * 0.05 if lams is None else np.asarray(lams, dtype=np.float64)
-    if lams.ndim != 1 or lams.size == 0 or np.any(np.diff(lams) <= 0):
+    if lams.ndim != 1 or lams.size == 0 or not np.all(np.diff(lams) > 0):
         raise ValueError(f"lams must be a list of increasing numbers, got {lams!r}.")
-    if lams[0] < 0 or lams[-1] >= 1:
-        raise ValueError(f"lams must lie in [0, 1), got values from {lams[0]!r} to {lams[-1]!r}.")
-    model = OpenSetSVC(C=C, gamma=gamma, kernel=kernel, tol=tol, cache_size=cache_size)
+    if not (lams[0] >= 0 and lams[-1] < 1):
+        raise ValueError(f"lams must lie in [0, 1), got values from {lams[0]:g} to {lams[-1]:g}.")
+    model = OpenSetSVC(
+        C=C, gamma=gamma, kernel=kernel, tol=tol, cache_size=cache_size, n_jobs=n_jobs
+    )
+    model._validate_params()
     setup = model._prepare(X, y, sample_weight, min_classes=2)
     n_classes = len(model.classes_)
     if X_validation is not None:
-        X_validation = check_array(X_validation, accept_sparse="csr", dtype=np.float64)
+        X_validation = model._begin_predict(X_validation, accept_sparse="csr")
+        if sparse.issparse(setup.X):
+            X_validation = sparse.csr_array(X_validation)
+        elif sparse.issparse(X_validation):
+            X_validation = X_validation.toarray()
     path = LambdaPath(
         model.classes_,
         lams,

@@ -6,12 +6,10 @@ import threading
 from itertools import combinations
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y
 
-from ..kernels import get_kernel
 from ..solver import KernelRows, solve, svm_problem
 from ..solver._threads import thread_map
+from ._svc import OneVsRestSVC
 
 
 def one_vs_one_bias(
@@ -19,7 +17,7 @@ def one_vs_one_bias(
     y,
     *,
     C: float = 1.0,
-    gamma: float = 1.0,
+    gamma: float | str = 1.0,
     kernel="rbf",
     tol: float = 1e-3,
     cache_size: float = 1000,
@@ -35,7 +33,7 @@ def one_vs_one_bias(
     X : array-like of shape (m, d)
     y : array-like of shape (m,)
     C, gamma, kernel, tol, cache_size, n_jobs
-        As for :class:`openset.OneVsRestSVC`.
+        As for :class:`openset.OneVsRestSVC`; C and gamma are the same for all pairs.
 
     Returns
     -------
@@ -48,23 +46,20 @@ def one_vs_one_bias(
     >>> one_vs_one_bias([[0.0], [1.0]], ["a", "b"], C=10.0).round(6) + 0.0
     array([0.])
     """
-    for name, value in {"C": C, "gamma": gamma, "tol": tol, "cache_size": cache_size}.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be > 0, got {name}={value!r}.")
-    X, y = check_X_y(X, y, dtype=np.float64, accept_sparse="csr")
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"one_vs_one_bias needs at least 2 classes; y has {classes.tolist()!r}.")
-    pairs = list(combinations(range(len(classes)), 2))
-    rows = KernelRows(X, get_kernel(kernel), gamma, cache_size, len(pairs), n_jobs)
-    boxes = np.full(len(codes), float(C))
-
+    for name, value in {"C": C, "gamma": gamma}.items():
+        if isinstance(value, dict):
+            raise ValueError(f"{name} must be the same for all pairs of classes, got {value!r}.")
+    model = OneVsRestSVC(C, gamma, kernel, tol=tol, cache_size=cache_size, n_jobs=n_jobs)
+    model._validate_params()
+    setup = model._prepare(X, y, None, min_classes=2)
+    pairs = list(combinations(range(len(model.classes_)), 2))
+    rows = KernelRows(setup.X, setup.kernel, setup.gamma[0], cache_size, len(pairs), n_jobs)
     rows.stop = threading.Event()
+    boxes = np.full(len(setup.codes), float(C))
 
     def bias(pair):
         # Rows of the other classes get an empty box and take no part.
-        signs = (codes == pair[0]).astype(np.float64) - (codes == pair[1])
+        signs = (setup.codes == pair[0]).astype(np.float64) - (setup.codes == pair[1])
         return solve(svm_problem(signs, boxes, 0.0), rows, tol=tol).bias
 
     return np.array(list(thread_map(bias, pairs, n_jobs, rows.stop)))
