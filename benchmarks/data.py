@@ -3,9 +3,11 @@
 import os
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
-from sklearn.preprocessing import minmax_scale
+from sklearn.preprocessing import MinMaxScaler, minmax_scale
 
 from openset.datasets import load_dataset
 
@@ -45,6 +47,32 @@ def letter_repeated(n_rows):
     rows = np.arange(n_rows) % len(y)
     noise = np.random.default_rng(0).normal(scale=0.1 / 15, size=(n_rows, X.shape[1]))
     return X[rows] + noise, y[rows]
+
+
+class OpenSetRun(NamedTuple):
+    """Training and test set of one run; test labels that are not in training are unknown."""
+
+    X_train: np.ndarray
+    y_train: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def open_set_run(name, n_known, run):
+    """One run of the paper's protocol: classes are drawn, half of their samples are for training.
+
+    The other half and all samples of all other classes are for testing. Features are scaled to
+    [0, 1] by the training set.
+    """
+    bunch = _load(name)
+    X, y = bunch.data, bunch.target
+    rng = np.random.default_rng([crc32(name.encode()), n_known, run])
+    known = rng.permutation(np.unique(y))[:n_known]
+    halves = [rng.permutation(np.flatnonzero(y == c))[: np.sum(y == c) // 2] for c in known]
+    train = np.concatenate(halves)
+    test = np.setdiff1d(np.arange(len(y)), train)
+    scaler = MinMaxScaler().fit(X[train])
+    return OpenSetRun(scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test])
 
 
 def clinc(n_classes=150):

@@ -1,6 +1,6 @@
 """The jobs: each a function of one argument, whether to be quick, that returns a Section."""
 
-from . import binary, clinc, grid, growth, ovr, predict
+from . import binary, clinc, gain, grid, growth, ovr, predict, selection
 
 JOBS = {
     "grid": grid.run,
@@ -9,4 +9,6 @@ JOBS = {
     "binary": binary.run,
     "clinc": clinc.run,
     "growth": growth.run,
+    "selection": selection.run,
+    "gain": gain.run,
 }
