@@ -99,6 +99,7 @@ class DecisionRegionsDisplay:
         margin: float = 0.25,
         certificate: bool = False,
         legend: bool | None = None,
+        point_size: float = 20,
         ax=None,
     ) -> DecisionRegionsDisplay:
         """Predict a grid of points and draw the answers.
@@ -126,7 +127,10 @@ class DecisionRegionsDisplay:
             positive support vectors: outside, the class rejects every sample. On a plane through
             more dimensions they are balls, cut by the plane; behind a scaler, their pre-images.
         legend : bool, default=None
-            Whether to draw a legend; None draws one for at most ten classes.
+            Whether to draw a legend of what is in the figure; None draws one for at most ten
+            classes.
+        point_size : float, default=20
+            Area of the markers of the samples, in square points.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
 
@@ -161,9 +165,11 @@ class DecisionRegionsDisplay:
             certificates=_beyond(estimator, grid).reshape(-1, *shape) if certificate else None,
             labels=chosen.labels,
         )
-        return display.plot(ax=ax, legend=legend)
+        return display.plot(ax=ax, legend=legend, point_size=point_size)
 
-    def plot(self, ax=None, *, legend: bool | None = None) -> DecisionRegionsDisplay:
+    def plot(
+        self, ax=None, *, legend: bool | None = None, point_size: float = 20
+    ) -> DecisionRegionsDisplay:
         """Draw.
 
         Parameters
@@ -171,7 +177,10 @@ class DecisionRegionsDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
         legend : bool, default=None
-            Whether to draw a legend; None draws one for at most ten classes.
+            Whether to draw a legend of what is in the figure; None draws one for at most ten
+            classes.
+        point_size : float, default=20
+            Area of the markers of the samples, in square points.
 
         Returns
         -------
@@ -187,7 +196,7 @@ class DecisionRegionsDisplay:
             for c in np.unique(self.regions)
             if c < n_classes and np.any(self.regions != c)
         ]
-        self.points_ = [] if self.points is None else self._draw_points(ax, colors)
+        self.points_ = [] if self.points is None else self._draw_points(ax, colors, point_size)
         self.certificates_ = [] if self.certificates is None else self._draw_circles(ax, colors)
         ax.set(
             xlabel=self.labels[0],
@@ -219,7 +228,7 @@ class DecisionRegionsDisplay:
             interpolation="nearest",
         )
 
-    def _draw_points(self, ax, colors):
+    def _draw_points(self, ax, colors, size):
         drawn = []
         for c in np.unique(self.point_codes):
             rows = self.points[self.point_codes == c]
@@ -228,7 +237,7 @@ class DecisionRegionsDisplay:
                 style |= {"edgecolor": "white", "linewidth": 0.4}
             else:
                 style = {"color": _style.UNKNOWN_COLOR, "marker": "x", "linewidth": 1}
-            drawn.append(ax.scatter(*rows.T, s=20, zorder=3, **style))
+            drawn.append(ax.scatter(*rows.T, s=size, zorder=3, **style))
         return drawn
 
     def _draw_circles(self, ax, colors):
@@ -250,13 +259,16 @@ class DecisionRegionsDisplay:
         codes = [] if self.points is None else np.unique(self.point_codes)
         points = dict(zip(codes, self.points_, strict=True))
         handles, names = [], []
-        for c, label in enumerate(self.classes):
-            region = Patch(facecolor=_style.tint(colors[c]), edgecolor=colors[c])
+        for c, label in enumerate([*self.classes, None]):
+            unknown = c == len(colors)
+            if not (unknown or c in points or np.any(self.regions == c)):
+                continue
+            face, edge = (
+                ("white", _style.UNKNOWN_COLOR) if unknown else (_style.tint(colors[c]), colors[c])
+            )
+            region = Patch(facecolor=face, edgecolor=edge)
             handles.append((region, points[c]) if c in points else region)
-            names.append(_style.class_name(label))
-        unknown = Patch(facecolor="white", edgecolor=_style.UNKNOWN_COLOR)
-        handles.append((unknown, points[n]) if (n := len(colors)) in points else unknown)
-        names.append("unknown")
+            names.append("unknown" if unknown else _style.class_name(label))
         return ax.legend(handles, names, loc="upper right", fontsize="small")
 
 

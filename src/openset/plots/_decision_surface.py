@@ -152,7 +152,7 @@ class DecisionSurfaceDisplay:
         )
         # Room below the surface, so that the floor can be seen, and always the level 0.
         low, high = min(self.values.min(), 0.0), max(self.values.max(), 0.0)
-        floor = low - 0.35 * (high - low)
+        floor = low - 0.5 * (high - low)
         self.border_ = self._draw_border(ax, u, v, floor)
         self.walls_ = self._draw_walls(ax)
         ax.set(
@@ -164,12 +164,18 @@ class DecisionSurfaceDisplay:
             zlabel="decision function $f$",
             title=self.title,
         )
+        for axis in "xy":
+            ax.locator_params(axis=axis, nbins=5)  # labels of slanted axes need room
+        ax.set_box_aspect(None, zoom=0.94)  # and so do the names of the axes
         return self
 
     def _accepted_share(self):
-        """Share of the corners of each face that the class accepts: a smooth border of colours."""
-        accepted = np.pad((self.values >= 0).astype(float), ((0, 1), (0, 1)), mode="edge")
-        return (accepted[:-1, :-1] + accepted[1:, :-1] + accepted[:-1, 1:] + accepted[1:, 1:]) / 4
+        """About which share of each face the class accepts: a smooth border between the colours."""
+        padded = np.pad(self.values, ((0, 1), (0, 1)), mode="edge")
+        corners = np.stack([padded[:-1, :-1], padded[1:, :-1], padded[:-1, 1:], padded[1:, 1:]])
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(low >= 0, 1.0, np.clip(high / (high - low), 0.0, 1.0))
 
     def _draw_border(self, ax, u, v, floor):
         if not self.values.min() < 0 < self.values.max():

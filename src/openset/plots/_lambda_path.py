@@ -107,14 +107,14 @@ class LambdaPathDisplay:
         """
         n_axes = 1 if self.accuracy_known is None else 2
         if ax is None:
-            ax = _style.axes(nrows=n_axes, sharex=True, layout="constrained")
+            ax = _style.axes(nrows=n_axes, sharex=True)
         self.axes_ = np.atleast_1d(np.asarray(ax, dtype=object))
         if self.axes_.shape != (n_axes,):
             raise ValueError(f"ax has {self.axes_.size} axes; this display draws on {n_axes}.")
         self.figure_ = self.axes_[0].figure
         self._draw_bias(self.axes_[0])
         self.accuracy_lines_ = [] if n_axes == 1 else self._draw_accuracies(self.axes_[1])
-        self.axes_[-1].set_xlabel(r"$\lambda$ / sum of the positive boxes")
+        self.axes_[-1].set_xlabel(r"$\lambda$, fraction of its range")
         return self
 
     def _draw_bias(self, ax):

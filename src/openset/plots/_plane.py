@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -93,9 +94,9 @@ def _through(points, d):
 
 def grid_of(u: np.ndarray, margin: float, resolution: int) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates of a grid over points u, (n, 2), widened by a fraction of their range."""
-    if not isinstance(resolution, int | np.integer) or resolution < 2:
+    if not isinstance(resolution, Integral) or resolution < 2:
         raise ValueError(f"grid_resolution={resolution!r} must be an integer of at least 2.")
-    if not np.isscalar(margin) or not 0 <= margin < np.inf:
+    if not isinstance(margin, Real) or not 0 <= margin < np.inf:
         raise ValueError(f"margin={margin!r} must be a number >= 0.")
     low, high = u.min(axis=0), u.max(axis=0)
     size = np.where(high > low, high - low, 1.0)

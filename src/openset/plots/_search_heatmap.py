@@ -21,6 +21,8 @@ class SearchHeatmapDisplay:
         Values of the two parameters.
     x_name, y_name : str
         Their names.
+    best : (int, int), default=None
+        Row and column of the best setting.
     score_name : str, default="mean score"
 
     Attributes
@@ -44,12 +46,15 @@ class SearchHeatmapDisplay:
     (2, 3)
     """
 
-    def __init__(self, *, scores, x_values, y_values, x_name, y_name, score_name="mean score"):
+    def __init__(
+        self, *, scores, x_values, y_values, x_name, y_name, best=None, score_name="mean score"
+    ):
         self.scores = scores
         self.x_values = x_values
         self.y_values = y_values
         self.x_name = x_name
         self.y_name = y_name
+        self.best = best
         self.score_name = score_name
 
     @classmethod
@@ -86,7 +91,9 @@ class SearchHeatmapDisplay:
         x_values, x_at = _levels(tried[x_name])
         y_values, y_at = _levels(tried[y_name])
         scores = np.full((len(y_values), len(x_values)), np.nan)
-        np.fmax.at(scores, (y_at, x_at), results["mean_test_score"][rows].astype(np.float64))
+        means = np.asarray(results["mean_test_score"], dtype=np.float64)[rows]
+        np.fmax.at(scores, (y_at, x_at), means)
+        best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))  # the first one on ties
         scoring = getattr(search, "scoring", None)
         return cls(
             scores=scores,
@@ -94,6 +101,7 @@ class SearchHeatmapDisplay:
             y_values=y_values,
             x_name=x_name,
             y_name=y_name,
+            best=(y_at[best], x_at[best]) if np.isfinite(means[best]) else None,
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "mean score",
         ).plot(ax=ax)
 
@@ -115,10 +123,14 @@ class SearchHeatmapDisplay:
         ax.patch.set(hatch="xxx", edgecolor="0.75")
         self.image_ = ax.imshow(shown, cmap="viridis", origin="lower", aspect="auto")
         self.star_ = None
-        if shown.count():
-            y, x = np.unravel_index(np.argmax(shown.filled(-np.inf)), shown.shape)
+        if self.best is not None:
             (self.star_,) = ax.plot(
-                x, y, "*", color="white", markeredgecolor=_style.INK, markersize=14
+                self.best[1],
+                self.best[0],
+                "*",
+                color="white",
+                markeredgecolor=_style.INK,
+                markersize=14,
             )
         for axis, values, name in (
             (ax.xaxis, self.x_values, self.x_name),
@@ -126,7 +138,8 @@ class SearchHeatmapDisplay:
         ):
             step = -(-len(values) // 12)  # at most twelve labels, so that they do not collide
             places = range(0, len(values), step)
-            axis.set_ticks(places, [_text(values[k]) for k in places])
+            texts = _texts(values)
+            axis.set_ticks(places, [texts[k] for k in places])
             axis.set_label_text(name)
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=self.score_name)
         return self
@@ -173,11 +186,11 @@ def _levels(values):
     return levels, np.array([place[value] for value in plain])
 
 
-def _text(value):
-    """A value on an axis: powers of two as such, as grids of widths have them."""
-    if not isinstance(value, float):
-        return str(value)
-    mantissa, exponent = np.frexp(value)
-    if mantissa == 0.5 and not -1 <= exponent <= 6:
-        return f"$2^{{{exponent - 1}}}$"
-    return f"{value:.3g}"
+def _texts(values):
+    """Values on an axis: powers of two as such where all are, as grids of widths have them."""
+    if not all(isinstance(value, float) for value in values):
+        return [str(value) for value in values]
+    mantissas, exponents = np.frexp(values)
+    if np.all(mantissas == 0.5):
+        return [f"$2^{{{exponent - 1}}}$" for exponent in exponents]
+    return [f"{value:.3g}" for value in values]

@@ -53,7 +53,7 @@ def axes(ax=None, **subplots):
         return ax
     import matplotlib.pyplot as plt  # loads a backend, so not before it is needed
 
-    return plt.subplots(**subplots)[1]
+    return plt.subplots(layout="constrained", **subplots)[1]
 
 
 def class_name(label) -> str:

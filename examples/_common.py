@@ -1,0 +1,53 @@
+"""What the examples share: where the figure goes, and the 2-D sets."""
+
+import argparse
+import os
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from sklearn.preprocessing import MinMaxScaler
+
+from openset.datasets import (
+    load_dataset,
+    make_boat,
+    make_cone_torus,
+    make_four_gauss,
+    make_regular,
+)
+
+matplotlib.use("Agg")  # the examples write files; they need no screen
+
+FIGURES = Path(__file__).resolve().parent / "figures"
+GENERATORS = {
+    "cone-torus": lambda: make_cone_torus(random_state=0),
+    "boat": lambda: make_boat(random_state=0),
+    "four-gauss": lambda: make_four_gauss(random_state=0),
+    "regular": make_regular,
+}
+
+
+def parser(script: str, doc: str) -> argparse.ArgumentParser:
+    """Arguments of an example: the file to write, by default in examples/figures."""
+    arguments = argparse.ArgumentParser(description=doc.splitlines()[0])
+    name = Path(script).stem.replace("_", "-")
+    arguments.add_argument("--output", type=Path, default=FIGURES / f"{name}.png")
+    return arguments
+
+
+def save(figure, path: Path, **options) -> None:
+    """Write a figure and say where."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, **options)
+    print(f"wrote {path}")
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A 2-D set in the unit square: the file in OPENSET_DATA if it is there, or else generated."""
+    home = os.environ.get("OPENSET_DATA")
+    if home and Path(home, f"{name}.parquet").is_file():
+        X, y = load_dataset(name, return_X_y=True)
+    else:
+        print(f"{name}: no file in OPENSET_DATA, so points of the same design are generated")
+        X, y = GENERATORS[name]()
+    return MinMaxScaler().fit_transform(X), y

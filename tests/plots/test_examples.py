@@ -1,0 +1,74 @@
+"""Every example runs and writes its figure."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("[!_]*.py"))
+
+pytestmark = pytest.mark.slow
+
+
+def _run(script, *arguments, **environment):
+    kept = {k: v for k, v in os.environ.items() if k not in ("OPENSET_DATA", "OPENSET_SHARED")}
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / script), *arguments],
+        capture_output=True,
+        text=True,
+        env={**kept, **environment},
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def _check(path):
+    image = imread(path)
+    assert min(image.shape[:2]) > 200
+    assert image[..., :3].std() > 0.05  # something is drawn
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS if s != "critical_difference.py"])
+def test_without_any_files(script, tmp_path):
+    printed = _run(script, "--output", str(tmp_path / "figure.png"))
+    written = list(tmp_path.glob("*.png"))
+    assert len(written) == printed.count("wrote ") == (4 if "regions" in script else 1)
+    for path in written:
+        _check(path)
+
+
+def test_boat_has_the_biases_of_the_paper(data_home, tmp_path):
+    printed = _run(
+        "boat_surfaces.py", "--output", str(tmp_path / "boat.png"), OPENSET_DATA=str(data_home)
+    )
+    assert "biases of the SVM: -0.832 -0.860 +0.594" in printed
+    _check(tmp_path / "boat.png")
+
+
+def test_all_methods_on_cone_torus_in_time(data_home, tmp_path):
+    output = str(tmp_path / "regions.png")
+    printed = _run(
+        "decision_regions.py", "cone-torus", "--output", output, OPENSET_DATA=str(data_home)
+    )
+    seconds = float(re.search(r"methods in ([\d.]+) s", printed)[1])
+    assert seconds < 20  # 300 x 300 points each
+    _check(tmp_path / "regions-cone-torus.png")
+
+
+def test_critical_difference(shared_dir, golden_dir, tmp_path):
+    output = str(tmp_path / "cd.png")
+    printed = _run("critical_difference.py", "--output", output, OPENSET_SHARED=str(shared_dir))
+    assert printed.count("not different from OSSVM") == 6
+    _check(tmp_path / "cd.png")
+
+
+def test_critical_difference_says_what_is_missing(tmp_path):
+    output = tmp_path / "cd.png"
+    printed = _run("critical_difference.py", "--output", str(output))
+    assert printed.startswith("skipped: set OPENSET_SHARED")
+    assert not output.exists()
