@@ -12,7 +12,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from openset.base import OpenSetClassifier
 from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
 from openset.neighbors import OpenSetNearestNeighbors
-from openset.svm import MulticlassOneClassSVM, MulticlassSVDD, OneVsRestSVC, OpenSetSVC
+from openset.svm import (
+    DecisionBoundaryCarving,
+    MulticlassOneClassSVM,
+    MulticlassSVDD,
+    OneVsRestSVC,
+    OpenSetSVC,
+)
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -25,6 +31,7 @@ ESTIMATORS = [
     OneVsRestSVC(),
     MulticlassOneClassSVM(),
     MulticlassSVDD(),
+    DecisionBoundaryCarving(),
     WeibullSVM(),
     PISVM(),
     ExtremeValueMachine(),
@@ -41,6 +48,7 @@ VARIANTS = [
     OneVsRestSVC(kernel="linear"),
     MulticlassOneClassSVM(nu=0.05, normalize=True),
     MulticlassSVDD(nu=0.2),
+    DecisionBoundaryCarving(tie="restrictive"),
     WeibullSVM(nu=0.1, delta_R=0.01),
     PISVM(tail_size=10, class_prior=0.9, threshold=0.3),
     ExtremeValueMachine(weibull="survivor"),

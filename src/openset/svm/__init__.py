@@ -1,5 +1,6 @@
 """Support vector machines that may answer unknown."""
 
+from ._dbc import DecisionBoundaryCarving
 from ._lambda_path import LambdaPath, lambda_path
 from ._one_class import MulticlassOneClassSVM
 from ._one_vs_one import one_vs_one_bias
@@ -8,6 +9,7 @@ from ._svc import OneVsRestSVC
 from ._svdd import MulticlassSVDD
 
 __all__ = [
+    "DecisionBoundaryCarving",
     "LambdaPath",
     "MulticlassOneClassSVM",
     "MulticlassSVDD",

@@ -1,0 +1,149 @@
+"""Decision boundary carving: an SVM whose plane is moved after training."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from ..base._machines import Machine
+from ..base._one_vs_rest import OneVsRestSVM
+from ..solver import svm_problem
+
+# Where in the interval of best positions the plane comes to lie. The ends are sample scores, on
+# which rounding would decide: stay just inside.
+_POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
+
+# What single-precision kernel values leave uncertain in a decision value, however tight `tol` is.
+_ROUNDING = 1e-5
+
+
+class DecisionBoundaryCarving(OneVsRestSVM):
+    """Support vector classifier whose decision boundaries are carved (DBC).
+
+    One SVM a class against the rest, the plane of each then moved parallel to itself, to where the
+    balanced error on the training samples is smallest: class c accepts where f_c(x) >= epsilon_c.
+    Nothing is guaranteed: a class with b_c >= epsilon_c accepts everything far away, and
+    ``bounded_`` says so.
+
+    Parameters
+    ----------
+    C : float or dict {class: float}, default=1.0
+        Upper bound of the multipliers.
+    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
+        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
+    kernel : str or Kernel or Linear, default="rbf"
+        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    tie : {"centre", "permissive", "restrictive"}, default="centre"
+        The error is the same between two neighbouring sample scores. Which position of the best
+        interval (the nearest to 0 of several) is taken: its middle, or just inside its lower or
+        its upper end.
+    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+        As for :class:`OpenSetSVC`.
+
+    Attributes
+    ----------
+    epsilon_ : ndarray of shape (K,)
+        How far the plane of each class was moved: towards the class where positive.
+    intercept_ : ndarray of shape (K,)
+        b_c - epsilon_c.
+    classes_, unknown_label_, bounded_, known_radius_, support_, support_vectors_, dual_coef_, \
+gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
+        As for :class:`OpenSetSVC`.
+
+    References
+    ----------
+    F. de O. Costa, E. Silva, M. Eckmann, W. J. Scheirer, A. Rocha, "Open set source camera
+    attribution and device linking", Pattern Recognition Letters 39, 2014.
+
+    Examples
+    --------
+    >>> from openset.svm import DecisionBoundaryCarving
+    >>> X = [[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]
+    >>> model = DecisionBoundaryCarving(gamma=0.5).fit(X, ["a", "a", "a", "b", "b", "b"])
+    >>> model.predict([[1.0], [11.5], [6.0]])
+    array(['a', 'b', 'unknown'], dtype='<U7')
+    """
+
+    _parameter_constraints: dict = {
+        **OneVsRestSVM._parameter_constraints,
+        "tie": [StrOptions(set(_POSITIONS))],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        gamma="scale",
+        kernel="rbf",
+        tie="centre",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.C = C
+        self.gamma = gamma
+        self.kernel = kernel
+        self.tie = tie
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def _problem(self, signs, weight, C):
+        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
+
+    def _machine(self, path, rows, C):
+        epsilon = self._carve(path)
+        return Machine.of(path[0], bias=path[0].bias - epsilon, extra=epsilon)
+
+    def _acceptance(self, path, C):
+        return path.scores - self._carve(path)
+
+    def _carve(self, path):
+        problem = path.problem
+        weight = problem.upper - problem.lower
+        fitted = weight > 0
+        # The solver knows scores to its tolerance. Those that agree to it are one: the plane must
+        # not be led between samples on the margin by what rounding makes of their scores.
+        steps = np.rint(0.5 / max(self.tol, _ROUNDING))
+        scores = np.rint(path.scores[0, fitted] * steps) / steps
+        return carve(scores, problem.upper[fitted] > 0, weight[fitted], _POSITIONS[self.tie])
+
+    def _conclude(self, setup, extras):
+        super()._conclude(setup, extras)
+        self.epsilon_ = np.array(extras)
+
+
+def carve(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, position: float) -> float:
+    """The threshold of scores with the smallest balanced error.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m,)
+    positive : ndarray of shape (m,), bool
+    weight : ndarray of shape (m,)
+    position : float
+        Between the ends, 0 and 1, of the best interval. One that rejects all positive samples is
+        never the best.
+    """
+    values, group = np.unique(scores, return_inverse=True)
+    # Entry j: the threshold is above the first j values.
+    missed, rejected = (
+        np.append(0.0, np.bincount(group, weight * own, len(values)).cumsum())
+        for own in (positive, ~positive)
+    )
+    balanced = 1.0 - missed / missed[-1] + rejected / rejected[-1]
+    best = np.flatnonzero(balanced[:-1] >= balanced[:-1].max() - 1e-12)
+    # Neighbouring best entries form one interval; below the first value there is room for one.
+    runs = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)
+    ends = np.append(values[0] - 1.0, values)
+    low = np.array([ends[run[0]] for run in runs])
+    high = np.array([ends[run[-1] + 1] for run in runs])
+    nearest = np.argmin(np.maximum(0.0, np.maximum(low, -high)))
+    return float(low[nearest] + position * (high[nearest] - low[nearest]))
