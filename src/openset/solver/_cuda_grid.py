@@ -17,7 +17,7 @@ from ._cuda_kernels import PER_THREAD, SIMULATED, smo_kernel
 from ._path import Path
 from ._problem import feasible_start
 from ._solve import ONE_SIDED, Interrupted, warn_not_converged
-from ._starts import identity_solution, near_identity
+from ._starts import near_identity
 
 # Rows of a block of float64 work beside a matrix of float32.
 _BLOCK = 4096
@@ -84,12 +84,13 @@ def _solve_batch(xp, matrix, problems, heads, near, tol, max_iter, stop):
     lower = xp.asarray(np.stack([p.lower for p, _ in problems]))
     upper = xp.asarray(np.stack([p.upper for p, _ in problems]))
     p = xp.asarray(np.stack([p.p for p, _ in problems]))
-    betas = xp.concatenate(
-        [
-            xp.asarray(_starts(problem, totals, near)) if head is None else head
-            for (problem, totals), head in zip(problems, heads, strict=True)
-        ]
-    )
+    if heads[0] is not None:
+        betas = xp.concatenate(heads)
+    elif near:
+        totals = xp.asarray(np.concatenate([totals for _, totals in problems]))
+        betas = _identity_solutions(xp, p[machine], lower[machine], upper[machine], totals)
+    else:
+        betas = xp.asarray(np.concatenate([_starts(*problem) for problem in problems]))
     vs = p[machine] - matrix.product(betas)
     n = len(machine)
     ends = xp.stack([xp.full(n, np.inf), xp.full(n, -np.inf)], axis=1)
@@ -98,8 +99,7 @@ def _solve_batch(xp, matrix, problems, heads, near, tol, max_iter, stop):
     _iterate(xp, matrix, boxes, (betas, vs, ends, n_iter), tol, max_iter, stop)
 
     bias, interval, objective = _biases(xp, p[machine], lower[machine], upper[machine], betas, vs)
-    to_host = np.asarray if xp is np else xp.asnumpy
-    host = [to_host(a) for a in (betas, vs, bias, interval, objective, n_iter)]
+    host = [_to_host(xp, a) for a in (betas, vs, bias, interval, objective, n_iter)]
     edges = np.cumsum([0, *counts])
     paths, kept = [], []
     for (problem, totals), a, b in zip(problems, edges[:-1], edges[1:], strict=True):
@@ -110,6 +110,16 @@ def _solve_batch(xp, matrix, problems, heads, near, tol, max_iter, stop):
         paths.append(path)
         kept.append(betas[a:b])
     return paths, kept
+
+
+def _to_host(xp, array):
+    if xp is np:
+        return array
+    import cupyx
+
+    # Page-locked memory is filled at several times the speed.
+    out = cupyx.empty_pinned(array.shape, array.dtype)
+    return array.get(out=out)
 
 
 def _biases(xp, p, lower, upper, betas, vs):
@@ -127,9 +137,18 @@ def _biases(xp, p, lower, upper, betas, vs):
     return bias, xp.stack([top, bottom], axis=1), -0.5 * (betas * (p + vs)).sum(axis=1)
 
 
-def _starts(problem, totals, near):
-    make = identity_solution if near else lambda p, total: feasible_start(replace(p, total=total))
-    return np.stack([make(problem, float(total)) for total in totals])
+def _starts(problem, totals):
+    return np.stack([feasible_start(replace(problem, total=float(total))) for total in totals])
+
+
+def _identity_solutions(xp, p, lower, upper, totals):
+    """``identity_solution`` for all problems at once; the sums are right to rounding."""
+    low, high = (lower - p).min(axis=1), (upper - p).max(axis=1)
+    for _ in range(60):
+        mu = 0.5 * (low + high)
+        above = xp.clip(p + mu[:, None], lower, upper).sum(axis=1) > totals
+        low, high = xp.where(above, low, mu), xp.where(above, mu, high)
+    return xp.clip(p + (0.5 * (low + high))[:, None], lower, upper)
 
 
 def _iterate(xp, matrix, boxes, state, tol, max_iter, stop):
@@ -168,11 +187,11 @@ def _iterate(xp, matrix, boxes, state, tol, max_iter, stop):
 
 def _threads(m):
     if SIMULATED:
-        return 16
-    for threads in (128, 256, 512):
+        return 8
+    for threads in (64, 128, 256):
         if m <= threads * PER_THREAD:
             return threads
-    return 1024
+    return 512 if m <= 512 * PER_THREAD else 1024
 
 
 class _KernelMatrix:

@@ -22,7 +22,7 @@ _ALL = 0xFFFFFFFF
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 # Rows a thread may hold in registers.
-PER_THREAD = 4
+PER_THREAD = 8
 
 GROW, SHRINK = 1, 2
 
@@ -33,16 +33,16 @@ def _better(a, i, b, j):
     return b > a or (b == a and j < i)
 
 
-def _shuffled_argmax():
-    @cuda.jit(device=True)
+def _with_shuffles():
+    @cuda.jit(device=True, inline=True)
     def argmax(value, index, values, indices):
         """Largest value of the block and its index, known to every thread afterwards."""
         lane = cuda.threadIdx.x % _WARP
         warp = cuda.threadIdx.x // _WARP
         offset = _WARP // 2
         while offset > 0:
-            other = cuda.shfl_down_sync(_ALL, value, offset)
-            other_index = cuda.shfl_down_sync(_ALL, index, offset)
+            other = cuda.shfl_xor_sync(_ALL, value, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
             if _better(value, index, other, other_index):
                 value = other
                 index = other_index
@@ -52,8 +52,7 @@ def _shuffled_argmax():
             indices[warp] = index
         cuda.syncthreads()
         # Every warp reduces the results of all warps, which saves a second barrier.
-        n_warps = cuda.blockDim.x // _WARP
-        source = lane if lane < n_warps else 0
+        source = lane if lane < cuda.blockDim.x // _WARP else 0
         value = values[source]
         index = indices[source]
         offset = _WARP // 2
@@ -66,13 +65,47 @@ def _shuffled_argmax():
             offset //= 2
         return value, index
 
-    return argmax
+    @cuda.jit(device=True, inline=True)
+    def ends(top, index, low, tops, indices, lows):
+        """Largest top with its index, and largest low, side by side with one barrier."""
+        lane = cuda.threadIdx.x % _WARP
+        warp = cuda.threadIdx.x // _WARP
+        offset = _WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, top, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
+            if _better(top, index, other, other_index):
+                top = other
+                index = other_index
+            offset //= 2
+        if lane == 0:
+            tops[warp] = top
+            indices[warp] = index
+            lows[warp] = low
+        cuda.syncthreads()
+        source = lane if lane < cuda.blockDim.x // _WARP else 0
+        top = tops[source]
+        index = indices[source]
+        low = lows[source]
+        offset = _WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, top, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
+            if _better(top, index, other, other_index):
+                top = other
+                index = other_index
+            offset //= 2
+        return top, index, low
+
+    return argmax, ends
 
 
-def _shared_argmax():
+def _without_shuffles():
     @cuda.jit(device=True)
     def argmax(value, index, values, indices):
-        """The same without shuffles, which the simulator does not have."""
+        """The same for the simulator, which has no shuffles."""
         t = cuda.threadIdx.x
         values[t] = value
         indices[t] = index
@@ -83,27 +116,43 @@ def _shared_argmax():
                 best, best_index = values[k], indices[k]
         return best, best_index
 
-    return argmax
+    @cuda.jit(device=True)
+    def ends(top, index, low, tops, indices, lows):
+        lows[cuda.threadIdx.x] = low
+        top, index = argmax(top, index, tops, indices)
+        for k in range(cuda.blockDim.x):
+            low = max(low, lows[k])
+        return top, index, low
+
+    return argmax, ends
 
 
 @cache
 def smo_kernel(in_registers: bool):
     """Compile the kernel; its arguments are described in ``_cuda_grid``."""
-    argmax = _shared_argmax() if SIMULATED else _shuffled_argmax()
+    argmax, ends_of = _without_shuffles() if SIMULATED else _with_shuffles()
     scratch = 1024 if SIMULATED else _WARP
     per_thread = PER_THREAD
+    # 512 threads of 128 registers fill a multiprocessor.
+    limits = (
+        {}
+        if SIMULATED
+        else {
+            "max_registers": 128 if in_registers else 64,
+            "fastmath": True,
+        }
+    )
 
     if not in_registers:
-        return _global_kernel(argmax, scratch)
+        return _global_kernel(argmax, ends_of, scratch, limits)
 
-    @cuda.jit
+    @cuda.jit(**limits)
     def kernel(K, diagonal, lower, upper, machine, betas, vs, flags, tol, max_iter, n_iter, ends):
         tops = cuda.shared.array(scratch, numba.float64)
         bottoms = cuda.shared.array(scratch, numba.float64)
         gains = cuda.shared.array(scratch, numba.float32)
         index_1 = cuda.shared.array(scratch, numba.int32)
         index_2 = cuda.shared.array(scratch, numba.int32)
-        index_3 = cuda.shared.array(scratch, numba.int32)
         shared = cuda.shared.array(2, numba.float64)  # room of i, step
         b = cuda.blockIdx.x
         if ends[b, 0] - ends[b, 1] <= tol:
@@ -144,8 +193,7 @@ def smo_kernel(in_registers: bool):
                     i = tid + r * stride
                 if state[r] & SHRINK and -v[r] > bottom:
                     bottom = -v[r]
-            top, i = argmax(top, numba.int32(i), tops, index_1)
-            bottom, _ = argmax(bottom, numba.int32(tid), bottoms, index_2)
+            top, i, bottom = ends_of(top, numba.int32(i), bottom, tops, index_1, bottoms)
             if top + bottom <= tol or done >= max_iter:
                 break
             best = numba.float32(-1.0)
@@ -164,7 +212,7 @@ def smo_kernel(in_registers: bool):
                             j = t
                     if t == i:
                         shared[0] = upper[own, t] - beta[r]
-            best, j = argmax(best, numba.int32(j), gains, index_3)
+            best, j = argmax(best, numba.int32(j), gains, index_2)
             for r in range(per_thread):
                 t = tid + r * stride
                 if t < m:
@@ -198,15 +246,14 @@ def smo_kernel(in_registers: bool):
     return kernel
 
 
-def _global_kernel(argmax, scratch):
-    @cuda.jit
+def _global_kernel(argmax, ends_of, scratch, limits):
+    @cuda.jit(**limits)
     def kernel(K, diagonal, lower, upper, machine, betas, vs, flags, tol, max_iter, n_iter, ends):
         tops = cuda.shared.array(scratch, numba.float64)
         bottoms = cuda.shared.array(scratch, numba.float64)
         gains = cuda.shared.array(scratch, numba.float32)
         index_1 = cuda.shared.array(scratch, numba.int32)
         index_2 = cuda.shared.array(scratch, numba.int32)
-        index_3 = cuda.shared.array(scratch, numba.int32)
         shared = cuda.shared.array(1, numba.float64)
         b = cuda.blockIdx.x
         if ends[b, 0] - ends[b, 1] <= tol:
@@ -236,8 +283,7 @@ def _global_kernel(argmax, scratch):
                     i_new = t
                 if state & SHRINK and -x > bottom:
                     bottom = -x
-            top, i = argmax(top, numba.int32(i_new), tops, index_1)
-            bottom, _ = argmax(bottom, numba.int32(tid), bottoms, index_2)
+            top, i, bottom = ends_of(top, numba.int32(i_new), bottom, tops, index_1, bottoms)
             if top + bottom <= tol or done >= max_iter:
                 break
             best = numba.float32(-1.0)
@@ -251,7 +297,7 @@ def _global_kernel(argmax, scratch):
                     if gain > best:
                         best = gain
                         j_new = t
-            best, j = argmax(best, numba.int32(j_new), gains, index_3)
+            best, j = argmax(best, numba.int32(j_new), gains, index_2)
             if tid == 0:
                 a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * K[i, j]), 1e-12)
                 room_i = upper[own, i] - betas[b, i]

@@ -80,7 +80,9 @@ class Path:
     @property
     def scores(self) -> np.ndarray:
         """Decision values of all rows, held-out ones included, shape (T, m)."""
-        return self.problem.p - self.v + self.bias[:, None]
+        scores = self.problem.p - self.v
+        scores += self.bias[:, None]
+        return scores
 
 
 def solve_path(

@@ -1,0 +1,129 @@
+"""The CUDA engine in Numba's simulator, against the CPU engine.
+
+The simulator is chosen when numba is imported, so each test runs in a process of its own.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed"
+)
+
+SETUP = """
+    import numpy as np
+    from openset.kernels import RBF, Linear, RationalQuadratic
+    from openset.solver import one_class_problem, solve_grid, svdd_problem, svm_problem
+    from openset.solver import _cuda_grid
+
+    rng = np.random.default_rng(0)
+    m = 16
+    X = rng.normal(size=(m, 3))
+    y = rng.integers(0, 3, m)
+
+    def svm(k):
+        signs = np.where(y == k, 1.0, -1.0)
+        signs[-2:] = 0.0  # held out
+        problem = svm_problem(signs, rng_boxes, 0.0)
+        return problem, np.array([0.0, 0.2, 0.5]) * problem.upper.sum()
+
+    rng_boxes = rng.uniform(0.5, 2.0, m)
+
+    def compare(kernel, gammas, machine, n_machines):
+        def run(device):
+            return {
+                (g, k): path
+                for g, k, path in solve_grid(
+                    X, kernel, gammas, n_machines, machine, lambda k, path, rows: path,
+                    tol=1e-3, device=device,
+                )
+            }
+        cpu, gpu = run("cpu"), run("cuda")
+        assert cpu.keys() == gpu.keys()
+        for key, path in cpu.items():
+            assert np.all(gpu[key].kkt_gap <= 1e-3)
+            np.testing.assert_allclose(gpu[key].beta.sum(axis=1), path.totals, atol=1e-9)
+            np.testing.assert_allclose(gpu[key].objective, path.objective, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(gpu[key].bias, path.bias, atol=2e-3)
+            np.testing.assert_allclose(gpu[key].scores, path.scores, atol=4e-3)
+"""
+
+
+def in_simulator(code):
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SETUP) + textwrap.dedent(code)],
+        check=True,
+        env=environment,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("in_registers", [True, False])
+def test_grid_of_machines(in_registers):
+    in_simulator(f"""
+        if not {in_registers}:
+            _cuda_grid.PER_THREAD = 1  # 16 rows no longer fit the registers of 8 threads
+        compare(RBF(), [4.0, 0.5], svm, 2)
+    """)
+
+
+@pytest.mark.slow
+def test_other_problems_and_kernels():
+    in_simulator("""
+        def one_class(k):
+            problem = one_class_problem(y == k, 0.5)
+            return problem, np.array([0.2, 0.5]) * problem.upper.sum()
+
+        def svdd(k):
+            return svdd_problem(y == k, 0.3, np.ones(m)), np.array([1.0])
+
+        compare(RBF(), [0.5], one_class, 3)
+        compare(RBF(), [0.5], svdd, 3)
+        compare(RationalQuadratic(2.0), [1.0], svm, 1)
+        compare(Linear(), [1.0], svm, 1)
+    """)
+
+
+@pytest.mark.slow
+def test_batches_and_iteration_limit():
+    in_simulator("""
+        import warnings
+        _cuda_grid._STATE = 8 * 2 * m * 3 * 2  # two machines at a time
+        compare(RBF(), [1.0, 0.5], svm, 3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(solve_grid(X, RBF(), [1.0], 1, svm, lambda k, path, rows: None, max_iter=2,
+                            device="cuda"))
+        assert any("Raise max_iter" in str(w.message) for w in caught)
+    """)
+
+
+def test_auto_takes_the_simulator_and_a_wrong_name_is_an_error():
+    in_simulator("""
+        from openset.solver._device import on_gpu
+        assert on_gpu("auto") and not on_gpu("cpu")
+        try:
+            on_gpu("tpu")
+        except ValueError as error:
+            assert "device='tpu'" in str(error)
+        else:
+            raise AssertionError
+    """)
+
+
+def test_without_a_gpu_the_error_says_what_to_do():
+    code = """
+        from openset.solver._cuda_grid import array_module
+        try:
+            array_module()
+        except (ImportError, RuntimeError) as error:
+            assert "openset[cuda]" in str(error) or 'device="cpu"' in str(error)
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment)
