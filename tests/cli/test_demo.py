@@ -16,7 +16,7 @@ def task():
 
 @pytest.fixture
 def outcome():
-    return _demo.Outcome("m", "scale", 0.9, 0.8, 0.85, 0.847, 6, 0.1)
+    return _demo.Outcome("m", "open", {"C": 1.0}, 0.9, 0.8, 0.85, 0.847, 6, 0.1)
 
 
 def test_task(task):
@@ -41,7 +41,7 @@ def test_outcome_agrees_with_counting(task):
     class Oracle:
         """Knows the known digits by heart and accepts every second unknown one."""
 
-        gamma = 1.0
+        scenario, best_params_ = "closed", {"gamma": 1.0}
         unknown_label_ = -1
         bounded_ = np.array([True, True, False, True, True, True])
 
@@ -60,17 +60,27 @@ def test_outcome_agrees_with_counting(task):
     assert o.na == pytest.approx((o.aks + o.aus) / 2)
     assert o.hna == pytest.approx(2 / (1 / o.aks + 1 / o.aus))
     assert o.n_bounded == 5
+    assert (o.scenario, o.params) == ("closed", {"gamma": 1.0})
 
 
 @pytest.mark.parametrize(
     ("na", "words"),
     [(0.9, "OpenSetSVC is ahead"), (0.8, "the SVM is ahead"), (0.8501, "NA 0.850 for both")],
 )
-def test_verdict_follows_the_numbers(task, outcome, na, words):
-    other = dataclasses.replace(outcome, na=na)
-    sentences = _demo.verdict([(outcome, other)], task)
-    assert len(sentences) == 2
-    assert all(words in sentence for sentence in sentences)
+@pytest.mark.parametrize(("scenario", "how"), _demo.TUNED.items())
+def test_verdict_follows_the_numbers(task, outcome, na, words, scenario, how):
+    svm = dataclasses.replace(outcome, scenario=scenario)
+    open_set = dataclasses.replace(svm, na=na)
+    (sentence,) = _demo.verdict([(svm, open_set)], task)
+    assert sentence.startswith(how)
+    assert sentence.endswith(f"{words}.")
+
+
+def test_verdict_says_when_both_are_one_machine(task, outcome):
+    open_set = dataclasses.replace(outcome, params={"C": 1.0, "lam": 0.0})
+    assert "one machine" in _demo.verdict([(outcome, open_set)], task)[1]
+    open_set = dataclasses.replace(outcome, params={"C": 1.0, "lam": 0.1})
+    assert len(_demo.verdict([(outcome, open_set)], task)) == 1
 
 
 def test_verdict_counts(task, outcome):
@@ -83,19 +93,24 @@ def test_verdict_counts(task, outcome):
     assert f"the SVM names {n_known - 2} rightly and OpenSetSVC as many" in sentence
 
 
-def test_demo_prints_a_table_and_a_verdict(task):
+@pytest.fixture(scope="module")
+def pairs(task):
+    return _demo.compare(task)
+
+
+def test_demo_prints_a_table_and_a_verdict(task, pairs, monkeypatch):
+    monkeypatch.setattr(_demo, "compare", lambda task: pairs)
     printed = io.StringIO()
     _demo.run(Console(file=printed, width=80))
     text = printed.getvalue()
-    for word in ("AKS", "AUS", "NA", "HNA", "SVM", "OpenSetSVC", "6 of 6", " ms "):
+    words = ("AKS", "AUS", "NA", "HNA", "SVM", "OpenSetSVC", "6 of 6", " s ", "lam=", "gamma=")
+    for word in (*words, *_demo.TUNED.values(), f"{task.y_train.size} samples"):
         assert word in text
-    assert f"{task.y_train.size} samples" in text
-    assert "At the better gamma of each" in text
 
 
-def test_open_set_svc_rejects_more_unknowns_and_is_bounded(task):
-    # At equal C and gamma a larger lam shrinks every class (b falls), so fewer unknowns pass.
-    for svm, open_set in _demo.compare(task):
-        assert open_set.aus > svm.aus
-        assert open_set.n_bounded == 6
-        assert 0.8 < open_set.aks <= 1
+def test_withholding_digits_pays(pairs):
+    for closed, opened in zip(*pairs, strict=True):
+        assert (closed.scenario, opened.scenario) == ("closed", "open")
+        assert opened.aus > closed.aus
+        assert opened.na > closed.na + 0.05
+        assert opened.n_bounded == 6 or opened.method == "SVM"
