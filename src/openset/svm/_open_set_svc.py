@@ -163,7 +163,7 @@ class OpenSetSVC(OneVsRestSVM):
             solution = lower_bias(
                 problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
             )
-            lam = float(solution.beta.sum() / problem.upper.sum())
+            lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
         return Machine.of(solution, extra=lam)
 
     def _conclude(self, setup, extras):
