@@ -300,3 +300,27 @@ def test_rows_of_weight_zero_are_not_there(blobs, pipeline, level):
     for name in ("split0_test_score", "mean_test_score"):
         np.testing.assert_array_equal(whole.cv_results_[name], part.cv_results_[name])
     np.testing.assert_array_equal(whole.decision_function(X), part.decision_function(X))
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_a_callable_scores_as_the_measure_of_its_name(skewed, pipeline):
+    X, y = skewed
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, size=len(y))
+    model, prefix = OpenSetSVC(tol=1e-6), ""
+    if pipeline:
+        model, prefix = make_pipeline(StandardScaler(), model), "opensetsvc__"
+    grid = {f"{prefix}gamma": [0.05, 0.5], f"{prefix}lam": [0.0, 0.4]}
+    named, called = (
+        OpenSetSearchCV(model, grid, scoring=scoring, n_repeats=REPEATS, random_state=0).fit(
+            X, y, sample_weight=weight
+        )
+        for scoring in ("normalized_accuracy", get_scorer("normalized_accuracy"))
+    )
+    slack = one_sample(y, OpenSetSplit(REPEATS, random_state=0).simulate(y))
+    theirs = table(called.cv_results_)
+    for setting, scores in table(named.cv_results_).items():
+        np.testing.assert_array_equal(np.isneginf(scores), np.isneginf(theirs[setting]))
+        finite = np.isfinite(scores)
+        assert np.all(np.abs(scores[finite] - theirs[setting][finite]) <= slack[finite])
+    assert np.isneginf(list(theirs.values())).any()
+    assert np.isfinite(called.best_score_)

@@ -86,8 +86,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     -----
     During the search ``ensure_bounded`` is off. If it is set in the estimator, a setting in which
     any machine of any repeat has a bias b >= 0 scores -inf; the refit honours it. If all do, the
-    largest lambda is taken with the width of the smallest bias. Ties go to the first setting, the
-    width varying slowest.
+    largest lambda is taken with the width of the smallest bias. A fit that fails scores -inf, too.
+    Ties go to the first setting, the width varying slowest.
 
     Examples
     --------
