@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 REPEATS = 3
-# A program that takes longer than this, in seconds, is run once.
+# A program that takes longer than this, in seconds, is not run again.
 HEAVY = 30.0
 
 
@@ -31,13 +31,13 @@ class Run:
 def race(tasks, label=""):
     """Time the functions of `tasks`, a list of (program, function), ours first.
 
-    Ours runs once before, so that neither compilation nor the first touch of memory is counted.
-    A program that fails is named and left out. Returns a Run for each of the others.
+    The first turn is not counted: it holds our compilation, the start of the peers' worker
+    processes, and the first touch of memory. Only a heavy peer is content with it. A program that
+    fails is named and left out. Returns a Run for each of the others.
     """
-    tasks[0][1]()
     runs = [Run(program) for program, _ in tasks]
     failed = set()
-    for _ in range(REPEATS):
+    for turn in range(1 + REPEATS):
         for run, (program, function) in zip(runs, tasks, strict=True):
             if run.heavy or program.name in failed:
                 continue
@@ -52,6 +52,10 @@ def race(tasks, label=""):
                 failed.add(program.name)
                 print(f"skipped: {program.name} failed ({error})")
                 continue
-            run.times.append(perf_counter() - start)
-            print(f"  {label} {program.name}: {run.times[-1]:.3g} s", flush=True)
+            seconds = perf_counter() - start
+            counts = turn > 0 or (seconds > HEAVY and run is not runs[0])
+            if counts:
+                run.times.append(seconds)
+            warm_up = "" if counts else " (warm-up)"
+            print(f"  {label} {program.name}: {seconds:.3g} s{warm_up}", flush=True)
     return [run for run in runs if run.program.name not in failed]

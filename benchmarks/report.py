@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .programs import CACHE, TOL, versions
+from .race import HEAVY, REPEATS
 
 _FILE = Path(__file__).with_name("results.md")
 
@@ -124,8 +125,9 @@ def heading():
             f"- {_cpu()}, {os.cpu_count()} cores, {_memory():.0f} GB of memory",
             f"- Python {platform.python_version()}, "
             + ", ".join(f"{name} {number}" for name, number in packages.items()),
-            f"- C = 1, tol = {TOL:g}, {CACHE} MB for kernel rows in every program; programs run in "
-            "turns; times are medians of the runs, ours warm",
+            f"- C = 1, tol = {TOL:g}, {CACHE} MB for kernel rows in every program",
+            f"- programs run in turns; times are medians of {REPEATS} runs after one that does not "
+            f"count; what takes longer than {HEAVY:g} s is not run again (see the column runs)",
             "- objective, KKT gap and infeasibility are computed from each program's multipliers "
             "by one float64 function",
         ]

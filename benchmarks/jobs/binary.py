@@ -14,8 +14,8 @@ def run(quick):
     signs = np.where(y == 1, 1.0, -1.0)
     section = Section(
         "One binary problem",
-        f"letter, {len(y)} rows, class 1 against the rest, solver level (one thread for openset, "
-        "scikit-learn and libsvm, all cores for the others).",
+        f"letter, {len(y)} rows, class 1 against the rest, solver level (openset and "
+        "scikit-learn run on one core, the others on all).",
     )
     cases = []
     for gamma in (0.5, 8.0, 32.0):

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..data import clusters, letter_repeated
 from ..programs import CACHE, OURS, ScikitLearn, programs
+from ..quality import judge
 from ..race import race
-from ..report import Section, at_most
+from ..report import Section, agreement, at_most
 
 GAMMA = 8.0
 _STATUS = Path("/proc/self/status")
@@ -29,21 +30,23 @@ def run(quick):
         "line through the logarithms, for rows from the second size on.",
     )
 
-    exponents = _curve(section, "rows", rows, _binary_tasks, first=1)
+    exponents, runs = _curve(section, "rows", rows, _binary_tasks, first=1)
     _curve(section, "classes", classes, lambda k: _fit_tasks(*clusters(small, 16, k)))
     _curve(section, "features", features, lambda d: _fit_tasks(*clusters(small, d, 10)))
-    section.targets.append(at_most("growth in rows: exponent, scikit-learn's", *exponents[::-1]))
+    ours, theirs = exponents
+    section.targets.append(at_most("growth in rows: exponent, scikit-learn's", theirs, ours))
+    section.targets += agreement(f"growth, {rows[-1]} rows", _judge(runs, rows[-1]))
     # The system tells the peak of a process on Linux only.
-    for fit in (_fit_binary, _fit_three_classes) if _STATUS.exists() else ():
-        what = f"growth: peak memory,{fit.__name__.replace('_', ' ').replace(' fit', '')}"
-        section.targets.append(
-            at_most(f"{what}, {rows[-1]} rows", CACHE + 1024, _peak_memory(fit, rows[-1]), " MB")
-        )
+    if _STATUS.exists():
+        for what, fit in {"binary": _fit_binary, "8 classes": _fit_eight_classes}.items():
+            peak = _peak_memory(fit, rows[-1])
+            what = f"growth, {rows[-1]} rows: peak memory, {what}"
+            section.targets.append(at_most(what, CACHE + 1024, peak, " MB"))
     return section
 
 
 def _curve(section, what, sizes, tasks, first=0):
-    """Add the table of times over `sizes`; the exponents of the programs, ours first."""
+    """Add the table of times over `sizes`; return the exponents and the runs of the last."""
     runs = [race(tasks(size), f"{size} {what}") for size in sizes]
     times = np.array([[run.seconds for run in row] for row in runs])
     exponents = np.polyfit(np.log(sizes[first:]), np.log(times[first:]), 1)[0]
@@ -51,13 +54,23 @@ def _curve(section, what, sizes, tasks, first=0):
     for run, seconds, exponent in zip(runs[0], times.T, exponents, strict=True):
         table.append([run.program.name, *(f"{s:.3g}" for s in seconds), f"{exponent:.2f}"])
     section.tables.append(table)
-    return exponents
+    return exponents, runs[-1]
+
+
+def _binary_problem(n_rows):
+    X, y = letter_repeated(n_rows)
+    return X, np.where(y == 1, 1.0, -1.0)
 
 
 def _binary_tasks(n_rows):
-    X, y = letter_repeated(n_rows)
-    signs = np.where(y == 1, 1.0, -1.0)
+    X, signs = _binary_problem(n_rows)
     return [(program, program.binary(X, signs, GAMMA)) for program in programs(ScikitLearn)]
+
+
+def _judge(runs, n_rows):
+    X, signs = _binary_problem(n_rows)
+    found = [run.program.multipliers(run.answer, signs) for run in runs]
+    return [judge(X, signs[None], GAMMA, beta[None]) for beta in found]
 
 
 def _fit_tasks(X, y):
@@ -69,9 +82,9 @@ def _fit_binary(n_rows):
     _binary_tasks(n_rows)[0][1]()
 
 
-def _fit_three_classes(n_rows):
+def _fit_eight_classes(n_rows):
     X, y = letter_repeated(n_rows)
-    OURS.one_vs_rest(X, np.minimum(y, 3), GAMMA)()
+    OURS.one_vs_rest(X, np.minimum(y, 8), GAMMA)()
 
 
 def _peak_memory(fit, n_rows):
