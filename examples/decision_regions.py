@@ -51,10 +51,10 @@ def draw(name, resolution):
     """A panel for the points and one for each method."""
     X, y = load(name)
     models = list(methods())
-    n_columns = 4
+    n_columns = 5
     n_rows = -(-(len(models) + 1) // n_columns)
     figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=(2.9 * n_columns, 3.2 * n_rows), layout="constrained"
+        n_rows, n_columns, figsize=(2.6 * n_columns, 2.95 * n_rows), layout="constrained"
     )
     start = perf_counter()
     for ax, (method, model) in zip(axes.flat[1:], models, strict=False):

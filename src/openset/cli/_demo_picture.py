@@ -1,22 +1,23 @@
-"""The picture of the demonstration: what both methods accept, on a plane through three digits."""
+"""The picture of the demonstration: what each method accepts, on a plane through three digits."""
 
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from openset.svm import OneVsRestSVC, OpenSetSVC
 
-
-def save_picture(X, y, *, lam: float, path: Path = Path("demo-regions.png")) -> Path | None:
-    """Draw the decision regions of the SVM and of OpenSetSVC side by side into a file.
+def save_picture(
+    models: dict[str, BaseEstimator], X, y, path: Path = Path("demo-regions.png")
+) -> Path | None:
+    """Draw the decision regions of several models into a file.
 
     Parameters
     ----------
+    models : dict {str: estimator}
+        Titles and open-set estimators; they are fitted here.
     X : ndarray of shape (m, d)
         Training samples, of at least three classes.
     y : ndarray of shape (m,)
-    lam : float
-        lambda of OpenSetSVC.
     path : Path, default="demo-regions.png"
         File to write.
 
@@ -33,18 +34,17 @@ def save_picture(X, y, *, lam: float, path: Path = Path("demo-regions.png")) -> 
 
     three = np.unique(y)[:3]
     shown = np.isin(y, three)
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    for ax, (name, model) in zip(
-        figure.subplots(1, 2, sharey=True),
-        {"SVM": OneVsRestSVC(), "OpenSetSVC": OpenSetSVC(lam=lam)}.items(),
-        strict=True,
-    ):
+    n_rows = -(-len(models) // 2)
+    figure = Figure(figsize=(9, 0.6 + 4.4 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, 2, sharex=True, sharey=True, squeeze=False)
+    for k, (title, model) in enumerate(models.items()):
         model.fit(X, y)
+        ax = axes.flat[k]
         DecisionRegionsDisplay.from_estimator(
-            model, X[shown], y[shown], plane="means", margin=0.9, legend=name != "SVM", ax=ax
+            model, X[shown], y[shown], plane="means", margin=0.9, legend=k == 1, ax=ax
         )
-        bounded = f"{model.bounded_.sum()} of {len(model.classes_)} classes bounded"
-        ax.set(title=f"{name}: {bounded}", aspect="equal")
+        bounded = f"{np.sum(model.bounded_)} of {len(model.classes_)} classes bounded"
+        ax.set(title=f"{title}\n{bounded}", aspect="equal", xlabel="", ylabel="")
     digits = ", ".join(map(str, three))
     figure.suptitle(f"A plane through the mean images of {digits}; white is unknown")
     figure.savefig(path, dpi=100)

@@ -234,7 +234,7 @@ class DecisionRegionsDisplay:
             rows = self.points[self.point_codes == c]
             if c < len(colors):
                 style = {"color": [colors[c]], "marker": _style.class_marker(c)}
-                style |= {"edgecolor": "white", "linewidth": 0.4}
+                style |= {"edgecolor": "white", "linewidth": 0.02 * size}
             else:
                 style = {"color": _style.UNKNOWN_COLOR, "marker": "x", "linewidth": 1}
             drawn.append(ax.scatter(*rows.T, s=size, zorder=3, **style))
