@@ -17,6 +17,7 @@ from openset.svm import (
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
+    OneVsSetMachine,
     OpenSetSVC,
 )
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
@@ -32,6 +33,7 @@ ESTIMATORS = [
     MulticlassOneClassSVM(),
     MulticlassSVDD(),
     DecisionBoundaryCarving(),
+    OneVsSetMachine(),
     WeibullSVM(),
     PISVM(),
     ExtremeValueMachine(),
@@ -49,6 +51,7 @@ VARIANTS = [
     MulticlassOneClassSVM(nu=0.05, normalize=True),
     MulticlassSVDD(nu=0.2),
     DecisionBoundaryCarving(tie="restrictive"),
+    OneVsSetMachine(p_near=0.5, p_far=-0.1, search="greedy"),
     WeibullSVM(nu=0.1, delta_R=0.01),
     PISVM(tail_size=10, class_prior=0.9, threshold=0.3),
     ExtremeValueMachine(weibull="survivor"),

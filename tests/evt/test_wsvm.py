@@ -70,6 +70,7 @@ def low_tail(scores, size, at):
     return weibull_min.sf(np.maximum(0, 1 + tail[-1] - at), shape, scale=scale)
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # in SciPy
 def test_against_plain_parts(iris):
     X, y = iris
     Z = np.random.default_rng(0).uniform(X.min(axis=0) - 0.5, X.max(axis=0) + 0.5, size=(60, 4))

@@ -23,6 +23,9 @@ SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
 BOXES = [1.0, 8.0]
 FRACTIONS = [k / 20 for k in range(20)]
 
+# What single-precision kernel values leave uncertain in a decision value, however tight `tol` is.
+_ROUNDING = 1e-5
+
 # What parameters may be, for ``_parameter_constraints``.
 _POSITIVE = Interval(Real, 0.0, None, closed="neither")
 BOX_RULES = {
@@ -229,6 +232,11 @@ class OneVsRestSVM(OpenSetClassifier):
                     f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
                 )
         return machines
+
+    @property
+    def _resolution(self):
+        """How well the solver knows the decision values of the training samples."""
+        return max(self.tol, _ROUNDING)
 
     @property
     def _solver_settings(self):

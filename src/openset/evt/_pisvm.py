@@ -144,10 +144,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         positive = path.problem.upper > 0
         scores = path.scores[0, positive]
         if self.tail_size is not None:
-            tail = low_tail(scores, self.tail_size, self.tol)
+            tail = low_tail(scores, self.tail_size, self._resolution)
         else:
             n_support = np.count_nonzero(path.beta[0, positive])
-            tail = inclusion_tail(scores, n_support, self.tail_factor, self.tol)
+            tail = inclusion_tail(scores, n_support, self.tail_factor, self._resolution)
         return Machine.of(path[0], extra=tail)
 
     def _conclude(self, setup, extras):

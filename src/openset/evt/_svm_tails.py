@@ -8,11 +8,8 @@ from ._weibull import WeibullTail
 # support vectors, which well separated classes may have.
 _FEWEST = 3
 
-# What single-precision kernel values leave uncertain in a decision value, however tight `tol` is.
-_ROUNDING = 1e-5
 
-
-def inclusion_tail(scores, n_support: int, factor: float, tol: float) -> WeibullTail:
+def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
     """Model of the lowest scores of a class, sized by the support vectors among its samples.
 
     Parameters
@@ -23,16 +20,18 @@ def inclusion_tail(scores, n_support: int, factor: float, tol: float) -> Weibull
         How many of them are support vectors.
     factor : float
         Size of the tail in support vectors.
-    tol : float
-        Tolerance of the solver.
+    resolution : float
+        How well the scores are known.
     """
     size = int(factor * n_support)
     if size >= len(scores) or size <= _FEWEST:
         size = n_support
-    return low_tail(scores, size, tol)
+    return low_tail(scores, size, resolution)
 
 
-def exclusion_tail(scores, n_support: int, n_others: int, factor: float, tol: float) -> WeibullTail:
+def exclusion_tail(
+    scores, n_support: int, n_others: int, factor: float, resolution: float
+) -> WeibullTail:
     """Model of the highest scores of the other classes, sized by their support vectors.
 
     Parameters as for :func:`inclusion_tail`; `n_others` is the number of other classes.
@@ -42,18 +41,18 @@ def exclusion_tail(scores, n_support: int, n_others: int, factor: float, tol: fl
         size = n_support // n_others
     if size <= _FEWEST:
         size = n_support
-    return WeibullTail.high_negatives(scores[None], _size(size), max(tol, _ROUNDING))
+    return WeibullTail.high_negatives(scores[None], _size(size), resolution)
 
 
-def abating_tail(scores, n_support: int, factor: float, tol: float) -> WeibullTail:
+def abating_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
     """Model of the lowest scores of a class under its one-class SVM; see :func:`inclusion_tail`."""
     size = int(factor * n_support)
-    return low_tail(scores, n_support if size >= len(scores) else size, tol)
+    return low_tail(scores, n_support if size >= len(scores) else size, resolution)
 
 
-def low_tail(scores, size: int, tol: float) -> WeibullTail:
-    """Model of the `size` lowest scores, which are known up to `tol`."""
-    return WeibullTail.low_positives(scores[None], _size(size), max(tol, _ROUNDING))
+def low_tail(scores, size: int, resolution: float) -> WeibullTail:
+    """Model of the `size` lowest scores, which are known up to `resolution`."""
+    return WeibullTail.low_positives(scores[None], _size(size), resolution)
 
 
 def _size(size):

@@ -151,19 +151,20 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     def _machine(self, path, rows, C):
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
-        tails = (
-            inclusion_tail(
-                scores[positive], np.count_nonzero(support[positive]), self.tail_factor, self.tol
-            ),
-            exclusion_tail(
-                scores[~positive],
-                np.count_nonzero(support[~positive]),
-                len(self.classes_) - 1,
-                self.tail_factor,
-                self.tol,
-            ),
+        included = inclusion_tail(
+            scores[positive],
+            np.count_nonzero(support[positive]),
+            self.tail_factor,
+            self._resolution,
         )
-        return Machine.of(path[0], extra=tails)
+        excluded = exclusion_tail(
+            scores[~positive],
+            np.count_nonzero(support[~positive]),
+            len(self.classes_) - 1,
+            self.tail_factor,
+            self._resolution,
+        )
+        return Machine.of(path[0], extra=(included, excluded))
 
     def _conclude(self, setup, extras):
         included, excluded = zip(*extras, strict=True)
@@ -178,7 +179,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
         def reduce(c, path, rows):
             n_support = np.count_nonzero(path.beta[0])
-            tail = abating_tail(path.scores[0], n_support, self.tail_factor, self.tol)
+            tail = abating_tail(path.scores[0], n_support, self.tail_factor, self._resolution)
             return Machine.of(path[0], extra=tail)
 
         trained = train_one_class(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)

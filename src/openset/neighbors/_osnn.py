@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from openset.base import OpenSetClassifier
-from openset.utils._distances import METRICS, DistancesTo, row_blocks
 from openset.solver._threads import thread_map
+from openset.utils._distances import METRICS, DistancesTo, row_blocks
 
 
 class OpenSetNearestNeighbors(OpenSetClassifier):

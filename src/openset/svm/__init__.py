@@ -4,6 +4,7 @@ from ._dbc import DecisionBoundaryCarving
 from ._lambda_path import LambdaPath, lambda_path
 from ._one_class import MulticlassOneClassSVM
 from ._one_vs_one import one_vs_one_bias
+from ._one_vs_set import OneVsSetMachine
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC
 from ._svdd import MulticlassSVDD
@@ -14,6 +15,7 @@ __all__ = [
     "MulticlassOneClassSVM",
     "MulticlassSVDD",
     "OneVsRestSVC",
+    "OneVsSetMachine",
     "OpenSetSVC",
     "lambda_path",
     "one_vs_one_bias",

@@ -13,9 +13,6 @@ from ..solver import svm_problem
 # which rounding would decide: stay just inside.
 _POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
 
-# What single-precision kernel values leave uncertain in a decision value, however tight `tol` is.
-_ROUNDING = 1e-5
-
 
 class DecisionBoundaryCarving(OneVsRestSVM):
     """Support vector classifier whose decision boundaries are carved (DBC).
@@ -109,9 +106,9 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         problem = path.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
-        # The solver knows scores to its tolerance. Those that agree to it are one: the plane must
-        # not be led between samples on the margin by what rounding makes of their scores.
-        steps = np.rint(0.5 / max(self.tol, _ROUNDING))
+        # Scores that agree to the resolution are one: the plane must not be led between samples on
+        # the margin by what rounding makes of their scores.
+        steps = np.rint(0.5 / self._resolution)
         scores = np.rint(path.scores[0, fitted] * steps) / steps
         return carve(scores, problem.upper[fitted] > 0, weight[fitted], _POSITIONS[self.tie])
 

@@ -1,0 +1,164 @@
+"""The 1-vs-Set machine: a slab between two parallel planes for each class."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..base._machines import Machine
+from ..base._one_vs_rest import BOX_RULES, BOXES, SOLVER_RULES, OneVsRestSVM
+from ..solver import svm_problem
+from ._planes import find_slab
+
+_PRESSURES = [2.0**k for k in range(-3, 3)]
+
+
+class OneVsSetMachine(OneVsRestSVM):
+    """1-vs-Set machine: linear, each class between a near and a far plane.
+
+    One linear SVM a class against the rest. Beside its plane, moved to a near position delta_A, a
+    second one at delta_Omega limits the class from the far side. Both are placed at the decision
+    values of training samples with the smallest risk: a slab that is neither wider nor narrower
+    than the samples of the class need, with a good F-measure. A slab reaches to infinity: the
+    accepted region is smaller than a half-space but not bounded.
+
+    Parameters
+    ----------
+    C : float or dict {class: float}, default=1.0
+        Upper bound of the multipliers.
+    p_near, p_far : float, default=0.0
+        Pressures on the two planes: positive ones generalise (move the plane away from the class,
+        where its neighbours allow it), negative ones specialise. Changing them needs no new fit.
+    search : {"exhaustive", "greedy"}, default="exhaustive"
+        Try all pairs of planes, or improve a first pair step by step.
+    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+        As for :class:`OpenSetSVC`.
+
+    Attributes
+    ----------
+    near_, far_ : ndarray of shape (K,)
+        The planes delta_A and delta_Omega under the present pressures, as decision values.
+    bounded_ : ndarray of shape (K,), bool
+        False, but for a slab that is empty, and in one dimension.
+    classes_, unknown_label_, support_, support_vectors_, dual_coef_, intercept_, dual_objective_, \
+kkt_gap_, n_iter_ : ndarray
+        As for :class:`OpenSetSVC`.
+
+    Notes
+    -----
+    The score is the distance of the decision value to the nearer plane, inside the slab, or to the
+    plane that is violated, in units of the width of the slab. A slab without width scores -1.
+
+    References
+    ----------
+    W. J. Scheirer, A. de R. Rocha, A. Sapkota, T. E. Boult, "Toward open set recognition", IEEE
+    TPAMI 35(7), 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset.svm import OneVsSetMachine
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = OneVsSetMachine(p_near=0.5, p_far=0.5).fit(X[y < 2], y[y < 2])
+    >>> model.predict(X[[0, 50]])
+    array([0, 1])
+    >>> model.predict(100 * X[[0, 50]])
+    array([-1, -1])
+    """
+
+    _parameter_constraints: dict = {
+        **BOX_RULES,
+        "p_near": [Interval(Real, None, None, closed="neither")],
+        "p_far": [Interval(Real, None, None, closed="neither")],
+        "search": [StrOptions({"exhaustive", "greedy"})],
+        **SOLVER_RULES,
+    }
+
+    # Not parameters: the method is linear.
+    kernel = "linear"
+    gamma = 1.0
+
+    _post_params = ("p_near", "p_far")
+    _paper_level = "model"
+    _scaled_params = ()
+    _default_grid = {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES}
+    _paper_grid = {"p_near": _PRESSURES, "p_far": _PRESSURES}
+
+    def __init__(
+        self,
+        C=1.0,
+        p_near=0.0,
+        p_far=0.0,
+        search="exhaustive",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=1000,
+        n_jobs=None,
+        verbose=0,
+        unknown_label="auto",
+    ):
+        self.C = C
+        self.p_near = p_near
+        self.p_far = p_far
+        self.search = search
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def _problem(self, signs, weight, C):
+        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
+
+    def _machine(self, path, rows, C):
+        problem = path.problem
+        slab = find_slab(
+            path.scores[0],
+            problem.upper > 0,
+            problem.upper - problem.lower,
+            self._resolution,
+            greedy=self.search == "greedy",
+        )
+        return Machine.of(path[0], extra=slab)
+
+    def _conclude(self, setup, extras):
+        self._slabs = extras
+
+    @property
+    def near_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return np.array([slab.near + self.p_near * slab.near_slope for slab in self._slabs])
+
+    @property
+    def far_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return np.array([slab.far + self.p_far * slab.far_slope for slab in self._slabs])
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        empty = self.far_ <= self.near_
+        tilted = np.asarray(self.dual_coef_ @ self.support_vectors_).any(axis=1)
+        return empty | (tilted & (self.n_features_in_ == 1))
+
+    def _decide(self, raw):
+        return slab_scores(raw, self.near_, self.far_)
+
+
+def slab_scores(f: np.ndarray, near: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """Distance to the nearer plane in units of the width: positive inside, negative outside.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, K)
+        Decision values.
+    near, far : ndarray of shape (K,)
+    """
+    width = far - near
+    inside = np.minimum(f - near, far - f)
+    return np.where(width > 0, inside / np.where(width > 0, width, 1.0), -1.0)
