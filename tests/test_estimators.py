@@ -19,6 +19,7 @@ from openset.svm import (
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
+    UnbiasedSVC,
 )
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
 from openset.wrappers import CascadeRejector, ThresholdRejector
@@ -34,6 +35,7 @@ ESTIMATORS = [
     MulticlassSVDD(),
     DecisionBoundaryCarving(),
     OneVsSetMachine(),
+    UnbiasedSVC(),
     WeibullSVM(),
     PISVM(),
     ExtremeValueMachine(),
@@ -52,6 +54,7 @@ VARIANTS = [
     MulticlassSVDD(nu=0.2),
     DecisionBoundaryCarving(tie="restrictive"),
     OneVsSetMachine(p_near=0.5, p_far=-0.1, search="greedy"),
+    UnbiasedSVC(mode="artificial", bias=-0.3),
     WeibullSVM(nu=0.1, delta_R=0.01),
     PISVM(tail_size=10, class_prior=0.9, threshold=0.3),
     ExtremeValueMachine(weibull="survivor"),

@@ -8,6 +8,7 @@ from ._one_vs_set import OneVsSetMachine
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC
 from ._svdd import MulticlassSVDD
+from ._unbiased import UnbiasedSVC
 
 __all__ = [
     "DecisionBoundaryCarving",
@@ -17,6 +18,7 @@ __all__ = [
     "OneVsRestSVC",
     "OneVsSetMachine",
     "OpenSetSVC",
+    "UnbiasedSVC",
     "lambda_path",
     "one_vs_one_bias",
 ]
