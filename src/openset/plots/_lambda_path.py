@@ -13,9 +13,9 @@ from openset.svm import LambdaPath
 class LambdaPathDisplay:
     """Bias of each class against lambda, and optionally the accuracies below it.
 
-    A class accepts a bounded region where its bias is negative: filled markers. Hollow markers on
-    a dotted line are unbounded, and a tick on the line of zero is the smallest lambda that bounds
-    the class. Build it with :meth:`from_path`.
+    A class accepts a bounded region where its bias is negative: filled markers; hollow ones are
+    unbounded. A tick on the line of zero is the smallest lambda that bounds the class. Build it
+    with :meth:`from_path`.
 
     Parameters
     ----------
@@ -126,7 +126,6 @@ class LambdaPathDisplay:
             marker = {"marker": _style.class_marker(c), "markersize": 5, "color": colors[c]}
             (line,) = ax.plot(path.lams, path.bias[c], label=_style.class_name(label), **marker)
             self.lines_.append(line)
-            # From the last unbounded value to the first bounded one the line is drawn as bounded.
             unbounded = ~path.bounded[c]
             if unbounded.any():
                 over = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
@@ -136,7 +135,7 @@ class LambdaPathDisplay:
                     crossing, 0, "|", color=colors[c], markersize=16, markeredgewidth=2, zorder=4
                 )
         ax.set_ylabel("bias $b$")
-        ax.legend(title="hollow: unbounded")
+        ax.legend(title="hollow: unbounded", loc="lower left")  # b falls: this corner is free
 
     def _draw_accuracies(self, ax):
         curves = {
