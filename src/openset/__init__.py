@@ -8,21 +8,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers see what is loaded lazily
-    from openset.svm import OneVsRestSVC, OpenSetSVC
+    from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
+    from openset.model_selection import OpenSetSearchCV
+    from openset.neighbors import OpenSetNearestNeighbors
+    from openset.svm import (
+        DecisionBoundaryCarving,
+        MulticlassOneClassSVM,
+        MulticlassSVDD,
+        OneVsRestSVC,
+        OneVsSetMachine,
+        OpenSetSVC,
+        UnbiasedSVC,
+    )
+    from openset.utils import all_estimators
+    from openset.wrappers import CascadeRejector, ThresholdRejector
 
 __version__ = "0.1.0.dev0"
 
 # public name -> submodule that defines it
 _NAMES = {
+    "CascadeRejector": "wrappers",
+    "DecisionBoundaryCarving": "svm",
+    "ExtremeValueMachine": "evt",
+    "MulticlassOneClassSVM": "svm",
+    "MulticlassSVDD": "svm",
     "OneVsRestSVC": "svm",
+    "OneVsSetMachine": "svm",
+    "OpenSetNearestNeighbors": "neighbors",
     "OpenSetSVC": "svm",
+    "OpenSetSearchCV": "model_selection",
+    "PISVM": "evt",
+    "ThresholdRejector": "wrappers",
+    "UnbiasedSVC": "svm",
+    "WeibullSVM": "evt",
+    "all_estimators": "utils",
 }
 
 _SUBMODULES = frozenset(
-    {"base", "datasets", "kernels", "metrics", "model_selection", "solver", "svm", "utils"}
+    {
+        "base",
+        "datasets",
+        "evt",
+        "kernels",
+        "metrics",
+        "model_selection",
+        "neighbors",
+        "plots",
+        "solver",
+        "svm",
+        "utils",
+        "wrappers",
+    }
 )
 
-__all__ = ["OneVsRestSVC", "OpenSetSVC", "__version__"]
+__all__ = [
+    "PISVM",
+    "CascadeRejector",
+    "DecisionBoundaryCarving",
+    "ExtremeValueMachine",
+    "MulticlassOneClassSVM",
+    "MulticlassSVDD",
+    "OneVsRestSVC",
+    "OneVsSetMachine",
+    "OpenSetNearestNeighbors",
+    "OpenSetSVC",
+    "OpenSetSearchCV",
+    "ThresholdRejector",
+    "UnbiasedSVC",
+    "WeibullSVM",
+    "__version__",
+    "all_estimators",
+]
 
 
 def __getattr__(name: str):

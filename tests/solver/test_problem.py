@@ -11,6 +11,7 @@ from openset.solver import (
     fixed_bias_problem,
     one_class_problem,
     shift_total,
+    solve_path,
     svdd_problem,
     svm_problem,
 )
@@ -112,6 +113,12 @@ def test_bad_total(total):
     problem = Problem(np.zeros(3), np.array([0.0, 0, -1]), np.array([1.0, 1, 0]), total)
     with pytest.raises(ValueError, match=r"total=.*boxes allow \[.*-1.*2"):
         feasible_start(problem)
+
+
+def test_a_problem_without_equality_is_a_path_of_one():
+    problem = Problem(np.ones(2), np.zeros(2), np.ones(2), None)
+    with pytest.raises(ValueError, match="one solution; got 2 totals"):
+        solve_path(problem, np.array([0.0, 1.0]), None, tol=1e-3)
 
 
 def test_svdd_without_radius():

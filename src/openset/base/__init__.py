@@ -2,9 +2,10 @@
 
 from ._classifier import (
     OpenSetClassifier,
+    Traits,
     _answers,
     _check_labels,
     resolve_unknown_label,
 )
 
-__all__ = ["OpenSetClassifier", "_answers", "_check_labels", "resolve_unknown_label"]
+__all__ = ["OpenSetClassifier", "Traits", "_answers", "_check_labels", "resolve_unknown_label"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -9,7 +10,35 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-__all__ = ["OpenSetClassifier", "resolve_unknown_label"]
+__all__ = ["OpenSetClassifier", "Traits", "resolve_unknown_label"]
+
+# Thresholds and fractions that searches try: 20 values, linear in [0, 1).
+FRACTIONS = [k / 20 for k in range(20)]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of a method before it is fitted, for tables of methods.
+
+    Attributes
+    ----------
+    name : str
+        Short name in the literature.
+    extreme_value : bool
+        Whether it models tails by extreme value theory.
+    one_class : bool
+        Whether it trains machines on the samples of one class alone.
+    bounded : bool
+        Whether the regions it accepts are bounded as a rule.
+    condition : str
+        Exactly when they are, where that depends on the fit or on a parameter.
+    """
+
+    name: str
+    extreme_value: bool = False
+    one_class: bool = False
+    bounded: bool = False
+    condition: str = ""
 
 
 class OpenSetClassifier(ClassifierMixin, BaseEstimator):
@@ -35,10 +64,12 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     # ``_decide(raw)``, which is cheap. A search then tries all their values on one fit.
     _post_params: tuple[str, ...] = ()
 
+    _traits: Traits
+
     # For the search: the grids of its two presets, the level of the second (a setting for the
     # whole model or one for each class), and which values of the first are in units of the data.
-    _default_grid: dict[str, list] = {}
-    _paper_grid: dict[str, list] = {}
+    _default_grid: dict[str, list] | None = None
+    _paper_grid: dict[str, list] | None = None
     _paper_level = "model"
     _scaled_params: tuple[str, ...] = ()
 

@@ -17,11 +17,10 @@ from ._classifier import OpenSetClassifier
 from ._machines import Machine, Setup, known_radius, pack, train_one_vs_rest
 
 # Grids of the search: the paper's widths for data in [0, 1], and widths in units of
-# 1 / (features x variance) for data of any scale; boxes; fractions.
+# 1 / (features x variance) for data of any scale; and boxes.
 PAPER_GAMMAS = [2.0**k for k in range(-15, 16, 2)]
 SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
 BOXES = [1.0, 8.0]
-FRACTIONS = [k / 20 for k in range(20)]
 
 # What single-precision kernel values leave uncertain in a decision value, however tight `tol` is.
 _ROUNDING = 1e-5

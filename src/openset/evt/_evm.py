@@ -9,7 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from openset.base import OpenSetClassifier
+from openset.base._classifier import FRACTIONS, OpenSetClassifier, Traits
 from openset.evt._set_cover import greedy_cover
 from openset.evt._weibull import WeibullTail
 from openset.solver._threads import thread_map
@@ -101,7 +101,16 @@ class ExtremeValueMachine(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
+    _traits = Traits(
+        "EVM",
+        extreme_value=True,
+        bounded=True,
+        condition="threshold > 0 and the Euclidean metric",
+    )
     _post_params = ("threshold",)
+    # The paper has no grid for this method. Long tails matter where classes are large.
+    _default_grid = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
+    _paper_grid = _default_grid
 
     def __init__(
         self,

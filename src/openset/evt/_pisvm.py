@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
-from ..base._one_vs_rest import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
+from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..kernels import get_kernel
 from ..solver import svm_problem
 from ._svm_tails import inclusion_tail, low_tail
@@ -85,6 +86,11 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
     }
 
+    _traits = Traits(
+        "PI-SVM",
+        extreme_value=True,
+        condition="the probability at b_c is below the threshold for every class",
+    )
     _post_params = ("threshold",)
     _paper_level = "model"
     _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "threshold": FRACTIONS}

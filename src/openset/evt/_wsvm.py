@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from ..base._classifier import Traits
 from ..base._machines import Machine, pack, train_one_class
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..kernels import get_kernel
@@ -93,6 +94,14 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
     }
 
+    _traits = Traits(
+        "W-SVM",
+        extreme_value=True,
+        one_class=True,
+        bounded=True,
+        condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
+        "probabilities at b_c is below delta_R",
+    )
     _post_params = ("delta_tau", "delta_R")
     _paper_level = "model"
     _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "delta_R": _THRESHOLDS}

@@ -9,7 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from openset.base import OpenSetClassifier
+from openset.base import OpenSetClassifier, Traits
 from openset.solver._threads import thread_map
 from openset.utils._distances import METRICS, DistancesTo, row_blocks
 
@@ -79,6 +79,15 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
+    _traits = Traits(
+        "OSNN",
+        bounded=True,
+        condition='rule="ratio", threshold < 1 and the Euclidean metric',
+    )
+    _post_params = ("threshold",)
+    _default_grid = {"threshold": [k / 100 for k in range(1, 100)]}
+    _paper_grid = _default_grid
+
     def __init__(
         self, threshold=0.7, rule="ratio", metric="euclidean", n_jobs=None, unknown_label="auto"
     ):
@@ -106,8 +115,6 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         self._X = X[np.argsort(codes, kind="stable")]
         self._starts = np.r_[0, np.cumsum(np.bincount(codes))[:-1]]
         return self
-
-    _post_params = ("threshold",)
 
     @property
     def bounded_(self) -> np.ndarray:

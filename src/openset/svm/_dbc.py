@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from ..base._classifier import Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import OneVsRestSVM
 from ..solver import svm_problem
@@ -65,6 +66,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         **OneVsRestSVM._parameter_constraints,
         "tie": [StrOptions(set(_POSITIONS))],
     }
+
+    _traits = Traits("DBC", condition="b_c < epsilon_c for every class")
 
     def __init__(
         self,

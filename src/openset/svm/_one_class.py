@@ -6,6 +6,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from ..base._classifier import Traits
 from ..base._machines import Machine, train_one_class
 from ..base._one_vs_rest import (
     KERNEL_RULES,
@@ -82,6 +83,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         **SOLVER_RULES,
     }
 
+    _traits = Traits("OCSVM", one_class=True, bounded=True)
     _min_classes = 1
     _machine_params = ("nu",)
     _path_param = "nu"

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..base._classifier import Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOX_RULES, BOXES, SOLVER_RULES, OneVsRestSVM
 from ..solver import svm_problem
@@ -81,6 +82,7 @@ kkt_gap_, n_iter_ : ndarray
     kernel = "linear"
     gamma = 1.0
 
+    _traits = Traits("1-vs-Set")
     _post_params = ("p_near", "p_far")
     _paper_level = "model"
     _scaled_params = ()

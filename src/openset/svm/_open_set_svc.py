@@ -7,8 +7,9 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
-from ..base._one_vs_rest import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
+from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import lower_bias, one_class_problem, svm_problem
 
 
@@ -100,6 +101,11 @@ class OpenSetSVC(OneVsRestSVM):
         "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
         "ensure_bounded": ["boolean"],
     }
+    _traits = Traits(
+        "OSSVM",
+        bounded=True,
+        condition="b_c < 0 for every class, which ensure_bounded=True brings about",
+    )
     _min_classes = 1
     _machine_params = ("C", "lam")
     _path_param = "lam"

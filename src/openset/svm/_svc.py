@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..base._classifier import Traits
 from ..base._one_vs_rest import OneVsRestSVM
 from ..solver import svm_problem
 
@@ -43,6 +44,11 @@ class OneVsRestSVC(OneVsRestSVM):
 intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         As for :class:`OpenSetSVC`.
 
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM Transactions on
+    Intelligent Systems and Technology 2(3), 2011.
+
     Examples
     --------
     >>> from openset import OneVsRestSVC
@@ -50,6 +56,8 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     >>> model.predict([[0, 0.5], [5, 5.5]])
     array([0, 1])
     """
+
+    _traits = Traits("SVM", condition="b_c < 0 for every class")
 
     def __init__(
         self,

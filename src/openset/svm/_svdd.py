@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..base._classifier import Traits
 from ..base._machines import Machine, train_one_class
 from ..base._one_vs_rest import (
     BOX_RULES,
@@ -81,6 +82,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         **SOLVER_RULES,
     }
 
+    _traits = Traits("SVDD", one_class=True, bounded=True)
     _min_classes = 1
     _machine_params = ("C", "nu")
     _train = staticmethod(train_one_class)

@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..base._classifier import Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import fixed_bias_problem, svm_problem
@@ -68,6 +69,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         "mode": [StrOptions({"fixed", "artificial"})],
     }
 
+    _traits = Traits("SVM without bias", bounded=True, condition="the given bias is < 0")
     _machine_params = ("C", "bias")
     _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "bias": _BIASES}
     _paper_grid = {"gamma": PAPER_GAMMAS, "bias": _BIASES}

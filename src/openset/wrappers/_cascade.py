@@ -9,6 +9,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from openset.base import Traits
 from openset.wrappers._base import Wrapper, finite, fit_clone, supports_weights
 
 
@@ -70,10 +71,22 @@ class CascadeRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
+    _traits = Traits("cascade", condition="the rejector accepts a bounded region")
+
     def __init__(self, rejector, estimator, unknown_label="auto"):
         self.rejector = rejector
         self.estimator = estimator
         self.unknown_label = unknown_label
+
+    @property
+    def _default_grid(self):
+        # What the outlier detectors of scikit-learn call the fraction of samples they may refuse.
+        names = {"contamination", "nu"} & set(self.rejector.get_params())
+        return {f"rejector__{name}": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] for name in names} or None
+
+    @property
+    def _paper_grid(self):
+        return self._default_grid
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, sample_weight=None) -> CascadeRejector:

@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from openset.base._classifier import FRACTIONS, Traits
 from openset.wrappers._base import Wrapper, finite, supports_weights
 
 
@@ -69,7 +70,12 @@ class ThresholdRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
+    _traits = Traits(
+        "thresholded classifier", condition="not known: the classifier is not looked into"
+    )
     _post_params = ("threshold",)
+    _default_grid = {"threshold": FRACTIONS}
+    _paper_grid = _default_grid
 
     def __init__(self, estimator, threshold=0.5, response_method="auto", unknown_label="auto"):
         self.estimator = estimator
