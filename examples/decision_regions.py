@@ -4,7 +4,6 @@ Every method with a kernel width has gamma = 16 on data in the unit square, and 
 0.2; all other parameters are the defaults.
 """
 
-from importlib import import_module
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -12,7 +11,7 @@ from _common import GENERATORS, load, parser, save
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import OneClassSVM
 
-from openset.base import OpenSetClassifier
+from openset import all_estimators
 from openset.plots import DecisionRegionsDisplay
 from openset.plots._style import class_colors, class_marker
 
@@ -29,12 +28,10 @@ WRAPPED = {
 
 def methods():
     """One of every open-set estimator of the library."""
-    for room in ("svm", "evt", "neighbors", "wrappers"):
-        for name, value in vars(import_module(f"openset.{room}")).items():
-            if isinstance(value, type) and issubclass(value, OpenSetClassifier):
-                model = value(**WRAPPED.get(name, {}))
-                own = model.get_params(deep=False)
-                yield name, model.set_params(**{k: v for k, v in SETTINGS.items() if k in own})
+    for name, estimator in all_estimators():
+        model = estimator(**WRAPPED.get(name, {}))
+        own = model.get_params(deep=False)
+        yield name, model.set_params(**{k: v for k, v in SETTINGS.items() if k in own})
 
 
 def draw_dataset(ax, X, y, like):
