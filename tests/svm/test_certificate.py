@@ -1,4 +1,4 @@
-"""The promise of a bounded class: beyond `known_radius_` of its positive support vectors, it rejects."""
+"""The promise of a bounded class: farther than `known_radius_` from its positives, it rejects."""
 
 import numpy as np
 import pytest
