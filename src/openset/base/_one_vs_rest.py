@@ -11,7 +11,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import KernelRows, Path, Problem
+from ..solver import KernelRows, Path, Problem, svm_problem
 from ..solver._expansion import decision_values
 from ._classifier import OpenSetClassifier
 from ._machines import Machine, Setup, known_radius, pack, train_one_vs_rest
@@ -48,9 +48,10 @@ SOLVER_RULES = {
 class OneVsRestSVM(OpenSetClassifier):
     """Base of estimators with one kernel machine a class; subclasses say how one is trained.
 
-    A subclass defines :meth:`_problem`, and may define what becomes of a solution: at fitting
-    :meth:`_machine`, in a search over many settings :meth:`_acceptance`. All three get the
-    parameters of the machine by name, as numbers, but `_path_param` as an array.
+    The machines are plain SVMs unless a subclass defines another :meth:`_problem`. It may also
+    define what becomes of a solution: at fitting :meth:`_machine`, in a search over many settings
+    :meth:`_acceptance`. All three get the parameters of the machine by name, as numbers, but
+    `_path_param` as an array.
     """
 
     _parameter_constraints: dict = {**BOX_RULES, **KERNEL_RULES, **SOLVER_RULES}
@@ -129,7 +130,7 @@ class OneVsRestSVM(OpenSetClassifier):
         **params
             The machine parameters.
         """
-        raise NotImplementedError
+        return svm_problem(signs, params["C"] * weight, 0.0), np.zeros(1)
 
     def _machine(self, path: Path, rows: KernelRows, **params) -> Machine:
         """The machine of a path of one."""

@@ -12,7 +12,6 @@ from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..kernels import get_kernel
-from ..solver import svm_problem
 from ._svm_tails import inclusion_tail, low_tail
 from ._weibull import WeibullTail
 
@@ -142,9 +141,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self
         """
         return super().fit(X, y)
-
-    def _problem(self, signs, weight, C):
-        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
 
     def _machine(self, path, rows, C):
         positive = path.problem.upper > 0

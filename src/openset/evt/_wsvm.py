@@ -12,7 +12,7 @@ from ..base._classifier import Traits
 from ..base._machines import Machine, pack, train_one_class
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..kernels import get_kernel
-from ..solver import one_class_problem, svm_problem
+from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
 from ._weibull import WeibullTail
 
@@ -154,9 +154,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         """
         return super().fit(X, y)
 
-    def _problem(self, signs, weight, C):
-        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
-
     def _machine(self, path, rows, C):
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
@@ -223,10 +220,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def _raw_scores(self, X):
         """CAP and product, shape (n, K, 2)."""
-        product = self._product(super()._raw_scores(X))
         X = self._begin_predict(X, accept_sparse="csr")
+        f = self._expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
         o = self._expand(X, self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
-        return np.stack([self.cap_weibull_.probability(o), product], axis=-1)
+        return np.stack([self.cap_weibull_.probability(o), self._product(f)], axis=-1)
 
     def _decide(self, raw):
         cap, product = raw[..., 0], raw[..., 1]

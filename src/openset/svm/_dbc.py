@@ -8,7 +8,6 @@ from sklearn.utils._param_validation import StrOptions
 from ..base._classifier import Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import OneVsRestSVM
-from ..solver import svm_problem
 
 # Where in the interval of best positions the plane comes to lie. The ends are sample scores, on
 # which rounding would decide: stay just inside.
@@ -94,9 +93,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.unknown_label = unknown_label
-
-    def _problem(self, signs, weight, C):
-        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
 
     def _machine(self, path, rows, C):
         epsilon = self._carve(path)

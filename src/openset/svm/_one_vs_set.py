@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..base._classifier import Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOX_RULES, BOXES, SOLVER_RULES, OneVsRestSVM
-from ..solver import svm_problem
 from ._planes import find_slab
 
 _PRESSURES = [2.0**k for k in range(-3, 3)]
@@ -114,9 +113,6 @@ kkt_gap_, n_iter_ : ndarray
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.unknown_label = unknown_label
-
-    def _problem(self, signs, weight, C):
-        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
 
     def _machine(self, path, rows, C):
         problem = path.problem

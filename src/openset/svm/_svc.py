@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..base._classifier import Traits
 from ..base._one_vs_rest import OneVsRestSVM
-from ..solver import svm_problem
 
 
 class OneVsRestSVC(OneVsRestSVM):
@@ -82,6 +79,3 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.unknown_label = unknown_label
-
-    def _problem(self, signs, weight, C):
-        return svm_problem(signs, C * weight, 0.0), np.zeros(1)
