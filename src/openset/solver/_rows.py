@@ -69,7 +69,7 @@ class KernelRows:
         self.used = np.zeros(n_slots, dtype=np.int64)
         self.clock = 0
         self._owner = np.full(n_slots, -1, dtype=np.int64)
-        self._scratch = np.empty((self._source.batch, m), dtype=np.float32)
+        self._pending = np.zeros(m, dtype=bool)
         self._lock = threading.Condition()
         self._readers = 0
         self._waiting = False
@@ -135,17 +135,21 @@ class KernelRows:
     def reading(self, index: np.ndarray):
         """Inside, the rows of the samples `index` are at hand, and no row at hand moves."""
         with self._lock:
-            self._lock.wait_for(lambda: not self._waiting)
-            self._fetch(index)
+            self._lock.wait_for(lambda: not (self._waiting or self._pending[index].any()))
+            missing, slots = self._reserve(index)
             self._readers += 1
         try:
+            # Rows are computed without the lock: other threads go on meanwhile.
+            if slots:
+                self._compute(missing, slots)
             yield
         finally:
             with self._lock:
                 self._readers -= 1
                 self._lock.notify_all()
 
-    def _fetch(self, index):
+    def _reserve(self, index):
+        """The missing rows of `index`, and slots for them."""
         missing = index[self.slot[index] < 0]
         if missing.size > len(self._free):
             self._waiting = True
@@ -155,20 +159,34 @@ class KernelRows:
                 self._waiting = False
                 self._lock.notify_all()
             self._evict(missing.size, keep=index)
-        for k in range(0, missing.size, self._source.batch):
-            self._insert(missing[k : k + self._source.batch])
+        self._pending[missing] = True
+        return missing, [self._free.pop() for _ in missing]
 
-    def _insert(self, index):
-        slots = [self._free.pop() for _ in index]
-        # A single row is written where it stays: memory touched twice costs more than arithmetic.
-        out = self.rows[slots[0] : slots[0] + 1] if len(slots) == 1 else self._scratch[: len(slots)]
-        self._values(index, 0, out.shape[1], out)
-        if len(slots) > 1:
+    def _compute(self, index, slots):
+        done = False
+        try:
+            for k in range(0, len(index), self._source.batch):
+                self._write(index[k : k + self._source.batch], slots[k : k + self._source.batch])
+            done = True
+        finally:
+            with self._lock:
+                if done:
+                    self.used[slots] = self.clock
+                    self._owner[slots] = index
+                    self.slot[index] = slots
+                else:
+                    self._free.extend(slots)
+                self._pending[index] = False
+                self._lock.notify_all()
+
+    def _write(self, index, slots):
+        if len(index) == 1:
+            # Where it stays: memory touched twice costs more than the arithmetic.
+            self._values(index, 0, self.rows.shape[1], self.rows[slots[0] : slots[0] + 1])
+        else:
+            out = np.empty((len(index), self.rows.shape[1]), dtype=np.float32)
+            self._values(index, 0, out.shape[1], out)
             self.rows[slots] = out
-        self.used[slots] = self.clock
-        self._owner[slots] = index
-        # Last, because solvers may look at any time.
-        self.slot[index] = slots
 
     def _evict(self, n_needed, keep):
         # A tenth at a time: waiting for the other threads is the expensive part.
