@@ -6,7 +6,13 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
-from ._geometry import columns_of, direct_distances, expand_distances, safe_dtype
+from ._geometry import (
+    columns_of,
+    direct_distances,
+    expand_distances,
+    needs_differences,
+    safe_dtype,
+)
 from ._threads import thread_map
 
 # Test points and support vectors of one tile: a tile of kernel values stays in the second-level
@@ -18,10 +24,6 @@ _SUPPORT = 1024
 # answer and the certificate holds; beside it, the rounding error of the float32 sum itself.
 _BAND = 1e-4
 _ROUNDING = 4e-7
-
-# Squared norm of a support vector above which |z|^2 + |s|^2 - 2 z.s loses too many digits even in
-# float64: clusters that lie far apart for their gamma. Differences are then formed directly.
-_FAR_APART = 1e7
 
 # Norm of a test point at which every kernel value has vanished for good.
 _FAR = 1e15
@@ -86,7 +88,8 @@ class _Expansion:
         self._norms = _squared_norms(self._support)
         largest = self._norms.max()
         self._far = max(_FAR, 1e3 * np.sqrt(largest)) / np.sqrt(support_vectors.shape[1])
-        self._direct = largest > _FAR_APART and not self._sparse
+        # Clusters that lie far apart for their gamma, or a kernel that is steep near zero.
+        self._direct = not self._sparse and needs_differences(kernel, np.sqrt(2 * largest))
         self._coef = np.ascontiguousarray(coef.T)
         # The product below rounds the norms too, hence the factor.
         dtype = safe_dtype(kernel, np.sqrt(2 * largest), expanded=True)

@@ -29,16 +29,26 @@ GEMM_ROWS = 64
 
 
 def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
-    """float32 where it is good enough for points of norm sqrt(gamma) * |x| <= `norm`.
+    """float32 where it is good enough for points of norm sqrt(gamma) * |x| <= `norm`."""
+    error = _kernel_error(kernel, norm, expanded, _EPS)
+    return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
+
+
+def needs_differences(kernel: Kernel, norm: float) -> bool:
+    """Whether expanded distances are not good enough even in float64."""
+    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2) > _DIRECT_ERROR
+
+
+def _kernel_error(kernel, norm, expanded, eps):
+    """Largest error of a kernel value for points of norm sqrt(gamma) * |x| <= `norm`.
 
     Expanding makes an error of up to 10 eps norm^2 in s (measured; the rounding of coordinates,
     products and their sum), direct differences one of 2 eps norm in sqrt(s). What that does to a
     kernel value is asked of the kernel: near zero some are much steeper than the RBF.
     """
     r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
-    off = r**2 + 10 * _EPS * norm**2 if expanded else (r + 2 * _EPS * norm) ** 2
-    error = np.max(kernel.value(r**2) - kernel.value(off))
-    return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
+    off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
+    return np.max(kernel.value(r**2) - kernel.value(off))
 
 
 class Geometry:
@@ -150,25 +160,27 @@ def columns_of(Z: np.ndarray) -> np.ndarray:
 @njit(cache=True, nogil=True)
 def direct_distances(Z, columns, index, start, stop, out):
     """Sums of squared differences, from the rows `index` of Z to columns start, ..., stop - 1."""
-    width = 1024  # one stretch of the output stays in the first-level cache
-    z = np.zeros(columns.shape[0], dtype=Z.dtype)
+    # A stretch of all columns stays in the first-level cache while every row passes over it.
+    width = max(64, 8192 // columns.shape[0] // 16 * 16)
+    z = np.zeros((index.size, columns.shape[0]), dtype=Z.dtype)
     for k in range(index.size):
-        z[: Z.shape[1]] = Z[index[k]]
-        for begin in range(start, stop, width):
-            end = min(stop, begin + width)
+        z[k, : Z.shape[1]] = Z[index[k]]
+    for begin in range(start, stop, width):
+        end = min(stop, begin + width)
+        for k in range(index.size):
             target = out[k, begin - start : end - start]
             target[:] = 0.0
             for f in range(0, columns.shape[0], 4):
                 _add4(
                     target,
                     columns[f, begin:end],
-                    z[f],
+                    z[k, f],
                     columns[f + 1, begin:end],
-                    z[f + 1],
+                    z[k, f + 1],
                     columns[f + 2, begin:end],
-                    z[f + 2],
+                    z[k, f + 2],
                     columns[f + 3, begin:end],
-                    z[f + 3],
+                    z[k, f + 3],
                 )
 
 
