@@ -1,0 +1,65 @@
+"""Ctrl-C during work that would take minutes: control is back within about a second."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="a signal cannot be sent to a child")
+
+# Each would run for a minute at least; it is interrupted after a moment.
+JOBS = {
+    "fit": "OneVsRestSVC(C=1e6, gamma=0.01, tol=1e-9, n_jobs=N).fit(X, y)",
+    "fit, rows on demand": (
+        "OneVsRestSVC(C=1e6, gamma=0.01, tol=1e-9, cache_size=0.1, n_jobs=N).fit(X, y)"
+    ),
+    "raising lambda": "OpenSetSVC(C=1e4, gamma=1e-4, n_jobs=N).fit(X, y)",
+    "path": "lambda_path(X, y, C=1e6, gamma=0.01, tol=1e-9, n_jobs=N)",
+    "pairs": "one_vs_one_bias(X, y, C=1e6, gamma=0.01, tol=1e-9, n_jobs=N)",
+}
+
+# Reads a job a line, says when it begins and how it ended.
+PROGRAM = """
+import sys
+import numpy as np
+from openset.svm import OneVsRestSVC, OpenSetSVC, lambda_path, one_vs_one_bias
+rng = np.random.default_rng(0)
+X = rng.normal(size=(1500, 3))
+y = (X[:, 0] ** 2 + X[:, 1] ** 2 + 0.5 * rng.normal(size=1500) > 0.7).astype(int)
+lambda_path(X[:60], y[:60])  # compiled code is loaded before the clock starts
+for job in sys.stdin:
+    print("begun", flush=True)
+    try:
+        exec(job)
+        print("finished", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def child():
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        watchdog = threading.Timer(60, child.kill)  # what cannot be interrupted fails, not hangs
+        watchdog.start()
+        yield child
+        watchdog.cancel()
+        child.kill()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("job", JOBS)
+def test_interrupt(child, job, n_jobs):
+    print(JOBS[job].replace("N", str(n_jobs)), file=child.stdin, flush=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.6)
+    start = time.perf_counter()
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline() == "interrupted\n"
+    assert time.perf_counter() - start < 3  # a second, and what a loaded machine adds
