@@ -71,7 +71,7 @@ def _as_float32(typingctx, bits):
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "contract", "nsz"})
-def _exp_neg(a):
+def exp_neg(a):
     """a = exp(-a) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
 
     exp(-a) = 2**n * exp(f): n the nearest integer to -a / ln 2, f the remainder in [-0.35, 0.35],
@@ -112,7 +112,7 @@ class RBF(Kernel):
             # One array, in place: with two, the compiler must assume that they overlap.
             if out is not s:
                 out[...] = s
-            _exp_neg(out.reshape(-1))
+            exp_neg(out.reshape(-1))
             return out
         return np.exp(np.negative(s, out=out), out=out)
 

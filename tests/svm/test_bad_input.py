@@ -201,7 +201,8 @@ def test_bad_class_weight(Estimator, bad, message):
         ("unknown_label", None),
         ("unknown_label", np.nan),
     ],
-    ids=repr,
+    # The repr of a function holds an address, which differs between test processes.
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_bad_parameter(Estimator, name, value):
     with pytest.raises(ValueError, match=name):

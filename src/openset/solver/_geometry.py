@@ -84,9 +84,14 @@ class Geometry:
             self._block = self._wide_block
 
     @property
+    def points(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Arguments of :func:`direct_distances`, where that is the way."""
+        return (self._Z, self._columns) if self._block == self._narrow_block else None
+
+    @property
     def batch(self) -> int:
         """How many rows are best computed together."""
-        return 1 if self._block == self._narrow_block else GEMM_ROWS
+        return GEMM_ROWS if self.points is None else 1
 
     def __call__(self, index: np.ndarray, start: int, stop: int, out: np.ndarray) -> None:
         """Write into `out`, float32 of shape (len(index), stop - start), a block of distances."""
@@ -122,6 +127,7 @@ class DotProducts:
     """The linear kernel in the place of a :class:`Geometry`: x.z instead of distances."""
 
     batch = GEMM_ROWS
+    points = None
 
     def __init__(self, X):
         self.n_rows = X.shape[0]
@@ -160,8 +166,9 @@ def columns_of(Z: np.ndarray) -> np.ndarray:
 @njit(cache=True, nogil=True)
 def direct_distances(Z, columns, index, start, stop, out):
     """Sums of squared differences, from the rows `index` of Z to columns start, ..., stop - 1."""
-    # A stretch of all columns stays in the first-level cache while every row passes over it.
-    width = max(64, 8192 // columns.shape[0] // 16 * 16)
+    # A stretch of all columns stays in the cache while every row passes over it; a single row
+    # has nothing to gain from that, so its stretches are long.
+    width = 4096 if index.size == 1 else max(64, 8192 // columns.shape[0] // 16 * 16)
     z = np.zeros((index.size, columns.shape[0]), dtype=Z.dtype)
     for k in range(index.size):
         z[k, : Z.shape[1]] = Z[index[k]]

@@ -20,6 +20,7 @@ from numba import njit
 
 from . import _smo
 from ._problem import Problem, Solution, shift_total
+from ._row_maker import no_maker
 from ._rows import KernelRows
 from ._solve import (
     Interrupted,
@@ -197,6 +198,7 @@ def _run(path, first, rows, tol, max_iter, stop):
             limit,
             per_slice,
             rows.used,
+            no_maker(rows.owner),
         )
         if stop is not None and stop.is_set():
             raise Interrupted
@@ -282,6 +284,7 @@ def _run_slice(
     max_iter,
     per_slice,
     used,
+    maker,
 ):
     """Predict and solve from total k on, `per_slice` iterations; return where to go on."""
     m = lower.size
@@ -304,7 +307,21 @@ def _run_slice(
         _smo.set_marks(beta, lower, upper, grow, shrink)
         allowed = min(per_slice, max_iter - n_iters[k])
         status, _, done, intervals[k, 0], intervals[k, 1] = _smo.smo(
-            rows, slot, diagonal, lower, upper, beta, v, grow, shrink, pair, tol, allowed, used, 0
+            rows,
+            slot,
+            diagonal,
+            lower,
+            upper,
+            beta,
+            v,
+            grow,
+            shrink,
+            pair,
+            tol,
+            allowed,
+            used,
+            0,
+            maker,
         )
         n_iters[k] += done
         per_slice -= done

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..kernels import Kernel, Linear
+from ..kernels import RBF, Kernel, Linear
 from ._geometry import DotProducts, Geometry
+from ._row_maker import RESERVE, RowMaker, no_maker
 from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
@@ -43,6 +44,8 @@ class KernelRows:
         Where the row of a sample lies in `rows`, -1 if it is not at hand.
     used : ndarray of shape (n_slots,), int64
         When each slot was last used, in ticks of `clock`.
+    owner : ndarray of shape (n_slots,), int64
+        Sample whose row lies in a slot, -1 for none.
     diagonal : ndarray of shape (m,), float32
     whole : bool
         Whether all rows are at hand from the beginning.
@@ -68,7 +71,7 @@ class KernelRows:
         self.slot = np.full(m, -1, dtype=np.int32)
         self.used = np.zeros(n_slots, dtype=np.int64)
         self.clock = 0
-        self._owner = np.full(n_slots, -1, dtype=np.int64)
+        self.owner = np.full(n_slots, -1, dtype=np.int64)
         self._pending = np.zeros(m, dtype=bool)
         self._lock = threading.Condition()
         self._readers = 0
@@ -93,7 +96,7 @@ class KernelRows:
             self._free = []
         else:
             self.slot[:] = -1
-            self._owner[:] = -1
+            self.owner[:] = -1
             self._free = list(range(len(self.rows) - 1, -1, -1))
 
     @property
@@ -151,16 +154,20 @@ class KernelRows:
     def _reserve(self, index):
         """The missing rows of `index`, and slots for them."""
         missing = index[self.slot[index] < 0]
-        if missing.size > len(self._free):
-            self._waiting = True
-            try:
-                self._lock.wait_for(lambda: self._readers == 0)
-            finally:
-                self._waiting = False
-                self._lock.notify_all()
-            self._evict(missing.size, keep=index)
+        self._make_room(missing.size, keep=index)
         self._pending[missing] = True
         return missing, [self._free.pop() for _ in missing]
+
+    def _make_room(self, n, keep):
+        if n <= len(self._free):
+            return
+        self._waiting = True
+        try:
+            self._lock.wait_for(lambda: self._readers == 0)
+        finally:
+            self._waiting = False
+            self._lock.notify_all()
+        self._evict(n, keep)
 
     def _compute(self, index, slots):
         done = False
@@ -172,7 +179,7 @@ class KernelRows:
             with self._lock:
                 if done:
                     self.used[slots] = self.clock
-                    self._owner[slots] = index
+                    self.owner[slots] = index
                     self.slot[index] = slots
                 else:
                     self._free.extend(slots)
@@ -188,13 +195,46 @@ class KernelRows:
             self._values(index, 0, out.shape[1], out)
             self.rows[slots] = out
 
+    @contextmanager
+    def maker(self):
+        """A :class:`RowMaker` for one solver; what it leaves unused is taken back."""
+        points = self._source.points if type(self._kernel) is RBF and not self.whole else None
+        if points is None:
+            yield no_maker(self.owner)
+            return
+        maker = RowMaker(
+            *points,
+            self._ratio,
+            self.owner,
+            np.empty(RESERVE, dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+        )
+        try:
+            yield maker
+        finally:
+            with self._lock:
+                self._free.extend(maker.reserve[: maker.left[0]].tolist())
+
+    def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
+        """Give a maker new slots; False if it makes no rows. Rows of `keep` are not given up."""
+        if maker.Z.size == 0:
+            return False
+        with self._lock:
+            self._lock.wait_for(lambda: not self._waiting)
+            n = min(RESERVE, max(2, len(self.rows) // 8))
+            self._make_room(n, keep)
+            n = min(n, len(self._free))
+            maker.reserve[:n] = [self._free.pop() for _ in range(n)]
+            maker.left[0] = n
+        return True
+
     def _evict(self, n_needed, keep):
         # A tenth at a time: waiting for the other threads is the expensive part.
         n_evicted = max(n_needed - len(self._free), len(self.rows) // 10)
-        held = np.setdiff1d(np.flatnonzero(self._owner >= 0), self.slot[keep])
+        held = np.setdiff1d(np.flatnonzero(self.owner >= 0), self.slot[keep])
         oldest = held[np.argsort(self.used[held], kind="stable")[:n_evicted]]
-        self.slot[self._owner[oldest]] = -1
-        self._owner[oldest] = -1
+        self.slot[self.owner[oldest]] = -1
+        self.owner[oldest] = -1
         self._free.extend(oldest.tolist())
 
 

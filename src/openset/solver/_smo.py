@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numba.extending import intrinsic
 
+from ._row_maker import make_row
+
 # Why a compiled loop came back.
 OPTIMAL, PAUSED, WANTS_ROW = 0, 1, 2
 
@@ -83,7 +85,21 @@ def mark(t, beta, lower, upper, grow, shrink):
 
 @njit(cache=True, nogil=True)
 def smo(
-    rows, slot, diagonal, lower, upper, beta, v, grow, shrink, pair, tol, max_iter, used, clock
+    rows,
+    slot,
+    diagonal,
+    lower,
+    upper,
+    beta,
+    v,
+    grow,
+    shrink,
+    pair,
+    tol,
+    max_iter,
+    used,
+    clock,
+    maker,
 ):
     """Improve beta and v in place until the gap is within tol, or a reason to come back.
 
@@ -102,6 +118,8 @@ def smo(
     used : ndarray of shape (n_slots,), int64
         Gets the time (`clock` + iteration) of the last use of each slot.
     clock : int
+    maker : RowMaker
+        Makes missing rows while it has slots.
 
     Returns
     -------
@@ -136,7 +154,7 @@ def smo(
             i = block
             while v[i] + grow[i] != top:
                 i += 1
-        if slot[i] < 0:
+        if slot[i] < 0 and not make_row(maker, i, rows, slot, used, clock + n_iter):
             pair[0] = i
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row_i = rows[slot[i]]
@@ -159,7 +177,7 @@ def smo(
             j = block
             while _gain(v[j], shrink[j], top, k_ii, diagonal[j], row_i[j]) < best:
                 j += 1
-        if slot[j] < 0:
+        if slot[j] < 0 and not make_row(maker, j, rows, slot, used, clock + n_iter):
             pair[0] = i
             pair[1] = j
             return WANTS_ROW, j, n_iter, np.inf, -np.inf
@@ -195,7 +213,21 @@ def _descend_and_top(v, grow, shrink, row, step, start, stop):
 
 @njit(cache=True, nogil=True)
 def coordinate_descent(
-    rows, slot, diagonal, lower, upper, beta, v, grow, shrink, pair, tol, max_iter, used, clock
+    rows,
+    slot,
+    diagonal,
+    lower,
+    upper,
+    beta,
+    v,
+    grow,
+    shrink,
+    pair,
+    tol,
+    max_iter,
+    used,
+    clock,
+    maker,
 ):
     """The same for a problem without equality: one multiplier at a time, no bias.
 
@@ -225,7 +257,7 @@ def coordinate_descent(
             i = block
             while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
                 i += 1
-        if slot[i] < 0:
+        if slot[i] < 0 and not make_row(maker, i, rows, slot, used, clock + n_iter):
             pair[0] = i
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row = rows[slot[i]]

@@ -72,33 +72,35 @@ def solve(
     pair = np.full(2, -1)
     needed = pair[:0]
     n_iter = 0
-    while True:
-        with rows.reading(needed):
-            status, wanted, done, top, bottom = loop(
-                rows.rows,
-                rows.slot,
-                rows.diagonal,
-                problem.lower,
-                problem.upper,
-                beta,
-                v,
-                grow,
-                shrink,
-                pair,
-                tol,
-                min(per_slice, limit - n_iter),
-                rows.used,
-                rows.clock,
-            )
-        rows.clock += done
-        n_iter += done
-        if status == _smo.OPTIMAL or (status == _smo.PAUSED and n_iter >= limit):
-            break
-        if stop is not None and stop.is_set():
-            raise Interrupted
-        needed = pair[:0]
-        if status == _smo.WANTS_ROW:
-            needed = _candidates(wanted, pair, rows, v, grow, shrink)
+    with rows.maker() as maker:
+        while True:
+            with rows.reading(needed):
+                status, wanted, done, top, bottom = loop(
+                    rows.rows,
+                    rows.slot,
+                    rows.diagonal,
+                    problem.lower,
+                    problem.upper,
+                    beta,
+                    v,
+                    grow,
+                    shrink,
+                    pair,
+                    tol,
+                    min(per_slice, limit - n_iter),
+                    rows.used,
+                    rows.clock,
+                    maker,
+                )
+            rows.clock += done
+            n_iter += done
+            if status == _smo.OPTIMAL or (status == _smo.PAUSED and n_iter >= limit):
+                break
+            if stop is not None and stop.is_set():
+                raise Interrupted
+            needed = pair[:0]
+            if status == _smo.WANTS_ROW and not rows.refill(maker, pair[pair >= 0]):
+                needed = _candidates(wanted, pair, rows, v, grow, shrink)
     return _finish(problem, beta, v, top, bottom, n_iter, tol)
 
 
