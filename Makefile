@@ -10,7 +10,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 .PHONY: demo test test-slow lint format bench clean
 .NOTPARALLEL:
 
-demo: $(VENV)/.installed-cli
+demo: $(VENV)/.installed-cli,plots
 	$(BIN)/openset demo
 
 test: $(VENV)/.installed-test

@@ -98,14 +98,17 @@ def pairs(task):
     return _demo.compare(task)
 
 
-def test_demo_prints_a_table_and_a_verdict(task, pairs, monkeypatch):
+def test_demo_prints_a_table_and_a_verdict(task, pairs, monkeypatch, tmp_path):
     monkeypatch.setattr(_demo, "compare", lambda task: pairs)
+    monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
     _demo.run(Console(file=printed, width=80))
     text = printed.getvalue()
     words = ("AKS", "AUS", "NA", "HNA", "SVM", "OpenSetSVC", "6 of 6", " s ", "lam=", "gamma=")
     for word in (*words, *_demo.TUNED.values(), f"{task.y_train.size} samples"):
         assert word in text
+    picture = tmp_path / "demo-regions.png"
+    assert picture.name in text and picture.stat().st_size > 10_000
 
 
 def test_withholding_digits_pays(pairs):

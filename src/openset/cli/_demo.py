@@ -6,10 +6,12 @@ from time import perf_counter
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from openset import metrics
+from openset.cli._demo_picture import save_picture
 from openset.model_selection import OpenSetSearchCV
 from openset.svm import OneVsRestSVC, OpenSetSVC
 
@@ -177,3 +179,10 @@ def run(console: Console | None = None) -> None:
     )
     for sentence in verdict(pairs, task):
         console.print(f"- {sentence}", highlight=False)
+    # Of OpenSetSVC alone: where lam=0 is chosen the SVM's picture is the same.
+    models = {
+        f"OpenSetSVC, {o.scenario}-set search": clone(METHODS["OpenSetSVC"]).set_params(**o.params)
+        for _, o in pairs
+    }
+    if (picture := save_picture(models, task.X_train, task.y_train)) is not None:
+        console.print(f"\nPicture of what OpenSetSVC accepts: {picture}", highlight=False)
