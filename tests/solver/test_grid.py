@@ -119,6 +119,8 @@ def test_held_out_scores_are_predictions(data, kernel, layout):
 
 def test_cells_are_the_same_with_any_memory(data):
     X, y = data
+    whole = [KernelRows(X, RBF(), GAMMAS, size).whole for size in CACHE_SIZES.values()]
+    assert whole == [False, True, True]
     problems = machines(y)
     results = [
         run(X, RBF(), GAMMAS, problems, tol=1e-7, cache_size=size) for size in CACHE_SIZES.values()
