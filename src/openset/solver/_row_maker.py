@@ -15,8 +15,10 @@ from numba import njit
 from ..kernels import exp_neg
 from ._geometry import direct_distances
 
-# Slots handed out at a time.
-RESERVE = 64
+# Slots handed out at a time, and how many the cache must have for that: what solvers hold in
+# reserve cannot be evicted, and must never keep another from the rows it needs.
+RESERVE = 16
+ENOUGH = 64 * RESERVE
 
 
 class RowMaker(NamedTuple):

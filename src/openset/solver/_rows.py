@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels import RBF, Kernel, Linear
 from ._geometry import DotProducts, Geometry
-from ._row_maker import RESERVE, RowMaker, no_maker
+from ._row_maker import ENOUGH, RESERVE, RowMaker, no_maker
 from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
@@ -199,7 +199,7 @@ class KernelRows:
     def maker(self):
         """A :class:`RowMaker` for one solver; what it leaves unused is taken back."""
         points = self._source.points if type(self._kernel) is RBF and not self.whole else None
-        if points is None:
+        if points is None or len(self.rows) < ENOUGH:
             yield no_maker(self.owner)
             return
         maker = RowMaker(
@@ -221,11 +221,9 @@ class KernelRows:
             return False
         with self._lock:
             self._lock.wait_for(lambda: not self._waiting)
-            n = min(RESERVE, max(2, len(self.rows) // 8))
-            self._make_room(n, keep)
-            n = min(n, len(self._free))
-            maker.reserve[:n] = [self._free.pop() for _ in range(n)]
-            maker.left[0] = n
+            self._make_room(RESERVE, keep)
+            maker.reserve[:] = [self._free.pop() for _ in range(RESERVE)]
+            maker.left[0] = RESERVE
         return True
 
     def _evict(self, n_needed, keep):
