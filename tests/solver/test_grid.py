@@ -23,6 +23,7 @@ from openset.solver import (
 )
 from openset.solver._expansion import decision_values
 from openset.solver._reference import solve_reference
+from openset.solver._row_maker import make_row
 
 GAMMAS = [0.1, 20.0, 2.0]  # in no order; at the largest the kernel matrix is nearly the identity
 LAMS = np.array([0.0, 0.1, 0.2, 0.5, 0.9])
@@ -148,6 +149,26 @@ def test_threads_do_not_change_a_bit(data, cache_size, wide):
             assert_array_equal(other[cell].beta, path.beta)
             assert_array_equal(other[cell].bias, path.bias)
             assert_array_equal(other[cell].n_iter, path.n_iter)
+
+
+def test_a_row_made_by_two_solvers_at_once():
+    X = np.random.default_rng(3).normal(size=(3000, 3))
+    rows = KernelRows(X, RBF(), 0.5, 1100 * 3000 * 4 / 2**20)
+    assert len(rows.rows) == 1100
+    nothing = np.empty(0, dtype=np.int64)
+    with rows.maker() as first, rows.maker() as second:
+        for maker in (first, second):
+            rows.refill(maker, nothing)
+            assert make_row(maker, 7, rows.rows, rows.slot, rows.used, 0)
+    # Other rows fill the cache until the older copy has to go, just when row 7 is asked for.
+    for start in range(1000, 2080, 20):
+        with rows.reading(np.arange(start, start + 20)):
+            pass
+    index = np.r_[7, 2100:2400]
+    with rows.reading(index):
+        assert np.all(rows.slot[index] >= 0)
+        K = RBF().value(0.5 * cdist(X[index], X, "sqeuclidean"))
+        assert_allclose(rows.rows[rows.slot[index]], K, atol=1e-6)
 
 
 def test_widths_from_the_largest_machines_in_order(data):

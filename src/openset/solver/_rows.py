@@ -231,7 +231,9 @@ class KernelRows:
         n_evicted = max(n_needed - len(self._free), len(self.rows) // 10)
         held = np.setdiff1d(np.flatnonzero(self.owner >= 0), self.slot[keep])
         oldest = held[np.argsort(self.used[held], kind="stable")[:n_evicted]]
-        self.slot[self.owner[oldest]] = -1
+        # A row that two solvers made at once lies in two slots; only one is looked at.
+        current = oldest[self.slot[self.owner[oldest]] == oldest]
+        self.slot[self.owner[current]] = -1
         self.owner[oldest] = -1
         self._free.extend(oldest.tolist())
 
