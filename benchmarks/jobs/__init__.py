@@ -1,6 +1,6 @@
 """The jobs: each a function of one argument, whether to be quick, that returns a Section."""
 
-from . import binary, clinc, gain, grid, growth, ovr, predict, selection
+from . import binary, clinc, extremes, gain, grid, growth, ovr, predict, selection
 
 JOBS = {
     "grid": grid.run,
@@ -10,5 +10,6 @@ JOBS = {
     "clinc": clinc.run,
     "growth": growth.run,
     "selection": selection.run,
+    "extremes": extremes.run,
     "gain": gain.run,
 }

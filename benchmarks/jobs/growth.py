@@ -1,20 +1,18 @@
 """How time grows with rows, classes and features, and how much memory the largest fit takes."""
 
-import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 
 from ..data import clusters, letter_repeated
+from ..memory import peak
 from ..programs import CACHE, OURS, ScikitLearn, programs
 from ..quality import judge
 from ..race import race
 from ..report import Section, agreement, at_most
 
 GAMMA = 8.0
-_STATUS = Path("/proc/self/status")
 
 
 def run(quick):
@@ -95,5 +93,4 @@ def _peak_memory(fit, n_rows):
 
 def _fit_and_measure(fit, n_rows):
     fit(n_rows)
-    # Not resource.getrusage, which also remembers the parent's peak.
-    return int(re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text())[1]) / 1024
+    return peak()

@@ -1,7 +1,6 @@
 """The paper's search: every machine its own width and lambda, judged with classes withheld."""
 
 import multiprocessing
-import resource
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -11,6 +10,7 @@ from openset import OpenSetSVC
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit
 
 from ..data import open_set_run
+from ..memory import peak
 from ..programs import CACHE, N_JOBS, OURS, TOL, ScikitLearn, programs
 from ..race import race
 from ..report import Section, at_least, at_most
@@ -120,4 +120,4 @@ def _memory(X, y):
 
 def _search_and_measure(X, y):
     _search(X, y)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak()
