@@ -5,8 +5,8 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from .. import memory
 from ..data import clusters, letter_repeated
-from ..memory import peak
 from ..programs import CACHE, OURS, ScikitLearn, programs
 from ..quality import judge
 from ..race import race
@@ -34,8 +34,7 @@ def run(quick):
     ours, theirs = exponents
     section.targets.append(at_most("growth in rows: exponent, scikit-learn's", theirs, ours))
     section.targets += agreement(f"growth, {rows[-1]} rows", _judge(runs, rows[-1]))
-    # The system tells the peak of a process on Linux only.
-    if _STATUS.exists():
+    if memory.KNOWN:
         for what, fit in {"binary": _fit_binary, "8 classes": _fit_eight_classes}.items():
             peak = _peak_memory(fit, rows[-1])
             what = f"growth, {rows[-1]} rows: peak memory, {what}"
@@ -93,4 +92,4 @@ def _peak_memory(fit, n_rows):
 
 def _fit_and_measure(fit, n_rows):
     fit(n_rows)
-    return peak()
+    return memory.peak()
