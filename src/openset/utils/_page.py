@@ -1,0 +1,211 @@
+"""One HTML page in one file: text, tables and figures, with nothing to fetch and no script."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Literal, NamedTuple
+
+from openset.utils._files import atomic_write
+
+_STYLE = """
+:root { color-scheme: light; --ink: #262626; --soft: #5f6368; --line: #dadce0; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 72rem; color: var(--ink);
+  background: #fff; font: 16px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.4rem; margin: 2.5rem 0 .5rem; padding-top: .6rem;
+  border-top: 1px solid var(--line); }
+h3 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
+p, ul { max-width: 46rem; margin: .5rem 0; overflow-wrap: anywhere; }
+nav { margin: 1rem 0; font-size: .95rem; }
+nav a { display: inline-block; margin: 0 1.1rem .3rem 0; }
+a { color: #0b3cc2; }
+.scroll { overflow-x: auto; margin: .8rem 0 1.2rem; }
+table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
+caption { caption-side: top; text-align: left; color: var(--soft); padding: 0 0 .3rem;
+  position: sticky; left: 0; max-width: min(46rem, calc(100vw - 2rem)); }
+th, td { padding: .22rem .6rem; text-align: right; white-space: nowrap; }
+thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
+tbody tr { border-bottom: 1px solid #eee; }
+tbody tr:hover td, tbody tr:hover th { background: #f4f6fb; }
+.text { text-align: left; font-weight: normal; }
+thead .text { font-weight: bold; }
+tr > .text:first-child { position: sticky; left: 0; background: #fff; }
+td.best { font-weight: bold; }
+td.flag { color: #a50e0e; background: #fdecea; }
+td.soft { color: var(--soft); }
+figure { margin: .8rem 0 1.2rem; }
+figure img { max-width: 100%; height: auto; }
+figcaption { color: var(--soft); font-size: .9rem; }
+pre { overflow-x: auto; padding: .7rem .9rem; background: #f6f7f9; border: 1px solid var(--line);
+  font-size: .85rem; }
+@media (max-width: 600px) {
+  body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; }
+  th, td { padding: .22rem .4rem; } table { font-size: .8rem; }
+}
+"""
+
+
+class Cell(NamedTuple):
+    """A cell of a table that stands out: the best of its row, flagged, or soft spoken."""
+
+    text: object
+    mark: Literal["best", "flag", "soft"]
+
+
+class Page:
+    """A page under construction; what is added comes in that order. All text is escaped.
+
+    Parameters
+    ----------
+    title : str
+        Title of the window and first heading.
+
+    Examples
+    --------
+    >>> from openset.utils._page import Cell, Page
+    >>> page = Page("Results")
+    >>> page.section("Ranks of methods")
+    >>> page.paragraph("Smaller is better: a rank < 2 is good.")
+    >>> page.table(["method", "rank"], [["SVM", "2.10"], ["OSSVM", Cell("1.40", "best")]])
+    >>> '<a href="#ranks-of-methods">' in page.html()
+    True
+    """
+
+    def __init__(self, title: str):
+        self.title = title
+        self._body: list[str] = []
+        self._anchors: dict[str, str] = {}  # of the headings, in their order
+        self._linked: list[str] = []  # anchors that the navigation lists
+
+    def section(self, heading: str, level: Literal[2, 3] = 2) -> None:
+        """Begin a section; those of level 2 are listed at the top of the page."""
+        base = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
+        anchor, count = base, 1
+        while anchor in self._anchors:
+            count += 1
+            anchor = f"{base}-{count}"
+        self._anchors[anchor] = heading
+        if level == 2:
+            self._linked.append(anchor)
+        self._body.append(f'<h{level} id="{anchor}">{escape(heading)}</h{level}>')
+
+    def paragraph(self, text: str) -> None:
+        """Add a paragraph."""
+        self._body.append(f"<p>{escape(text)}</p>")
+
+    def bullets(self, items: Iterable[str]) -> None:
+        """Add a list of short points."""
+        points = "".join(f"<li>{escape(item)}</li>" for item in items)
+        self._body.append(f"<ul>{points}</ul>")
+
+    def code(self, text: str) -> None:
+        """Add a block of code or of literal output."""
+        self._body.append(f"<pre><code>{escape(text)}</code></pre>")
+
+    def table(
+        self,
+        header: Sequence[object],
+        rows: Iterable[Sequence[object]],
+        *,
+        caption: str | None = None,
+        text_columns: int = 1,
+    ) -> None:
+        """Add a table, which scrolls sideways in a box of its own where the screen is narrow.
+
+        Parameters
+        ----------
+        header : sequence
+            Names of the columns.
+        rows : iterable of sequences
+            As many cells each as the header has; str() of a cell is shown, a `Cell` stands out.
+        caption : str, default=None
+            A sentence above the table.
+        text_columns : int, default=1
+            How many columns, from the left, are text; the others are aligned as numbers. The
+            first of them stays in sight when the table is scrolled.
+        """
+        lines = []
+        for row in rows:
+            if len(row) != len(header):
+                raise ValueError(
+                    f"a row of the table has {len(row)} cells, its header {len(header)}: {row!r}"
+                )
+            cells = (_cell(value, i < text_columns) for i, value in enumerate(row))
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+        head = "".join(_cell(name, i < text_columns, "th") for i, name in enumerate(header))
+        label = f"<caption>{escape(caption)}</caption>" if caption else ""
+        self._body.append(
+            f'<div class="scroll" tabindex="0"><table>{label}<thead><tr>{head}</tr></thead>\n'
+            + "\n".join(["<tbody>", *lines, "</tbody>"])
+            + "</table></div>"
+        )
+
+    def figure(
+        self,
+        figure,
+        *,
+        alt: str,
+        caption: str | None = None,
+        format: Literal["svg", "png"] = "svg",
+    ) -> None:
+        """Embed a matplotlib figure, and close it for pyplot.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure
+        alt : str
+            What the figure shows, in words, for those who do not see it.
+        caption : str, default=None
+            A sentence below the figure.
+        format : {"svg", "png"}, default="svg"
+            "png" for a figure of very many points.
+        """
+        import matplotlib
+        import matplotlib.pyplot as plt
+
+        buffer = io.BytesIO()
+        # The salt and no date: the same figure gives the same page.
+        with matplotlib.rc_context({"svg.hashsalt": "openset"}):
+            options = {"metadata": {"Date": None}} if format == "svg" else {"dpi": 160}
+            figure.savefig(buffer, format=format, bbox_inches="tight", **options)
+        plt.close(figure)
+        kind = {"svg": "image/svg+xml", "png": "image/png"}[format]
+        uri = f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        label = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+        self._body.append(f'<figure><img src="{uri}" alt="{escape(alt)}">{label}</figure>')
+
+    def html(self) -> str:
+        """The page as it stands."""
+        title = escape(self.title)
+        links = "".join(f'<a href="#{a}">{escape(self._anchors[a])}</a>' for a in self._linked)
+        return "\n".join(
+            [
+                '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+                '<meta name="viewport" content="width=device-width, initial-scale=1">',
+                f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+                f"<h1>{title}</h1>",
+                *([f"<nav>{links}</nav>"] if links else []),
+                *self._body,
+                "</body>\n</html>\n",
+            ]
+        )
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write the page; a reader sees the old file or the whole new one."""
+        with atomic_write(path) as temporary:
+            temporary.write_text(self.html(), encoding="utf-8")
+
+
+def _cell(value: object, is_text: bool, tag: str = "td") -> str:
+    mark = ""
+    if isinstance(value, Cell):
+        value, mark = value
+    classes = " ".join(filter(None, ["text" if is_text else "", mark]))
+    attribute = f' class="{classes}"' if classes else ""
+    return f"<{tag}{attribute}>{escape(str(value))}</{tag}>"
