@@ -49,6 +49,7 @@ _SUBMODULES = frozenset(
         "base",
         "datasets",
         "evt",
+        "export",
         "kernels",
         "metrics",
         "model_selection",

@@ -1,0 +1,176 @@
+"""From a fitted estimator, scaler and search included, to an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+import openset
+from openset.base import _answers
+from openset.export._graph import Graph
+from openset.export._scores import SCORES, check_kernel
+
+# Old enough for every runtime in use, new enough for double precision in all operators.
+_OPSET = 18
+_IR_VERSION = 8
+
+
+def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
+    """Write a fitted model as an ONNX graph of standard operators.
+
+    The graph works in double precision. Its input is ``X``, double of shape (n, d): the features
+    before any scaling, in the order of the training set. Its outputs are ``label``, (n,): the
+    class or the unknown label, int64, double or string as the classes are; ``scores``, (n, K): the
+    acceptance scores, in the order of ``classes_``; and ``known_score``, (n,): the largest of them.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of the SVM family, PI-SVM, W-SVM or EVM, or a Pipeline or a search of
+        one. A Pipeline may scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
+
+    Returns
+    -------
+    onnx.ModelProto
+        ``onnx.save(result, path)`` writes it to a file.
+
+    Notes
+    -----
+    The graph holds the kernel values of all n samples at once: n times the number of support
+    vectors. Run large data in batches. It does not check its input; a sample with a feature that
+    is NaN comes out as unknown.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset import OpenSetSVC
+    >>> from openset.export import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = to_onnx(OpenSetSVC().fit(X, y))
+    >>> [output.name for output in model.graph.output]
+    ['label', 'scores', 'known_score']
+    >>> import onnxruntime
+    >>> session = onnxruntime.InferenceSession(model.SerializeToString())
+    >>> session.run(["label"], {"X": [[5.0, 3.4, 1.5, 0.2], [50.0, 50.0, 50.0, 50.0]]})[0].tolist()
+    [0, -1]
+    """
+    check_is_fitted(model)
+    graph = Graph()
+    final, x = _final(graph, model, "X")
+    check_kernel(final)
+    scores = graph("Identity", SCORES[type(final)](graph, x, final), output="scores")
+    labels = _labels(final)
+    known_score = graph("ReduceMax", scores, np.array([1]), keepdims=0, output="known_score")
+    best = graph("ArgMax", scores, axis=1, keepdims=0)  # the first class on ties
+    accepted = graph("GreaterOrEqual", known_score, 0.0)
+    answer = graph("Where", accepted, best, np.array(len(final.classes_)))
+    graph("Gather", labels, answer, output="label")
+    return _model(graph, final, labels)
+
+
+def _final(graph, estimator, x):
+    """The estimator that decides, and the samples as it sees them."""
+    while type(estimator) not in SCORES:
+        if isinstance(estimator, Pipeline):
+            for _, step in estimator.steps[:-1]:
+                x = _transform(graph, step, x)
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        else:
+            raise ValueError(
+                f"{type(estimator).__name__} cannot be exported to ONNX. What can: "
+                f"{', '.join(sorted(kind.__name__ for kind in SCORES))}, and a Pipeline or a "
+                "search of one of them."
+            )
+    return estimator, x
+
+
+def _transform(graph, step, x):
+    if step is None or step == "passthrough":
+        return x
+    if type(step) not in _SCALERS:
+        raise ValueError(
+            f"{type(step).__name__} cannot be exported to ONNX. Steps of a Pipeline that can: "
+            f"{', '.join(sorted(kind.__name__ for kind in _SCALERS))}."
+        )
+    return _SCALERS[type(step)](graph, step, x)
+
+
+def _min_max(graph, scaler, x):
+    x = graph("Add", graph("Mul", x, scaler.scale_), scaler.min_)
+    return graph("Clip", x, *map(float, scaler.feature_range)) if scaler.clip else x
+
+
+def _shift_and_divide(graph, x, shift, divisor):
+    x = x if shift is None else graph("Sub", x, shift)
+    return x if divisor is None else graph("Div", x, divisor)
+
+
+_SCALERS: dict[type, Callable[[Graph, BaseEstimator, str], str]] = {
+    MaxAbsScaler: lambda graph, scaler, x: _shift_and_divide(graph, x, None, scaler.scale_),
+    MinMaxScaler: _min_max,
+    RobustScaler: lambda graph, scaler, x: _shift_and_divide(
+        graph,
+        x,
+        scaler.center_ if scaler.with_centering else None,
+        scaler.scale_ if scaler.with_scaling else None,
+    ),
+    StandardScaler: lambda graph, scaler, x: _shift_and_divide(
+        graph, x, scaler.mean_ if scaler.with_mean else None, scaler.scale_
+    ),
+}
+
+
+def _labels(final):
+    """Classes and the unknown label behind them, in a type that ONNX has."""
+    answers = _answers(final.classes_, final.unknown_label_)
+    if answers.dtype.kind == "O" and not isinstance(answers[0], str):
+        raise ValueError(
+            f"the classes {final.classes_.tolist()!r} and the unknown label "
+            f"{final.unknown_label_!r} do not fit into int64, the integers of ONNX. Use strings."
+        )
+    return answers.astype({"i": np.int64, "f": np.float64}.get(answers.dtype.kind, object))
+
+
+def _model(graph, final, labels):
+    types = {"i": TensorProto.INT64, "f": TensorProto.DOUBLE, "O": TensorProto.STRING}
+    describe = helper.make_tensor_value_info
+    body = helper.make_graph(
+        graph.nodes,
+        "openset",
+        [describe("X", TensorProto.DOUBLE, ["n", final.n_features_in_])],
+        [
+            describe("label", types[labels.dtype.kind], ["n"]),
+            describe("scores", TensorProto.DOUBLE, ["n", len(final.classes_)]),
+            describe("known_score", TensorProto.DOUBLE, ["n"]),
+        ],
+        graph.constants,
+    )
+    model = helper.make_model(
+        body,
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="openset",
+        producer_version=openset.__version__,
+    )
+    helper.set_model_props(
+        model,
+        {
+            "estimator": type(final).__name__,
+            "classes": repr(final.classes_.tolist()),
+            "unknown_label": repr(final.unknown_label_),
+        },
+    )
+    onnx.checker.check_model(model, full_check=True)
+    return model

@@ -1,0 +1,207 @@
+"""The acceptance scores of each method, written as a graph in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import sparse
+
+from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM, WeibullTail
+from openset.export._graph import Graph
+from openset.kernels import (
+    RBF,
+    InverseMultiquadric,
+    Kernel,
+    Linear,
+    RationalQuadratic,
+    TStudent,
+    get_kernel,
+)
+from openset.solver._geometry import needs_differences
+from openset.svm import (
+    DecisionBoundaryCarving,
+    MulticlassOneClassSVM,
+    MulticlassSVDD,
+    OneVsRestSVC,
+    OneVsSetMachine,
+    OpenSetSVC,
+    UnbiasedSVC,
+)
+
+_COLUMNS = np.array([1])
+
+# Beyond this norm every kernel value and every probability has vanished; squares stay finite.
+_FAR = 1e15
+
+
+def expansion(graph: Graph, x: str, model, vectors, coef: np.ndarray, bias: np.ndarray) -> str:
+    """f_c(x) = sum_i coef_ci k(gamma_c |x - s_i|^2) + bias_c, as the estimators have it.
+
+    Parameters
+    ----------
+    graph : Graph
+    x : str
+        Samples, (n, d).
+    model : estimator
+        For its kernel and gamma_.
+    vectors : ndarray or CSR matrix of shape (n_sv, d)
+    coef : ndarray of shape (K, n_sv)
+    bias : ndarray of shape (K,)
+
+    Returns
+    -------
+    str
+        Scores, (n, K).
+    """
+    kernel = get_kernel(model.kernel)
+    vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
+    if not kernel.decaying:
+        return graph("Add", graph("MatMul", x, vectors.T @ coef.T), bias)
+    scores = bias
+    # Classes of one gamma share their kernel values.
+    for gamma in np.unique(model.gamma_):
+        own = np.where((model.gamma_ == gamma)[:, None], coef, 0.0)
+        used = np.flatnonzero(own.any(axis=0))
+        if used.size:
+            k = _kernel_values(graph, x, vectors[used], kernel, gamma)
+            scores = graph("Add", graph("MatMul", k, own[:, used].T), scores)
+    if scores is bias:  # no support vector at all
+        scores = graph("Add", graph("MatMul", x, np.zeros(coef.shape[::-1])), bias)
+    return scores
+
+
+def _kernel_values(graph, x, vectors, kernel, gamma):
+    center, scale = vectors.mean(axis=0), np.sqrt(gamma)
+    points = (vectors - center) * scale
+    largest = np.sqrt(np.einsum("ij,ij->i", points, points).max())
+    z = graph("Mul", graph("Sub", x, center), scale)
+    s = _squared_distances(graph, z, points, needs_differences(kernel, np.sqrt(2) * largest))
+    return _KERNELS[type(kernel)](graph, s, kernel)
+
+
+def _squared_distances(graph, z, points, by_differences=False):
+    """(n, m) from z, (n, d), to points, (m, d)."""
+    norms = np.einsum("ij,ij->i", points, points)
+    far = max(_FAR, 1e3 * np.sqrt(norms.max())) / np.sqrt(points.shape[1])
+    z = graph("Clip", z, -far, far)
+    if by_differences:  # needs the memory of n x m x d numbers, so only where digits are at stake
+        difference = graph("Sub", graph("Unsqueeze", z, _COLUMNS), points)
+        return graph("ReduceSumSquare", difference, np.array([2]), keepdims=0)
+    squares = graph("ReduceSumSquare", z, _COLUMNS, keepdims=1)
+    s = graph("Add", graph("Add", graph("MatMul", z, -2 * points.T), norms), squares)
+    return graph("Max", s, 0.0)
+
+
+_KERNELS: dict[type, Callable[[Graph, str, Kernel], str]] = {
+    RBF: lambda graph, s, _: graph("Exp", graph("Neg", s)),
+    TStudent: lambda graph, s, kernel: graph(
+        "Reciprocal", graph("Add", graph("Pow", s, kernel.degree / 2), 1.0)
+    ),
+    RationalQuadratic: lambda graph, s, kernel: graph(
+        "Div", float(kernel.c), graph("Add", s, float(kernel.c))
+    ),
+    InverseMultiquadric: lambda graph, s, kernel: graph(
+        "Div", float(kernel.c), graph("Sqrt", graph("Add", s, float(kernel.c) ** 2))
+    ),
+}
+
+
+def probability(graph: Graph, tail: WeibullTail, s: str) -> str:
+    """Probability of scores s, (n, m), under m Weibull models."""
+    z = graph("Add", graph("Mul", graph("Sub", s, tail.location), tail.sign * 1.0), tail.translate)
+    power = graph("Pow", graph("Div", graph("Max", z, 0.0), tail.scale), tail.shape)
+    p = graph("Exp", graph("Neg", power))
+    if not tail.survivor:
+        p = graph("Sub", 1.0, p)
+    step = np.isinf(tail.shape)
+    if np.any(step):
+        side = graph("LessOrEqual" if tail.survivor else "GreaterOrEqual", z, tail.scale)
+        p = graph("Where", step, graph("Where", side, 1.0, 0.0), p)
+    return p
+
+
+def _machines(graph, x, model):
+    return expansion(graph, x, model, model.support_vectors_, model.dual_coef_, model.intercept_)
+
+
+def _slabs(graph, x, model):
+    near, width = model.near_, model.far_ - model.near_
+    f = _machines(graph, x, model)
+    inside = graph("Min", graph("Sub", f, near), graph("Sub", model.far_, f))
+    inside = graph("Div", inside, np.where(width > 0, width, 1.0))
+    return graph("Where", width > 0, inside, -1.0)
+
+
+def _pi_svm(graph, x, model):
+    p = graph("Mul", probability(graph, model.weibull_, _machines(graph, x, model)), model.prior_)
+    return graph("Sub", p, float(model.threshold))
+
+
+def _w_svm(graph, x, model):
+    f = _machines(graph, x, model)
+    product = graph(
+        "Mul",
+        probability(graph, model.inclusion_weibull_, f),
+        probability(graph, model.exclusion_weibull_, f),
+    )
+    o = expansion(
+        graph, x, model, model.cap_support_vectors_, model.cap_dual_coef_, model.cap_intercept_
+    )
+    near = graph("Greater", probability(graph, model.cap_weibull_, o), float(model.delta_tau))
+    return graph("Where", near, graph("Sub", product, float(model.delta_R)), -1.0)
+
+
+def _evm(graph, x, model):
+    vectors = model.extreme_vectors_
+    if model.metric == "euclidean":
+        center = vectors.mean(axis=0)
+        squares = _squared_distances(graph, graph("Sub", x, center), vectors - center)
+        distances = graph("Sqrt", squares)
+    else:
+        distances = _cosine_distances(graph, x, vectors)
+    p = probability(graph, model.weibull_, distances)
+    columns = []
+    stops = np.cumsum(model.n_extreme_)
+    for start, stop in zip(np.r_[0, stops[:-1]], stops, strict=True):
+        own = graph("Slice", p, np.array([start]), np.array([stop]), _COLUMNS)
+        largest = graph("TopK", own, np.array([min(model.n_fused, stop - start)]), sorted=0)
+        columns.append(graph("ReduceMean", largest, _COLUMNS, keepdims=1))
+    return graph("Sub", graph("Concat", *columns, axis=1), float(model.threshold))
+
+
+def _cosine_distances(graph, x, vectors):
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    directions = vectors / np.where(norms > 0, norms, 1.0)
+    # By the largest feature first, so that no square over- or underflows; rows of zeros stay.
+    largest = graph("ReduceMax", graph("Abs", x), _COLUMNS, keepdims=1)
+    x = graph("Div", x, graph("Where", graph("Greater", largest, 0.0), largest, 1.0))
+    norm = graph("ReduceL2", x, _COLUMNS, keepdims=1)
+    x = graph("Div", x, graph("Where", graph("Greater", norm, 0.0), norm, 1.0))
+    return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
+
+
+# By exact type: a subclass may decide otherwise.
+SCORES: dict[type, Callable[[Graph, str, object], str]] = {
+    DecisionBoundaryCarving: _machines,
+    ExtremeValueMachine: _evm,
+    MulticlassOneClassSVM: _machines,
+    MulticlassSVDD: _machines,
+    OneVsRestSVC: _machines,
+    OneVsSetMachine: _slabs,
+    OpenSetSVC: _machines,
+    PISVM: _pi_svm,
+    UnbiasedSVC: _machines,
+    WeibullSVM: _w_svm,
+}
+
+
+def check_kernel(model) -> None:
+    """Raise ValueError if the kernel is of the user's own making."""
+    kernel = getattr(model, "kernel", "rbf")
+    if not isinstance(kernel, str) and type(kernel) not in {*_KERNELS, Linear}:
+        names = sorted(kind.__name__ for kind in _KERNELS)
+        raise ValueError(
+            f"kernel={kernel!r} is not one that ONNX export can write. Use one of {names} or the "
+            "linear kernel."
+        )

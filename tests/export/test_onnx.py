@@ -1,0 +1,297 @@
+"""ONNX models, run by onnxruntime, against the estimators they were made from."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+
+import openset
+from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
+from openset.export import to_onnx
+from openset.kernels import InverseMultiquadric, Kernel, RationalQuadratic, TStudent
+from openset.model_selection import OpenSetSearchCV
+from openset.svm import (
+    DecisionBoundaryCarving,
+    MulticlassOneClassSVM,
+    MulticlassSVDD,
+    OneVsRestSVC,
+    OneVsSetMachine,
+    OpenSetSVC,
+    UnbiasedSVC,
+)
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+N_POINTS = 10_000
+CLOSE = 1e-5
+KERNELS = ["rbf", TStudent(1.5), RationalQuadratic(0.7), InverseMultiquadric(1.3)]
+METHODS = [
+    OpenSetSVC(lam=0.2),
+    OneVsRestSVC(),
+    UnbiasedSVC(),
+    DecisionBoundaryCarving(),
+    MulticlassOneClassSVM(nu=0.2),
+    MulticlassSVDD(nu=0.2),
+    OneVsSetMachine(p_near=0.3, p_far=0.3),
+    PISVM(),
+    WeibullSVM(),
+    ExtremeValueMachine(),
+    ExtremeValueMachine(weibull="survivor", n_fused=1),
+    ExtremeValueMachine(metric="cosine"),
+]
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Four classes in five dimensions, and points inside, between and around them."""
+    X, y = make_blobs(160, n_features=5, centers=4, cluster_std=1.5, random_state=0)
+    low, high = X.min(axis=0), X.max(axis=0)
+    around = np.random.default_rng(1).uniform(2 * low - high, 2 * high - low, (N_POINTS // 2, 5))
+    inside = X[np.arange(N_POINTS // 2) % len(X)] + np.random.default_rng(2).normal(
+        scale=0.7, size=(N_POINTS // 2, 5)
+    )
+    return X, y, np.concatenate([around, inside])
+
+
+def _run(model, X):
+    session = onnxruntime.InferenceSession(
+        to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(["label", "scores", "known_score"], {"X": X})
+
+
+def _assert_equal(model, X, close=CLOSE):
+    label, scores, known_score = _run(model, X)
+    expected = model.decision_function(X)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=close)
+    np.testing.assert_allclose(known_score, expected.max(axis=1), rtol=0, atol=close)
+    ordered = np.sort(np.column_stack([expected, np.full(len(X), -np.inf)]), axis=1)
+    best, second = ordered[:, -1], ordered[:, -2]
+    decided = (np.abs(best) > close) & ((best < 0) | (best - second > close))
+    assert decided.mean() > 0.9
+    np.testing.assert_array_equal(label[decided], model.predict(X)[decided])
+    return label
+
+
+@pytest.mark.parametrize("estimator", METHODS, ids=repr)
+def test_every_method(estimator, blobs):
+    X, y, points = blobs
+    model = clone(estimator).fit(X, y)
+    label = _assert_equal(model, points)
+    assert {model.unknown_label_} < set(label.tolist())  # something is known, something not
+
+
+@pytest.mark.parametrize("kernel", KERNELS[1:], ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [OpenSetSVC(), MulticlassSVDD(), WeibullSVM()], ids=lambda e: type(e).__name__
+)
+def test_every_kernel(estimator, kernel, blobs):
+    X, y, points = blobs
+    _assert_equal(clone(estimator).set_params(kernel=kernel).fit(X, y), points)
+
+
+@pytest.mark.parametrize("estimator", [OneVsRestSVC(), MulticlassOneClassSVM()], ids=repr)
+def test_linear_kernel(estimator, blobs):
+    X, y, points = blobs
+    _assert_equal(clone(estimator).set_params(kernel="linear").fit(X, y), points)
+
+
+def test_kernel_that_is_steep_at_zero(blobs):
+    X, y, points = blobs
+    model = OpenSetSVC(kernel=TStudent(0.1), gamma=1e4).fit(X, y)
+    _assert_equal(model, np.concatenate([X, points[:1000]]))
+
+
+def test_parameters_of_each_class(blobs):
+    X, y, points = blobs
+    gamma = {0: 0.01, 1: 0.1, 2: 0.01, 3: 1.0}
+    model = OpenSetSVC(gamma=gamma, lam={0: 0.1, 1: 0.0, 2: 0.3, 3: 0.2}).fit(X, y)
+    _assert_equal(model, points)
+
+
+@pytest.mark.parametrize(
+    "scaler",
+    [
+        MinMaxScaler(),
+        MinMaxScaler((-1, 2), clip=True),
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        RobustScaler(),
+        MaxAbsScaler(),
+        "passthrough",
+    ],
+    ids=str,
+)
+def test_scalers(scaler, blobs):
+    X, y, points = blobs
+    shift = [0.0, 100.0, -1e4, 0.0, 1.0]  # a scaler has something to do
+    model = make_pipeline(scaler, OpenSetSVC()).fit(X + shift, y)
+    _assert_equal(model, points + shift)
+
+
+def test_search_of_a_pipeline_in_a_frozen_estimator(blobs):
+    X, y, points = blobs
+    search = OpenSetSearchCV(
+        make_pipeline(MinMaxScaler(), OpenSetSVC()), n_repeats=1, random_state=0
+    ).fit(X, y)
+    # With boxes of 8 the sums are so large that their rounding to float32 on our side shows.
+    _assert_equal(search, points, close=1e-4)
+    label, *_ = _run(FrozenEstimator(search), points)
+    np.testing.assert_array_equal(label, _run(search, points)[0])
+
+
+@pytest.mark.parametrize(
+    "names, unknown_label",
+    [
+        (np.array(["ant", "bee", "cat", "dög"]), "auto"),
+        (np.array(["ant", "bee", "unknown", "dog"], dtype=object), "auto"),
+        (np.array([0.0, 1.0, 2.0, -1.0]), "auto"),
+        (np.array([3, 1, 2, 0], dtype=np.uint8), "auto"),
+        (np.array([3, 1, 2, 0]), 99),
+    ],
+    ids=["strings", "objects", "floats", "unsigned", "chosen"],
+)
+def test_labels_of_every_kind(names, unknown_label, blobs):
+    X, y, points = blobs
+    model = OpenSetSVC(unknown_label=unknown_label).fit(X, names[y])
+    label = _assert_equal(model, points)
+    assert set(label.tolist()) == {*names.tolist(), model.unknown_label_}
+
+
+def test_scores_are_exact_in_double_precision(blobs):
+    X, y, points = blobs
+    model = OpenSetSVC(C=100.0, gamma=0.02).fit(X, y)
+    squares = cdist(points, model.support_vectors_, "sqeuclidean")
+    exact = np.exp(-0.02 * squares) @ model.dual_coef_.T + model.intercept_
+    _, scores, _ = _run(model, points)
+    np.testing.assert_allclose(scores, exact, rtol=0, atol=1e-10 * np.abs(model.dual_coef_).sum())
+
+
+def test_one_class(blobs):
+    X, y, points = blobs
+    _assert_equal(MulticlassOneClassSVM().fit(X[y == 0], y[y == 0]), points)
+
+
+def test_sparse_model(blobs):
+    X, y, points = blobs
+    X, points = np.maximum(X, 0), np.maximum(points, 0)
+    model = OpenSetSVC().fit(sparse.csr_array(X), y)
+    _, scores, _ = _run(model, points)
+    np.testing.assert_allclose(scores, model.decision_function(points), rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("estimator", METHODS, ids=repr)
+def test_far_away_and_not_a_number(estimator, blobs):
+    X, y, _ = blobs
+    model = clone(estimator).fit(X, y)
+    far = np.array([[1e9] * 5, [-1e30] * 5, [1e150, 0, 0, 0, 0], [1e-200] * 5])
+    label, scores, _ = _run(model, far)
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(label, model.predict(far))
+    label, *_ = _run(model, np.full((1, 5), np.nan))
+    assert label == [model.unknown_label_]
+
+
+def test_tails_that_are_steps():
+    # Two samples a class: the models of their tails are steps.
+    X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    model = ExtremeValueMachine(n_fused=1).fit(X, ["a", "a", "b", "b"])
+    assert np.isinf(model.weibull_.shape).any()
+    points = np.random.default_rng(0).uniform(-3, 4, (1000, 2))
+    _assert_equal(model, points)
+
+
+def test_letter_with_twenty_known_classes(data_home):
+    X, y = openset.datasets.load_dataset("letter", data_home=data_home, return_X_y=True)
+    known = np.unique(y)[:20]
+    train = np.flatnonzero(np.isin(y, known))[:3000]
+    model = make_pipeline(MinMaxScaler(), OpenSetSVC(C=8.0, gamma=16.0)).fit(X[train], y[train])
+    _assert_equal(model, X[-N_POINTS:])
+
+
+def test_no_rows(blobs):
+    X, y, _ = blobs
+    label, scores, known_score = _run(OpenSetSVC().fit(X, y), np.empty((0, 5)))
+    assert label.shape == known_score.shape == (0,)
+    assert scores.shape == (0, 4)
+
+
+def test_what_the_file_says_of_itself(blobs):
+    X, y, _ = blobs
+    model = to_onnx(OpenSetSVC().fit(X, y))
+    assert model.producer_name == "openset"
+    assert {p.key: p.value for p in model.metadata_props} == {
+        "estimator": "OpenSetSVC",
+        "classes": "[0, 1, 2, 3]",
+        "unknown_label": "-1",
+    }
+    assert {node.domain for node in model.graph.node} == {""}  # standard operators only
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        to_onnx(OpenSetSVC())
+
+
+class _Cut(Kernel):
+    def value(self, s, out=None):
+        return np.exp(np.negative(s, out=out), out=out)
+
+    def inverse(self, t):
+        return -np.log(t)
+
+
+@pytest.mark.parametrize(
+    "estimator, message",
+    [
+        (openset.OpenSetNearestNeighbors(), "OpenSetNearestNeighbors cannot be .* OpenSetSVC"),
+        (openset.ThresholdRejector(LogisticRegression()), "ThresholdRejector cannot be exported"),
+        (LogisticRegression(), "LogisticRegression cannot be exported"),
+        (make_pipeline(PolynomialFeatures(), OpenSetSVC()), "PolynomialFeatures .* MinMaxScaler"),
+        (OpenSetSVC(kernel=_Cut()), "kernel=.*_Cut.*TStudent"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_be_exported(estimator, message, blobs):
+    X, y, _ = blobs
+    with pytest.raises(ValueError, match=message):
+        to_onnx(estimator.fit(X, y))
+
+
+def test_a_subclass_is_not_taken_for_its_parent(blobs):
+    class Mine(OpenSetSVC):
+        pass
+
+    X, y, _ = blobs
+    with pytest.raises(ValueError, match="Mine cannot be exported"):
+        to_onnx(Mine().fit(X, y))
+
+
+def test_labels_that_onnx_has_no_type_for(blobs):
+    X, y, _ = blobs
+    model = OpenSetSVC().fit(X, y.astype(np.uint64) + np.uint64(2**63))
+    with pytest.raises(ValueError, match="int64"):
+        to_onnx(model)
+
+
+def test_without_the_extra_the_error_names_it():
+    code = "import sys; sys.modules['onnx'] = None; import openset.export"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "openset[onnx]"' in result.stderr.splitlines()[-1]
