@@ -23,7 +23,7 @@ FLOORS = [
     ["svm", "evt", "neighbors", "wrappers"],
     ["model_selection"],
     ["calibration"],
-    ["export", "plots"],
+    ["export", "persistence", "plots"],
     ["study"],
     ["cli"],
 ]

@@ -54,6 +54,7 @@ _SUBMODULES = frozenset(
         "metrics",
         "model_selection",
         "neighbors",
+        "persistence",
         "plots",
         "solver",
         "svm",

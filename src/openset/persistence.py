@@ -1,0 +1,222 @@
+"""Models as files that cannot run code.
+
+A model file is a skops archive (a zip of arrays and a description of objects) with one more member,
+the card: a version stamp and whatever the writer wants to tell of the model. Loading builds only
+objects of the types listed here and of those skops trusts by itself (scikit-learn's estimators,
+numpy's arrays); a file that asks for anything else is refused before anything in it is built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from . import __version__, kernels
+from .evt._weibull import WeibullTail
+from .svm._planes import Slab
+from .utils import all_estimators, unwrap
+from .utils._files import atomic_write
+
+__all__ = ["ModelFileError", "load_model", "read_card", "save_model"]
+
+# Number of the layout of a model file. A reader refuses numbers above its own.
+FORMAT = 1
+
+_CARD = "openset.json"
+_SCHEMA = "schema.json"
+# A card is small; more than this is no card, and is not unpacked.
+_LARGEST_CARD = 64 * 2**20
+
+
+class ModelFileError(ValueError):
+    """A file is not a model that this version of openset can load."""
+
+
+def trusted_types() -> list[str]:
+    """Names of the types of this library that a model file may ask for."""
+    ours = [cls for _, cls in all_estimators()]
+    ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]
+    ours += [kernels.InverseMultiquadric, kernels.Linear, WeibullTail, Slab]
+    return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in ours)
+
+
+def save_model(
+    model: BaseEstimator, path: str | os.PathLike, card: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write a fitted model into a file, at once or not at all.
+
+    Parameters
+    ----------
+    model : estimator
+        An open-set estimator, or a Pipeline that ends in one, fitted.
+    path : path-like
+        File to be written or replaced.
+    card : mapping, default=None
+        What to tell of the model, as JSON allows; the stamp (format, versions, time, method,
+        classes, the unknown label) is added.
+
+    Returns
+    -------
+    dict
+        The card as written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> from openset import OpenSetSVC
+    >>> from openset.persistence import load_model, read_card, save_model
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "iris.skops")
+    ...     card = save_model(OpenSetSVC().fit(X, y), path, {"origin": "the iris data"})
+    ...     print(load_model(path).predict(X[:3]), read_card(path)["origin"])
+    [0 0 0] the iris data
+    """
+    sio = _skops()
+    final = unwrap(model)
+    check_is_fitted(final)
+    card = _stamp(final) | dict(card or {})
+    try:
+        content = sio.dumps(model, compression=ZIP_DEFLATED)
+    except Exception as error:
+        raise ModelFileError(
+            f"cannot save {type(final).__name__}: {error}. A model file holds estimators and "
+            "kernels of openset, and of scikit-learn those that skops trusts."
+        ) from error
+    foreign = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
+    if foreign:
+        raise ModelFileError(
+            f"cannot save a model with parts of type {', '.join(foreign)}: no reader would load "
+            "it. A model file holds estimators and kernels of openset, and of scikit-learn those "
+            "that skops trusts."
+        )
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+        with ZipFile(temporary, "a", compression=ZIP_DEFLATED) as archive:
+            archive.writestr(_CARD, json.dumps(card, indent=1))
+    return card
+
+
+def load_model(path: str | os.PathLike) -> BaseEstimator:
+    """Load a model; nothing in the file is run, and a file that asks for it is refused.
+
+    Parameters
+    ----------
+    path : path-like
+        File written by :func:`save_model`.
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, no model, of a newer format, or asks for other types.
+    FileNotFoundError
+    """
+    sio = _skops()
+    card = read_card(path)
+    try:
+        foreign = set(sio.get_untrusted_types(file=Path(path))) - set(trusted_types())
+        if foreign:
+            raise ModelFileError(
+                f"{path} is refused: it asks for {', '.join(sorted(foreign))}, which is no part "
+                "of a model of openset. Do not open it by other means unless you trust its origin."
+            )
+        with warnings.catch_warnings():
+            # The card says which version has written the file; scikit-learn would say it per part.
+            warnings.filterwarnings("ignore", message="Trying to unpickle")
+            model = sio.load(Path(path), trusted=trusted_types())
+        check_is_fitted(unwrap(model))
+    except (ModelFileError, FileNotFoundError):
+        raise
+    except Exception as error:  # whatever a damaged description leads to
+        raise ModelFileError(
+            f"{path} cannot be loaded (written by openset {card.get('openset', '?')}): it is "
+            f"damaged or incompatible ({type(error).__name__}: {error}). Fit and save it again."
+        ) from error
+    return model
+
+
+def read_card(path: str | os.PathLike) -> dict[str, Any]:
+    """Read the card of a model file without building the model.
+
+    Parameters
+    ----------
+    path : path-like
+        File written by :func:`save_model`.
+
+    Returns
+    -------
+    dict
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no model file {path}")
+    if path.is_dir():
+        raise ModelFileError(f"{path} is a folder, not a model file")
+    try:
+        with ZipFile(path) as archive:
+            names = archive.namelist()
+            if _SCHEMA not in names or _CARD not in names:
+                raise ModelFileError(
+                    f"{path} is an archive, but not a model written by openset (no {_CARD})"
+                )
+            if archive.getinfo(_CARD).file_size > _LARGEST_CARD:
+                raise ModelFileError(f"{path} is refused: its card is too large")
+            card = json.loads(archive.read(_CARD))
+    except ModelFileError:
+        raise
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # whatever damage leads to; also no zip at all, such as a pickle
+        raise ModelFileError(
+            f"{path} is damaged or no model file of openset ({error}). Models are written by "
+            "`openset fit` or openset.persistence.save_model."
+        ) from error
+    if not isinstance(card, dict) or not isinstance(card.get("format"), int):
+        raise ModelFileError(f"{path} has no version stamp: it was not written by openset")
+    if card["format"] > FORMAT:
+        raise ModelFileError(
+            f"{path} was written by openset {card.get('openset', '?')} in format "
+            f"{card['format']}; this is openset {__version__}, which reads up to format {FORMAT}. "
+            "Update openset."
+        )
+    return card
+
+
+def _stamp(final) -> dict[str, Any]:
+    packages = ("numpy", "scipy", "scikit-learn", "numba", "skops")
+    return {
+        "format": FORMAT,
+        "openset": __version__,
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in packages},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "method": type(final).__name__,
+        "classes": final.classes_.tolist(),
+        "unknown_label": final.unknown_label_,
+    }
+
+
+def _skops():
+    try:
+        import skops.io
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            'model files need skops; run: pip install "openset[cli]"', name="skops"
+        ) from error
+    return skops.io
