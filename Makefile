@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, so each keeps to one thread.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow lint format bench docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-cli,plots
@@ -33,7 +33,12 @@ bench: $(VENV)/.installed-bench
 	  || echo "libsvm-official cannot be built here: it is left out"
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	@echo "built: docs/_build/html/index.html"
+
 clean:
+	rm -rf docs/_build docs/_generated docs/api docs/auto_examples
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

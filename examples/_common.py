@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -27,10 +28,10 @@ GENERATORS = {
 }
 
 
-def parser(script: str, doc: str) -> argparse.ArgumentParser:
+def parser(doc: str) -> argparse.ArgumentParser:
     """Arguments of an example: the file to write, by default in examples/figures."""
     arguments = argparse.ArgumentParser(description=doc.splitlines()[0])
-    name = Path(script).stem.replace("_", "-")
+    name = Path(sys.argv[0]).stem.replace("_", "-")
     arguments.add_argument("--output", type=Path, default=FIGURES / f"{name}.png")
     return arguments
 
@@ -39,7 +40,7 @@ def save(figure, path: Path, **options) -> None:
     """Write a figure and say where."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, **options)
-    print(f"wrote {path}")
+    print(f"wrote {os.path.relpath(path)}")
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,9 @@
-"""Why an SVM accepts the whole world, and what lambda does about it: surfaces on BOAT.
+"""Why an SVM accepts the whole world
+==================================
 
-Nothing surrounds the ring, class 3, so its bias b is positive: it accepts an unbounded region. The
-two classes inside the ring have b < 0 and are bounded. With lambda = 0.2 the ring is bounded too.
+Surfaces on BOAT. Nothing surrounds the ring, class 3, so its bias b is positive: it accepts an
+unbounded region. The two classes inside the ring have b < 0 and are bounded. With lambda = 0.2 the
+ring is bounded too.
 """
 
 import matplotlib.pyplot as plt
@@ -37,7 +39,7 @@ def draw_dataset(ax, X, y):
 
 def main():
     """Draw the data, four surfaces and the lambda path."""
-    arguments = parser(__file__, __doc__).parse_args()
+    arguments = parser(__doc__).parse_args()
     X, y = load("boat")
     svm = OneVsRestSVC(C=1.0, gamma=GAMMA, tol=1e-6).fit(X, y)
     bounded = OpenSetSVC(C=1.0, gamma=GAMMA, lam=LAM, tol=1e-6).fit(X, y)

@@ -1,8 +1,10 @@
-"""The six critical-difference diagrams of the paper, from its published results.
+"""Critical-difference diagrams of the paper
+=========================================
 
-OSSVM is the control of a Bonferroni-Dunn test. The red bar along the axis covers the methods with
-no statistical difference from it. In the published files the names of the two F-measures are
-exchanged; the titles here are the true ones.
+Six diagrams from its published results. OSSVM is the control of a Bonferroni-Dunn test; the red bar
+along the axis covers the methods with no statistical difference from it. In the published files the
+names of the two F-measures are exchanged; the titles here are the true ones. The script needs those
+files and says so where they are missing.
 """
 
 import json
@@ -38,7 +40,7 @@ MEASURES = {
 
 def main():
     """Draw the diagrams, or say what is missing."""
-    arguments = parser(__file__, __doc__).parse_args()
+    arguments = parser(__doc__).parse_args()
     shared = os.environ.get("OPENSET_SHARED")
     path = Path(shared or ".", "golden", "paper_ranks.json")
     if not shared or not path.is_file():

@@ -1,7 +1,9 @@
-"""Decision regions of every method on the 2-D sets of the paper: coloured is known, white unknown.
+"""Decision regions of every method
+================================
 
-Every method with a kernel width has gamma = 16 on data in the unit square, and OpenSetSVC lambda =
-0.2; all other parameters are the defaults.
+Coloured is known, white is unknown, on the 2-D sets of the paper. Every method with a kernel width
+has gamma = 16 on data in the unit square, and OpenSetSVC lambda = 0.2; all other parameters are the
+defaults.
 """
 
 from time import perf_counter
@@ -73,7 +75,7 @@ def draw(name, resolution):
 
 def main():
     """Draw one set, or all four."""
-    arguments = parser(__file__, __doc__)
+    arguments = parser(__doc__)
     arguments.add_argument("datasets", nargs="*", help=f"of {', '.join(GENERATORS)}; all of them")
     arguments.add_argument("--resolution", type=int, default=300, help="points a side; 300")
     arguments = arguments.parse_args()

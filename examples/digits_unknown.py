@@ -1,7 +1,9 @@
-"""How well unseen digits are told from seen ones: curves, scores and the confusion matrix.
+"""Seen and unseen digits
+======================
 
-Six of the ten digits are learned; the other four are met in the test only. Both methods get their
-parameters from the same search, which withholds some of the six and never sees the test.
+Curves, scores and the confusion matrix. Six of the ten digits are learned; the other four are met
+in the test only. Both methods get their parameters from the same search, which withholds some of
+the six and never sees the test.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +26,7 @@ from openset.wrappers import ThresholdRejector
 
 def main():
     """Four views of the same test."""
-    arguments = parser(__file__, __doc__).parse_args()
+    arguments = parser(__doc__).parse_args()
     X, y = load_digits(return_X_y=True)
     X, known = X / 16, y < 6
     X_train, X_rest, y_train, y_rest = train_test_split(

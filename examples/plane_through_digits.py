@@ -1,6 +1,8 @@
-"""Decision regions in 64 dimensions: a plane through the means of three digits.
+"""A plane through 64 dimensions
+=============================
 
-The dashed outlines are certificates: beyond its outline a class rejects everything.
+Decision regions on the plane through the means of three digits. The dashed outlines are
+certificates: beyond its outline a class rejects everything.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +15,7 @@ from openset.plots import DecisionRegionsDisplay
 
 def main():
     """Two models on the same plane."""
-    arguments = parser(__file__, __doc__).parse_args()
+    arguments = parser(__doc__).parse_args()
     X, y = load_digits(n_class=3, return_X_y=True)
     X = X / 16
     models = (OneVsRestSVC(), OpenSetSVC(lam=0.1))

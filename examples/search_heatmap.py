@@ -1,4 +1,9 @@
-"""What the search sees: the score over gamma and lambda on CONE-TORUS, with classes withheld."""
+"""What the search sees
+====================
+
+The score over gamma and lambda on CONE-TORUS, with classes withheld, and the regions of the setting
+that won.
+"""
 
 import matplotlib.pyplot as plt
 from _common import load, parser, save
@@ -10,7 +15,7 @@ from openset.plots import DecisionRegionsDisplay, SearchHeatmapDisplay
 
 def main():
     """The scores, and the regions of the setting that won."""
-    arguments = parser(__file__, __doc__).parse_args()
+    arguments = parser(__doc__).parse_args()
     X, y = load("cone-torus")
     grid = {"gamma": [2.0**k for k in range(-3, 10)], "lam": [k / 20 for k in range(20)]}
     search = OpenSetSearchCV(OpenSetSVC(), grid, random_state=0).fit(X, y)

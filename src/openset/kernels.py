@@ -56,7 +56,17 @@ class Kernel:
         raise NotImplementedError(f"{type(self).__name__} does not define value(s, out=None)")
 
     def inverse(self, t: float) -> float:
-        """Return the smallest s with ``k(s) <= t``, for 0 < t <= 1."""
+        """Return the smallest s with ``k(s) <= t``.
+
+        Parameters
+        ----------
+        t : float in (0, 1]
+            A kernel value.
+
+        Returns
+        -------
+        float
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define inverse(t)")
 
 
@@ -122,9 +132,14 @@ class RBF(Kernel):
 
 @dataclass(frozen=True)
 class TStudent(Kernel):
-    """Generalised T-Student kernel, ``k(s) = 1 / (1 + s**(degree/2))``, that is 1 / (1 + r^degree).
+    """Generalised T-Student kernel, ``k(s) = 1 / (1 + s**(degree/2))``.
 
-    Positive definite for 0 < degree <= 2.
+    With gamma = 1 this is ``1 / (1 + r**degree)``.
+
+    Parameters
+    ----------
+    degree : float, default=2.0
+        > 0; the kernel is positive definite up to 2.
     """
 
     degree: float = 2.0
@@ -143,7 +158,13 @@ class TStudent(Kernel):
 
 @dataclass(frozen=True)
 class RationalQuadratic(Kernel):
-    """Rational quadratic kernel, ``k(s) = c / (s + c)``."""
+    """Rational quadratic kernel, ``k(s) = c / (s + c)``.
+
+    Parameters
+    ----------
+    c : float, default=1.0
+        > 0, the value of s at which k is one half.
+    """
 
     c: float = 1.0
 
@@ -160,7 +181,13 @@ class RationalQuadratic(Kernel):
 
 @dataclass(frozen=True)
 class InverseMultiquadric(Kernel):
-    """Inverse multiquadric kernel, normalised: ``k(s) = c / sqrt(s + c**2)``, so that k(0) = 1."""
+    """Inverse multiquadric kernel, ``k(s) = c / sqrt(s + c**2)``, normalised to k(0) = 1.
+
+    Parameters
+    ----------
+    c : float, default=1.0
+        > 0; from s of the order of c**2 on the kernel decays.
+    """
 
     c: float = 1.0
 
@@ -200,6 +227,15 @@ def _check_positive(owner, name, value):
 def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
     """Kernel object for a name, or the object itself after :func:`check_kernel`.
 
+    Parameters
+    ----------
+    kernel : str or Kernel or Linear
+        "rbf", "t_student", "rational_quadratic", "inverse_multiquadric", "linear", or an object.
+
+    Returns
+    -------
+    Kernel or Linear
+
     Examples
     --------
     >>> from openset.kernels import get_kernel
@@ -235,6 +271,16 @@ def check_kernel(kernel: Kernel) -> None:
     Checked on a grid of s from 0 to 1e30 and at inf, in both precisions: ``k(0) = 1``,
     ``0 <= k <= 1``, non-increasing, ``k -> 0``; ``value`` leaves `s` alone, writes into `out`,
     returns it and accepts ``out is s``; ``inverse`` inverts ``value``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        An instance.
+
+    Examples
+    --------
+    >>> from openset.kernels import RBF, check_kernel
+    >>> check_kernel(RBF())
     """
     name = type(kernel).__name__
 

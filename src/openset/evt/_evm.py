@@ -107,6 +107,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         bounded=True,
         condition="threshold > 0 and the Euclidean metric",
     )
+    _score_noise = 1e-12
     _post_params = ("threshold",)
     # The paper has no grid for this method. Long tails matter where classes are large.
     _default_grid = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
@@ -199,8 +200,16 @@ class ExtremeValueMachine(OpenSetClassifier):
 
     @property
     def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether threshold > 0 and the metric is Euclidean."""
         check_is_fitted(self)
         return np.full(len(self.classes_), self.threshold > 0 and self.metric == "euclidean")
+
+    def _far_scores(self):
+        far = self._decide(np.zeros(len(self.classes_)))
+        return far if self.metric == "euclidean" else np.full(len(far), np.inf)
+
+    def _training_samples(self):
+        return self.extreme_vectors_, self.extreme_index_, self.metric
 
     def inclusion_proba(self, X) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.

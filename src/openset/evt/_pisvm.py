@@ -162,9 +162,14 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     @property
     def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether the probability far away, at the bias, is below `threshold`."""
         check_is_fitted(self)
         far = self._include(self.intercept_)
         return (far < self.threshold) & get_kernel(self.kernel).decaying
+
+    def _far_scores(self):
+        far = self._decide(self._include(self.intercept_))
+        return np.where(get_kernel(self.kernel).decaying, far, np.inf)
 
     def inclusion_proba(self, X) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.

@@ -31,9 +31,10 @@ def fit_weibull(z, counts=None) -> tuple[np.ndarray, np.ndarray]:
 
     Returns
     -------
-    scale, shape : ndarray of shape (...)
-        Where a row has fewer than two distinct values the likelihood has no maximum; `shape` is
-        then inf and `scale` their common value (0 without any): a distribution in one point.
+    scale : ndarray of shape (...)
+        Where a row has fewer than two distinct values, their common value (0 without any).
+    shape : ndarray of shape (...)
+        Then inf: the likelihood has no maximum, and the distribution is in one point.
 
     Examples
     --------
@@ -159,10 +160,12 @@ class WeibullTail:
     location : ndarray of shape (...)
         The score of the tail nearest to the bulk.
     sign : {-1, 1}
+        Whether z falls or rises with the score.
     translate : float
         1 in the form of libMR, which keeps z away from 0; it makes the model depend on the unit
         of the scores.
     survivor : bool
+        Whether the probability is 1 - F(z).
 
     References
     ----------
@@ -186,7 +189,22 @@ class WeibullTail:
 
     @classmethod
     def low_positives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
-        """From the `size` smallest scores of positive samples: rises to 1 with the score."""
+        """From the `size` smallest scores of positive samples: rises to 1 with the score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (..., m)
+            Of positive samples.
+        size : int
+            Number of scores in the tail; all if there are fewer.
+        resolution : float, default=0.0
+            How well the scores are known.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
         tail = _smallest(scores, size)
         lowest, location = tail[..., 0], tail[..., -1]
         scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
@@ -197,7 +215,22 @@ class WeibullTail:
 
     @classmethod
     def high_negatives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
-        """From the `size` largest scores of negative samples: rises from 0 with the score."""
+        """From the `size` largest scores of negative samples: rises from 0 with the score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (..., m)
+            Of negative samples.
+        size : int
+            Number of scores in the tail; all if there are fewer.
+        resolution : float, default=0.0
+            How well the scores are known.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
         tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
         highest, location = tail[..., 0], tail[..., -1]
         scale, shape = fit_weibull(1.0 + (tail - location[..., None]))
@@ -211,6 +244,18 @@ class WeibullTail:
         """From the `size` smallest distances: falls with the distance, to 0 at 1 + location.
 
         A tail without two distinct distances takes in further ones until it has them.
+
+        Parameters
+        ----------
+        distances : array-like of shape (..., m)
+            Distances >= 0; infinite ones do not count.
+        size : int
+            Number of distances in the tail; all if there are fewer.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
         """
         tail, counts = _extend(distances, size)
         location = np.max(tail, axis=-1, where=np.isfinite(tail), initial=0.0)
@@ -223,6 +268,18 @@ class WeibullTail:
 
         A tail without two distinct distances takes in further ones until it has them. Zeros are
         left out: no Weibull distribution has density there.
+
+        Parameters
+        ----------
+        distances : array-like of shape (..., m)
+            Distances >= 0; infinite ones do not count.
+        size : int
+            Number of distances in the tail; all if there are fewer.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
         """
         distances = np.asarray(distances, dtype=np.float64)
         tail, counts = _extend(np.where(distances == 0, np.inf, distances), size)
@@ -231,7 +288,18 @@ class WeibullTail:
 
     @classmethod
     def concatenate(cls, tails: Sequence[WeibullTail]) -> WeibullTail:
-        """Join models made by the same constructor, each of shape (n_i,)."""
+        """Join models made by the same constructor.
+
+        Parameters
+        ----------
+        tails : sequence of WeibullTail
+            Each of shape (n_i,).
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (sum of n_i,).
+        """
         scale, shape, location = (
             np.concatenate([getattr(tail, name) for tail in tails])
             for name in ("scale", "shape", "location")
@@ -271,7 +339,12 @@ class WeibullTail:
         return p
 
     def score_at(self, probability: float) -> np.ndarray:
-        """The score that has a given probability, strictly between 0 and 1.
+        """The score that has a given probability.
+
+        Parameters
+        ----------
+        probability : float
+            Strictly between 0 and 1.
 
         Returns
         -------

@@ -199,10 +199,16 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     @property
     def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether far away the CAP or the product of probabilities refuses."""
         check_is_fitted(self)
         abated = self.cap_weibull_.probability(self.cap_intercept_) <= self.delta_tau
         turned_down = self._product(self.intercept_) < self.delta_R
         return (abated | turned_down) & get_kernel(self.kernel).decaying
+
+    def _far_scores(self):
+        cap = self.cap_weibull_.probability(self.cap_intercept_)
+        far = self._decide(np.stack([cap, self._product(self.intercept_)], axis=-1))
+        return np.where(get_kernel(self.kernel).decaying, far, np.inf)
 
     def inclusion_proba(self, X) -> np.ndarray:
         """Product of the two probabilities, 0 where the CAP refuses; rows need not sum to 1.

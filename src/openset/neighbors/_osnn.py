@@ -84,6 +84,7 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         bounded=True,
         condition='rule="ratio", threshold < 1 and the Euclidean metric',
     )
+    _score_noise = 1e-12
     _post_params = ("threshold",)
     _default_grid = {"threshold": [k / 100 for k in range(1, 100)]}
     _paper_grid = _default_grid
@@ -112,16 +113,26 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         self
         """
         X, codes, _, _ = self._begin_fit(X, y, min_classes=2)
-        self._X = X[np.argsort(codes, kind="stable")]
+        self._rows = np.argsort(codes, kind="stable")
+        self._X = X[self._rows]
         self._starts = np.r_[0, np.cumsum(np.bincount(codes))[:-1]]
         return self
 
     @property
     def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether the rule is the ratio, threshold < 1 and the metric Euclidean."""
         check_is_fitted(self)
         # d(x, u) <= d(x, t) + d(t, u), so that R > threshold when d(x, t) is large enough.
         bounded = self.rule == "ratio" and self.threshold < 1 and self.metric == "euclidean"
         return np.full(len(self.classes_), bounded)
+
+    def _far_scores(self):
+        # All distances become equal, whatever the direction.
+        far = self._decide(np.full(len(self.classes_), -1.0))
+        return far if self.metric == "euclidean" else np.full(len(far), np.inf)
+
+    def _training_samples(self):
+        return self._X, self._rows, self.metric
 
     def _decide(self, raw):
         # The threshold is an upper limit of the ratio.

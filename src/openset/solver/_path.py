@@ -106,10 +106,12 @@ def solve_path(
     totals : ndarray of shape (T,)
         Distinct and monotone.
     rows : KernelRows
-    tol, max_iter, stop
+    tol, max_iter
         As for :func:`solve`.
     starts : list of (beta, v or None), default=None
         Feasible multipliers for the first totals, with their v where it is known.
+    stop : threading.Event, default=None
+        As for :func:`solve`.
 
     Returns
     -------

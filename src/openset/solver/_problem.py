@@ -83,7 +83,7 @@ class Solution:
 
     @property
     def alpha(self) -> np.ndarray:
-        """Multipliers of the textbook dual, alpha_i = |beta_i|."""
+        """Multipliers of the textbook dual, ``alpha_i = abs(beta_i)``."""
         return np.abs(self.beta)
 
 
@@ -98,6 +98,10 @@ def svm_problem(signs: np.ndarray, boxes: np.ndarray, lam: float) -> Problem:
         C_i = C * w_i > 0.
     lam : float
         Fraction of the sum of the positive boxes, in [0, 1); 0 is the plain SVM.
+
+    Returns
+    -------
+    Problem
     """
     signs = np.asarray(signs, dtype=np.float64)
     lower = np.where(signs < 0, -boxes, 0.0)
@@ -110,6 +114,19 @@ def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = 
 
     With `boxes` it is the OSSVM of a training set without negatives, whose paper offset 1 - rho
     may stay positive and is replaced by -rho.
+
+    Parameters
+    ----------
+    member : ndarray of shape (m,), bool
+        The rows of the class.
+    nu : float
+        Fraction of the sum of the boxes.
+    boxes : ndarray of shape (m,), default=None
+        Upper bounds of the multipliers.
+
+    Returns
+    -------
+    Problem
     """
     upper = np.where(member, 1.0 if boxes is None else boxes, 0.0)
     zero = np.zeros(len(upper))
@@ -121,6 +138,19 @@ def svdd_problem(member: np.ndarray, C: float | np.ndarray, diagonal: np.ndarray
 
     Where the boxes, C or one C for each row, add up to 1 or less, the radius is zero and the
     centre the (weighted) mean: the multipliers are given, nothing is left to solve.
+
+    Parameters
+    ----------
+    member : ndarray of shape (m,), bool
+        The rows of the class.
+    C : float or ndarray of shape (m,)
+        Upper bounds of the multipliers.
+    diagonal : ndarray of shape (m,)
+        k(x_i, x_i).
+
+    Returns
+    -------
+    Problem
     """
     upper = np.where(member, C, 0.0)
     p = 0.5 * diagonal.astype(np.float64)
@@ -135,12 +165,33 @@ def fixed_bias_problem(problem: Problem, bias: float) -> Problem:
 
     If beta solves it, beta also solves `problem` with total = sum(beta), and `bias` is optimal
     there. So the smallest total that brings the bias down to a given value costs one solve.
+
+    Parameters
+    ----------
+    problem : Problem
+        With or without an equality.
+    bias : float
+        The bias to hold.
+
+    Returns
+    -------
+    Problem
     """
     return Problem(problem.p - bias, problem.lower, problem.upper, None)
 
 
 def feasible_start(problem: Problem) -> np.ndarray:
-    """Multipliers inside the boxes with the right sum: zero moved evenly towards one face."""
+    """Multipliers inside the boxes with the right sum: zero moved evenly towards one face.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its total has to lie between the sums of its lower and of its upper bounds.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+    """
     beta = np.clip(0.0, problem.lower, problem.upper)
     if problem.total is None:
         return beta
@@ -162,6 +213,17 @@ def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray
 
     The difference is made up where it lowers the objective most: rows are filled in the order of
     v, so few multipliers move and a warm start stays warm.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an equality.
+    beta, v : ndarray of shape (m,)
+        Multipliers of another total, and ``v = p - K beta``.
+
+    Returns
+    -------
+    ndarray of shape (m,)
     """
     beta = np.clip(beta, problem.lower, problem.upper)
     missing = problem.total - beta.sum()

@@ -130,16 +130,19 @@ kkt_gap_, n_iter_ : ndarray
 
     @property
     def near_(self) -> np.ndarray:
+        """(K,) near planes under the present pressure, as decision values."""
         check_is_fitted(self)
         return np.array([slab.near + self.p_near * slab.near_slope for slab in self._slabs])
 
     @property
     def far_(self) -> np.ndarray:
+        """(K,) far planes under the present pressure, as decision values."""
         check_is_fitted(self)
         return np.array([slab.far + self.p_far * slab.far_slope for slab in self._slabs])
 
     @property
     def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether the slab is empty, or there is one feature only."""
         empty = self.far_ <= self.near_
         tilted = np.asarray(self.dual_coef_ @ self.support_vectors_).any(axis=1)
         return empty | (tilted & (self.n_features_in_ == 1))

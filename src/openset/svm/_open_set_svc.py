@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 
 import numpy as np
+from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
 from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import lower_bias, one_class_problem, svm_problem
+from ._warm_start import locate, train_from
 
 
 class OpenSetSVC(OneVsRestSVM):
@@ -76,7 +79,7 @@ class OpenSetSVC(OneVsRestSVM):
         Objective, largest violation of the optimality conditions and iterations of each machine.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (d,)
         Names of the features, where X had string names.
 
     References
@@ -139,6 +142,67 @@ class OpenSetSVC(OneVsRestSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def add_classes(self, X, y, sample_weight=None):
+        """Learn new classes beside the present ones, from the present solution on.
+
+        The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
+        for all the data, in a fraction of the time. The kernel width does not follow the new data:
+        gamma="scale" and "auto" keep the value ``gamma_`` they had. Parameters given as a dict
+        have to name the new classes, too; ``set_params`` first.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+            All samples, old and new, in any order. New samples of old classes are welcome; an old
+            one may be missing only if it is not a support vector.
+        y : array-like of shape (m,)
+            Their classes.
+        sample_weight : array-like of shape (m,), default=None
+            Weight of each sample, old and new; rows of weight zero are left out.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from openset import OpenSetSVC
+        >>> X, y = [[0, 0], [0, 1], [5, 5], [5, 6]], ["left", "left", "right", "right"]
+        >>> model = OpenSetSVC(gamma=0.5).fit(X, y)
+        >>> X, y = [*X, [0, 9], [1, 9]], [*y, "above", "above"]
+        >>> model.add_classes(X, y).predict([[0, 0.5], [0.5, 9]])
+        array(['left', 'above'], dtype='<U7')
+        """
+        self._begin_predict(X, accept_sparse="csr")
+        gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
+        grown = clone(self).set_params(gamma=gamma)
+        setup = grown._prepare(X, y, sample_weight, self._min_classes)
+        labels = grown.classes_.tolist()
+        if gone := [c for c in self.classes_.tolist() if c not in labels]:
+            raise ValueError(
+                f"y has no samples of {gone}, which the model knows: add_classes takes all data, "
+                "old and new. Use fit to train without a class."
+            )
+        found = locate(self.support_vectors_, setup.X)
+        if np.any(found < 0):
+            raise ValueError(
+                f"{np.sum(found < 0)} of the {len(found)} support vectors of the model are not in "
+                "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
+            )
+        old = {label: c for c, label in enumerate(self.classes_.tolist())}
+
+        def start_of(c):
+            if labels[c] not in old:
+                return None
+            beta = np.zeros(len(setup.codes))
+            beta[found] = self.dual_coef_[old[labels[c]]]
+            return beta
+
+        grown._store(setup, grown._train_all(setup, partial(train_from, start_of)))
+        vars(self).update(vars(grown) | self.get_params(deep=False))
+        return self
 
     def _check_kernel(self, kernel):
         if not kernel.decaying:

@@ -25,7 +25,7 @@ class MulticlassSVDD(OneVsRestSVM):
 
     The ball lies in the feature space of the kernel and is as small as possible, at a price C for
     each unit that a sample lies outside. With a centre a_c and a radius R_c the score of a class is
-    R_c^2 - |phi(x) - a_c|^2; the class with the largest answers, if that is not negative. Every
+    ``R_c^2 - |phi(x) - a_c|^2``; the class with the largest answers, if that is not negative. Every
     accepted region is bounded.
 
     Parameters

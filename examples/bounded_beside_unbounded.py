@@ -1,4 +1,9 @@
-"""The picture of the README: an SVM beside OpenSetSVC on the same points."""
+"""Bounded beside unbounded
+========================
+
+The same points, the same width and the same C. The SVM gives everything far away to the ring;
+OpenSetSVC bounds every class, and white is unknown. This is the picture of the README.
+"""
 
 import matplotlib.pyplot as plt
 from _common import parser, save
@@ -10,7 +15,7 @@ from openset.plots import DecisionRegionsDisplay
 
 def main():
     """Two panels, the same data, the same C and gamma."""
-    arguments = parser(__file__, __doc__).parse_args()
+    arguments = parser(__doc__).parse_args()
     X, y = make_boat(200, random_state=1)
     models = {"SVM": OneVsRestSVC(gamma=1.0), "OpenSetSVC": OpenSetSVC(gamma=1.0, lam=0.2)}
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")

@@ -1,0 +1,108 @@
+"""Write the pages of the API from what the package says is public.
+
+For each room there is a page `api/ROOM.rst` with the names of its ``__all__``, and for each name a
+page of its own, made by autosummary. So a new public name is documented by being public.
+"""
+
+from importlib import import_module
+from inspect import isclass, isfunction
+from pathlib import Path
+
+import openset
+
+# Modules in the order in which a reader wants them; others that are public follow.
+ORDER = [
+    "svm",
+    "evt",
+    "neighbors",
+    "wrappers",
+    "model_selection",
+    "calibration",
+    "metrics",
+    "plots",
+    "datasets",
+    "study",
+    "kernels",
+    "base",
+    "solver",
+    "utils",
+    "utils.estimator_checks",
+]
+
+
+def public_modules() -> list[str]:
+    """Names of the modules with a page, in the order of the pages."""
+    rooms = [room for room in ORDER if room.partition(".")[0] in openset._SUBMODULES]
+    return [f"openset.{room}" for room in [*rooms, *sorted(openset._SUBMODULES - set(rooms))]]
+
+
+def public_names(module: str) -> list[str]:
+    """Names that a module declares public."""
+    names = import_module(module).__all__
+    return sorted((name for name in names if not name.startswith("_")), key=str.lower)
+
+
+def _title(text: str, line: str) -> list[str]:
+    return [text, line * len(text), ""]
+
+
+def _summary(names: list[str], template: str) -> list[str]:
+    head = [".. autosummary::", "   :toctree: generated", "   :nosignatures:"]
+    return [*head, f"   :template: {template}.rst", "", *(f"   {name}" for name in names), ""]
+
+
+def module_page(module: str) -> str:
+    """The page of a module: its docstring, and lists of its classes, functions and data."""
+    found = import_module(module)
+    classes, functions, data = [], [], []
+    for name in public_names(module):
+        value = getattr(found, name)
+        (classes if isclass(value) else functions if isfunction(value) else data).append(name)
+    lines = [*_title(module, "="), f".. automodule:: {module}", "   :no-members:", ""]
+    lines += [f".. currentmodule:: {module}", ""]
+    if classes:
+        lines += [*_title("Classes", "-"), *_summary(classes, "class")]
+    if functions:
+        lines += [*_title("Functions", "-"), *_summary(functions, "function")]
+    if data:
+        lines += _title("Data", "-")
+        for name in data:
+            lines += [f".. autodata:: {name}", "   :no-value:", ""]
+    return "\n".join(lines)
+
+
+def index_page() -> str:
+    """The list of modules, with the first line of their docstrings."""
+    lines = [
+        *_title("API", "="),
+        "The names that most programs need can be imported from ``openset`` itself: the",
+        "estimators, :class:`~openset.model_selection.OpenSetSearchCV` and ``all_estimators``.",
+        "What is not listed here is not public.",
+        "",
+        ".. list-table::",
+        "   :widths: 30 70",
+        "",
+    ]
+    for module in public_modules():
+        first = (import_module(module).__doc__ or "").strip().partition("\n")[0]
+        lines += [f"   * - :doc:`{module} <{module}>`", f"     - {first}"]
+    lines += ["", ".. toctree::", "   :hidden:", ""]
+    lines += [f"   {module}" for module in public_modules()]
+    return "\n".join([*lines, ""])
+
+
+def write_pages(app) -> None:
+    """Write all pages; one that has not changed is left alone, so that it is not built again."""
+    folder = Path(app.srcdir, "api")
+    folder.mkdir(exist_ok=True)
+    pages = {f"{module}.rst": module_page(module) for module in public_modules()}
+    for name, text in {"index.rst": index_page(), **pages}.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def setup(app):
+    """Write the pages before autosummary looks for names."""
+    app.connect("builder-inited", write_pages, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
