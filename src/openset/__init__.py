@@ -57,6 +57,7 @@ _SUBMODULES = frozenset(
         "persistence",
         "plots",
         "solver",
+        "study",
         "svm",
         "utils",
         "wrappers",

@@ -5,12 +5,15 @@ from typing import Annotated
 import typer
 
 import openset
+from openset.cli import _datasets, _study
 
 app = typer.Typer(
     help="Open-set recognition: one of your classes, or unknown.",
     no_args_is_help=True,
     add_completion=False,
 )
+app.add_typer(_study.app, name="study")
+app.command()(_datasets.datasets)
 
 
 def _print_version(wanted: bool) -> None:

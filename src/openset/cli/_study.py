@@ -1,0 +1,193 @@
+"""``openset study``: run a study, look at it, carry it elsewhere, report it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
+
+_Study = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
+_Store = Annotated[
+    Path | None,
+    typer.Option("--store", help="File of results; by default results/NAME.sqlite."),
+]
+_Home = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the datasets.", envvar="OPENSET_DATA", show_envvar=True),
+]
+_Datasets = Annotated[str, typer.Option(help="Only these, in this order; separated by commas.")]
+_Methods = Annotated[str, typer.Option(help="Only these methods; separated by commas.")]
+_Numbers = Annotated[str, typer.Option(help="Only these numbers of known classes.")]
+_Jobs = Annotated[int | None, typer.Option(help="Processes; by default one for each core.")]
+_Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler (tcp://...) whose workers do the tasks."),
+]
+_Limit = Annotated[
+    float | None, typer.Option(help="Begin no further task after this many minutes.")
+]
+
+
+@app.command()
+def run(
+    study: _Study,
+    store: _Store = None,
+    data_home: _Home = None,
+    datasets: _Datasets = "",
+    methods: _Methods = "",
+    n_known: _Numbers = "",
+    jobs: _Jobs = None,
+    scheduler: _Scheduler = None,
+    time_limit: _Limit = None,
+) -> None:
+    """Do what is not done yet. Stop it at any time and run it again: it goes on where it was."""
+    _run(study, store, data_home, (datasets, methods, n_known), jobs, scheduler, time_limit)
+
+
+@app.command()
+def retry(
+    study: _Study,
+    store: _Store = None,
+    data_home: _Home = None,
+    datasets: _Datasets = "",
+    methods: _Methods = "",
+    n_known: _Numbers = "",
+    jobs: _Jobs = None,
+    scheduler: _Scheduler = None,
+    time_limit: _Limit = None,
+) -> None:
+    """Do again what failed."""
+    parts = (datasets, methods, n_known)
+    _run(study, store, data_home, parts, jobs, scheduler, time_limit, retry=True)
+
+
+@app.command()
+def status(study: _Study, store: _Store = None) -> None:
+    """Say what is done and what failed."""
+    from openset.study import load_study
+
+    with _one_line_errors():
+        plan = load_study(study)
+        with _open(plan, store) as results:
+            done, failures = results.tasks("done"), results.tasks("failed")
+            rows = [row for row in results.rows() if row["status"] == "failed"]
+    by_cell = Counter((task.dataset, task.n_known) for task in done)
+    typer.echo(f"{plan.name}: {len(done)} done, {len(failures)} failed")
+    for (dataset, n_known), count in sorted(by_cell.items()):
+        typer.echo(f"  {dataset}, {n_known} known: {count} of {plan.runs * len(plan.methods)}")
+    for row in rows:
+        typer.echo(
+            f"  failed: {row['dataset']}, {row['n_known']} known, run {row['run']}, "
+            f"{row['method']}: {row['error']}"
+        )
+
+
+@app.command()
+def export(
+    study: _Study,
+    csv: Annotated[Path, typer.Argument(help="CSV file to write.")],
+    store: _Store = None,
+) -> None:
+    """Write the results to a CSV file."""
+    from openset.study import load_study
+
+    with _one_line_errors(), _open(load_study(study), store) as results:
+        typer.echo(f"{results.export_csv(csv)} rows to {csv}")
+
+
+@app.command("import")
+def import_(
+    study: _Study,
+    csv: Annotated[Path, typer.Argument(help="CSV file that export wrote, here or elsewhere.")],
+    store: _Store = None,
+) -> None:
+    """Add the rows of a CSV file to the results."""
+    from openset.study import load_study
+
+    with _one_line_errors():
+        plan = load_study(study)
+        with _open(plan, store, create=True) as results:
+            results.bind(plan)
+            typer.echo(f"{results.import_csv(csv)} rows from {csv}")
+
+
+@app.command()
+def report(
+    study: _Study,
+    folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
+    store: _Store = None,
+) -> None:
+    """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
+    from openset.study import load_study, write_report
+
+    with _one_line_errors(), _open(load_study(study), store) as results:
+        write_report(results, folder)
+        typer.echo(f"report in {folder}")
+
+
+def _run(study, store, data_home, parts, jobs, scheduler, time_limit, retry=False):
+    # Imported here, so that --help does not load the estimators.
+    from openset.study import load_study, run_study
+
+    with _one_line_errors():
+        datasets, methods, numbers = map(_items, parts)
+        plan = load_study(study).restrict(datasets, methods, _integers(numbers))
+        with _open(plan, store, create=not retry) as results:
+            try:
+                counts = run_study(
+                    plan,
+                    results,
+                    data_home=data_home,
+                    jobs=jobs,
+                    scheduler=scheduler,
+                    time_limit=None if time_limit is None else 60 * time_limit,
+                    retry=retry,
+                    verbose=True,
+                )
+            except KeyboardInterrupt:
+                typer.echo(
+                    "openset: stopped. Finished tasks are kept; run again to go on.", err=True
+                )
+                raise typer.Exit(130) from None
+    typer.echo(f"{counts['done']} done, {counts['failed']} failed, {counts['left']} left")
+    if counts["failed"]:
+        typer.echo(f"see: openset study status {study}; then: openset study retry {study}")
+        raise typer.Exit(1)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _integers(items: list[str]) -> list[int]:
+    try:
+        return [int(item) for item in items]
+    except ValueError as error:
+        raise ValueError(f"--n-known takes whole numbers separated by commas: {error}") from None
+
+
+def _open(plan, store, create=False):
+    from openset.study import Store
+
+    if store is None:
+        store = Path("results") / f"{plan.name}.sqlite"
+        if create:
+            store.parent.mkdir(exist_ok=True)
+    return Store(store, create=create)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    from openset.study import StoreError
+
+    try:
+        yield
+    except (StoreError, ValueError, OSError, ImportError) as error:
+        typer.echo(f"openset: {error}", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,166 @@
+"""Where tasks run: processes of this machine, or the workers of a Dask cluster.
+
+A pool has ``capacity()``, the number of tasks it wants at a time; ``submit(task)``;
+``wait(seconds)``, which gives the (task, row) that are finished, the row None where the process
+died; and ``close()``, which ends what still runs.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing import connection
+
+from ._spec import Task
+from ._tasks import Row, failed
+
+Work = Callable[[Task], Row]
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalPool:
+    """Processes, each with one task at a time, so that it is known which one killed its process.
+
+    Parameters
+    ----------
+    work : callable
+        From a task to a row; can be pickled.
+    jobs : int
+        Number of processes.
+    """
+
+    def __init__(self, work: Work, jobs: int):
+        self._work, self._jobs = work, jobs
+        # Not forked: threads of this process would leave locks behind in the copy.
+        self._context = multiprocessing.get_context("spawn")
+        self._idle: list[_Slot] = []
+        self._busy: dict[connection.Connection, tuple[_Slot, Task]] = {}
+
+    def capacity(self) -> int:
+        return self._jobs
+
+    def submit(self, task: Task) -> None:
+        slot = self._idle.pop() if self._idle else _Slot(self._context, self._work)
+        slot.connection.send(task)
+        self._busy[slot.connection] = slot, task
+
+    def wait(self, seconds: float) -> list[tuple[Task, Row | None]]:
+        finished = []
+        for ready in connection.wait(list(self._busy), seconds):
+            slot, task = self._busy.pop(ready)
+            try:
+                row = ready.recv()
+            except (EOFError, OSError):
+                slot.kill()
+                row = None
+            else:
+                self._idle.append(slot)
+            finished.append((task, row))
+        return finished
+
+    def close(self) -> None:
+        for slot in [*self._idle, *(slot for slot, _ in self._busy.values())]:
+            slot.kill()
+
+
+class _Slot:
+    """A process that waits for tasks, and the pipe to it."""
+
+    def __init__(self, context, work: Work):
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+        self._process.start()
+        theirs.close()  # or its end would not be seen when the process dies
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _serve(pipe: connection.Connection, work: Work) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(work(task))
+
+
+def _follow_parent() -> None:
+    """End with the runner, even if it was killed and could not say so."""
+    connection.wait([multiprocessing.parent_process().sentinel])
+    os._exit(1)
+
+
+class DaskPool:
+    """The workers of a Dask cluster. They come and go; a task whose worker died runs elsewhere.
+
+    Parameters
+    ----------
+    work : callable
+        From a task to a row; can be pickled.
+    scheduler : str
+        Address, such as ``tcp://host:8786``.
+    """
+
+    def __init__(self, work: Work, scheduler: str):
+        try:
+            import distributed
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "scheduler= needs Dask distributed; run: pip install 'openset[cluster]'",
+                name=error.name,
+            ) from error
+        self._work, self._scheduler, self._distributed = work, scheduler, distributed
+        try:
+            self._client = distributed.Client(scheduler, timeout=20, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ConnectionError(f"no Dask scheduler answers at {scheduler!r}: {error}") from error
+        self._busy: dict = {}
+
+    def capacity(self) -> int:
+        # Twice the threads: a worker has the next task at hand when it has finished one.
+        return max(1, 2 * sum(self._client.nthreads().values()))
+
+    def submit(self, task: Task) -> None:
+        self._busy[self._client.submit(self._work, task, pure=False)] = task
+
+    def wait(self, seconds: float) -> list[tuple[Task, Row | None]]:
+        try:
+            done = self._distributed.wait(
+                list(self._busy), timeout=seconds, return_when="FIRST_COMPLETED"
+            ).done
+        except TimeoutError:
+            done = set()
+        finished = [(self._busy.pop(future), future) for future in done]
+        return [(task, self._outcome(task, future)) for task, future in finished]
+
+    def _outcome(self, task, future) -> Row | None:
+        if future.status in ("cancelled", "lost"):
+            raise ConnectionError(
+                f"the Dask scheduler at {self._scheduler!r} has gone. Finished tasks are kept; "
+                "run again."
+            )
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, self._distributed.KilledWorker):
+            return None
+        # The task itself never raises: the worker cannot run it at all.
+        return failed(task, f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        self._client.cancel(list(self._busy))
+        self._client.close()

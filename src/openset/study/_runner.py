@@ -1,0 +1,163 @@
+"""The runner: do what is not done yet, and write each row as soon as it is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from functools import partial
+
+from ..utils._progress import Progress
+from . import _protocol
+from ._pools import DaskPool, LocalPool, available_cores
+from ._spec import Study, Task
+from ._store import Store
+from ._tasks import Row, failed, run_task
+
+# A process may be killed for the sake of another one; a task that kills its own does so again.
+_TRIES = 2
+
+
+def run_study(
+    study: Study,
+    store: Store,
+    *,
+    data_home: str | os.PathLike | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    time_limit: float | None = None,
+    retry: bool = False,
+    verbose: bool = False,
+) -> Counter:
+    """Do the tasks of a study that are not in the store.
+
+    Stopped or killed at any point, it goes on from there when called again. A task that fails is
+    noted with its error, and the others go on.
+
+    Parameters
+    ----------
+    study : Study
+    store : Store
+        Written by this process alone.
+    data_home : path-like, default=None
+        Folder of the datasets; None takes it from the environment variable ``OPENSET_DATA``. The
+        workers of a cluster look there, too.
+    jobs : int, default=None
+        Processes; None is one for each core. Together their threads are never more than the cores.
+    scheduler : str, default=None
+        Address of a Dask scheduler whose workers do the tasks instead.
+    time_limit : float, default=None
+        Seconds after which no further task begins.
+    retry : bool, default=False
+        Do the tasks that failed before, and no others.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Returns
+    -------
+    Counter
+        Of "done", "failed" and "left" among the tasks there were to do.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from openset.study import Store, Study, run_study
+    >>> study = Study("tiny", ("make_four_gauss",), ("OneVsSetMachine",), (3,), runs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Store(Path(folder) / "results.sqlite", create=True) as store:
+    ...         counts = run_study(study, store, jobs=1)
+    >>> counts["done"], counts["failed"], counts["left"]
+    (1, 0, 0)
+    """
+    begin = time.monotonic()
+    store.bind(study)
+    tasks = list(study.tasks(count_classes(study, data_home)))
+    wanted = store.tasks("failed") if retry else set(tasks) - _settled(store)
+    waiting = [task for task in reversed(tasks) if task in wanted]
+    counts = Counter(left=len(waiting))
+    if not waiting:
+        return counts
+    show = _Display(len(waiting), study.name, verbose)
+    pool = _make_pool(study, data_home, jobs, scheduler)
+    running, tries = 0, Counter()
+    try:
+        while True:
+            late = time_limit is not None and time.monotonic() - begin >= time_limit
+            while waiting and not late and running < pool.capacity():
+                task = waiting.pop()
+                tries[task] += 1
+                pool.submit(task)
+                running += 1
+            if not running:
+                return counts
+            for task, row in pool.wait(1.0):
+                running -= 1
+                row = row or _died(task, tries[task])
+                if row is None:
+                    waiting.append(task)
+                    continue
+                store.put(row)
+                counts[row["status"]] += 1
+                counts["left"] -= 1
+                show.step()
+    finally:
+        pool.close()
+
+
+def count_classes(study: Study, data_home: str | os.PathLike | None = None) -> dict[str, int]:
+    """Number of classes of each dataset of the study; an error if one cannot be loaded.
+
+    Parameters
+    ----------
+    study : Study
+    data_home : path-like, default=None
+
+    Returns
+    -------
+    dict of str to int
+    """
+    return {name: len(set(_protocol.load(name, data_home)[1])) for name in study.datasets}
+
+
+def _settled(store: Store) -> set[Task]:
+    return store.tasks("done") | store.tasks("failed")
+
+
+def _make_pool(study, data_home, jobs, scheduler):
+    work = partial(run_task, study=study, data_home=data_home)
+    if scheduler is not None:
+        return DaskPool(work, scheduler)
+    cores = available_cores()
+    jobs = cores if jobs is None else jobs
+    if not 1 <= jobs <= cores:
+        raise ValueError(f"jobs={jobs} must be from 1 to {cores}, the number of cores.")
+    return LocalPool(partial(work, threads=cores // jobs), jobs)
+
+
+def _died(task: Task, tries: int) -> Row | None:
+    if tries < _TRIES:
+        return None
+    return failed(task, f"its process died, {tries} times; out of memory?")
+
+
+class _Display:
+    """A bar on a terminal; in a log a line every half minute."""
+
+    def __init__(self, total: int, title: str, verbose: bool):
+        terminal = sys.stderr.isatty()
+        self._bar = Progress(total, title, verbose and terminal)
+        self._lines = verbose and not terminal
+        self._total, self._title, self._done = total, title, 0
+        self._begin = self._last = time.monotonic()
+
+    def step(self) -> None:
+        self._bar.step()
+        self._done += 1
+        now = time.monotonic()
+        if self._lines and (now - self._last >= 30 or self._done == self._total):
+            self._last = now
+            left = (now - self._begin) * (self._total - self._done) / self._done
+            text = f"{self._title}: {self._done}/{self._total}, {left / 60:.0f} min left"
+            print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,283 @@
+"""A study as data: read from a TOML file, checked, and unrolled into tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import openset
+
+from ..model_selection import OpenSetSearchCV
+from ._measures import MEASURES
+
+
+class Task(NamedTuple):
+    """One row of the results: a method on one draw of classes and samples.
+
+    Parameters
+    ----------
+    dataset : str
+    n_known : int
+        Number of known classes.
+    run : int
+        Number of the draw, from 0.
+    method : str
+        Name of the estimator.
+    """
+
+    dataset: str
+    n_known: int
+    run: int
+    method: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is to be run; see :func:`load_study`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study.
+    datasets, methods : tuple of str
+        In the order in which they run.
+    n_known : tuple of int
+        Numbers of known classes; a dataset takes part where it has more classes than that.
+    runs : int
+        Draws for each dataset and number of known classes.
+    seed : int
+        The draws are a function of it and of dataset, number of known classes and run alone.
+    measures : tuple of str
+        Those a report shows; all are stored.
+    search : dict
+        Arguments of :class:`openset.OpenSetSearchCV`.
+    grids : dict of dict
+        By method, values to try instead of those of the preset.
+    """
+
+    name: str
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    n_known: tuple[int, ...]
+    runs: int
+    seed: int = 0
+    measures: tuple[str, ...] = tuple(MEASURES)
+    search: dict[str, Any] = field(default_factory=dict)
+    grids: dict[str, dict[str, list]] = field(default_factory=dict)
+
+    def restrict(
+        self,
+        datasets: Iterable[str] = (),
+        methods: Iterable[str] = (),
+        n_known: Iterable[int] = (),
+    ) -> Study:
+        """The same study with fewer datasets, methods or numbers, in the order given here.
+
+        Parameters
+        ----------
+        datasets, methods : iterable of str
+        n_known : iterable of int
+            Empty keeps all.
+
+        Returns
+        -------
+        Study
+        """
+        parts = {}
+        for name, wanted in [("datasets", datasets), ("methods", methods), ("n_known", n_known)]:
+            wanted = tuple(wanted)
+            for value in wanted:
+                if value not in getattr(self, name):
+                    raise ValueError(
+                        f"{name}: {value!r} is not in the study{_hint(value, getattr(self, name))}"
+                    )
+            if wanted:
+                parts[name] = wanted
+        return replace(self, **parts)
+
+    def tasks(self, n_classes: Mapping[str, int]) -> Iterator[Task]:
+        """All tasks, the methods of a draw side by side, so that complete comparisons come early.
+
+        Parameters
+        ----------
+        n_classes : mapping of str to int
+            Number of classes of each dataset.
+
+        Yields
+        ------
+        Task
+        """
+        for dataset in self.datasets:
+            for n_known in self.n_known:
+                if n_classes[dataset] <= n_known:
+                    continue
+                for run in range(self.runs):
+                    for method in self.methods:
+                        yield Task(dataset, n_known, run, method)
+
+    def make_search(self, method: str, seed: int = 0, threads: int = 1) -> OpenSetSearchCV:
+        """The search of the study for a method; it does not refit.
+
+        Parameters
+        ----------
+        method : str
+        seed : int, default=0
+            Seed of its simulations.
+        threads : int, default=1
+
+        Returns
+        -------
+        OpenSetSearchCV
+        """
+        estimator = getattr(openset, method)()
+        if "n_jobs" in estimator.get_params():
+            estimator.set_params(n_jobs=threads)
+        return OpenSetSearchCV(
+            estimator,
+            self.grids.get(method),
+            **self.search,
+            refit=False,
+            n_jobs=threads,
+            random_state=seed,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """What a result depends on beside its task; results of two studies are not to be mixed."""
+        content = json.dumps([self.seed, self.search, self.grids], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def load_study(path: str | os.PathLike) -> Study:
+    """Read a study from a TOML file.
+
+    Keys: ``datasets``, ``methods``, ``n_known``, ``runs`` and, if wanted, ``name``, ``seed``,
+    ``measures``, ``search`` (a table of arguments of :class:`openset.OpenSetSearchCV`) and
+    ``grids`` (a table of values to try for each method).
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Study
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from openset.study import load_study
+    >>> text = '''
+    ... datasets = ["digits"]
+    ... methods = ["OpenSetSVC", "PISVM"]
+    ... n_known = [3, 6]
+    ... runs = 2
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "small.toml"
+    ...     _ = path.write_text(text)
+    ...     study = load_study(path)
+    >>> study.name, len(list(study.tasks({"digits": 10})))
+    ('small', 8)
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no study {str(path)!r}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    try:
+        return _checked({"name": path.stem, **content})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+# key -> (type of the value, or of the items of a list; whether it is a list)
+_KEYS = {
+    "name": (str, False),
+    "datasets": (str, True),
+    "methods": (str, True),
+    "n_known": (int, True),
+    "runs": (int, False),
+    "seed": (int, False),
+    "measures": (str, True),
+    "search": (dict, False),
+    "grids": (dict, False),
+}
+_SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
+
+
+def _checked(content: dict[str, Any]) -> Study:
+    _names(content, _KEYS, "key")
+    for key in ("datasets", "methods", "n_known", "runs"):
+        if key not in content:
+            raise ValueError(f"the key {key!r} is missing.")
+    for key, (kind, many) in _KEYS.items():
+        if key not in content:
+            continue
+        value = content[key]
+        items = value if many and isinstance(value, list) else [value]
+        if many != isinstance(value, list) or any(type(item) is not kind for item in items):
+            wanted = f"a list of {kind.__name__}" if many else f"of type {kind.__name__}"
+            raise ValueError(f"{key} = {value!r} must be {wanted}.")
+        if many:
+            if not items or len(set(items)) < len(items):
+                raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
+            content[key] = tuple(items)
+    _names(content["methods"], _estimators(), "method")
+    _names(content.get("measures", ()), MEASURES, "measure")
+    if content["runs"] < 1:
+        raise ValueError(f"runs = {content['runs']} must be 1 or more.")
+    if min(content["n_known"]) < 2:
+        raise ValueError(f"n_known = {list(content['n_known'])} must be 2 or more each.")
+    study = Study(**content)
+    _names(study.search, _SEARCH, "key of [search]")
+    _names(study.grids, study.methods, "method in [grids]")
+    for method in study.methods:
+        _check_search(study, method)
+    return study
+
+
+def _check_search(study: Study, method: str) -> None:
+    """Raise now what the search would raise in every task."""
+    search = study.make_search(method)
+    try:
+        search._validate_params()
+    except ValueError as error:  # sklearn's message names the parameter and its range
+        raise ValueError(f"[search]: {error}") from None
+    grid = study.grids.get(method)
+    if grid is None and not getattr(search.estimator, f"_{search.preset}_grid", None):
+        raise ValueError(f"{method} has no grid of its own; give one in [grids.{method}].")
+    _names(grid or (), search.estimator.get_params(), f"parameter of {method}")
+    for name, values in (grid or {}).items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"[grids.{method}] {name} = {values!r} must be a list of values.")
+
+
+def _estimators() -> dict[str, type]:
+    """The estimators that need no argument."""
+    wrappers = ("CascadeRejector", "ThresholdRejector")
+    return {name: kind for name, kind in openset.all_estimators() if name not in wrappers}
+
+
+def _names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r}{_hint(name, known)}")
+
+
+def _hint(name: Any, known: Iterable) -> str:
+    known = [str(value) for value in known]
+    close = get_close_matches(str(name), known)
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    return f"; choose from {', '.join(known)}."
