@@ -17,7 +17,8 @@ PACKAGE = Path(openset.__file__).parent
 # The map of the house, from the cellar up: each floor may import all floors below it (for the
 # solver only the kernels), and no room of its own.
 FLOORS = [
-    ["kernels", "metrics", "datasets", "utils"],
+    ["utils"],
+    ["kernels", "metrics", "datasets"],
     ["solver"],
     ["base"],
     ["svm", "evt", "neighbors", "wrappers"],
