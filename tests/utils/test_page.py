@@ -92,6 +92,16 @@ def test_table():
     assert parsed.attributes("div")[0]["class"] == "scroll"
 
 
+def test_folded_table():
+    page = Page("t")
+    page.table(["a"], [[1]], caption="all <of> it", folded=True)
+    parsed = Parsed(page.html())
+    assert parsed.texts["summary"] == ["all <of> it"]
+    assert "caption" not in parsed.texts
+    tags = [tag for tag, _ in parsed.tags]
+    assert tags.index("details") < tags.index("summary") < tags.index("table")
+
+
 def test_table_of_ragged_rows():
     with pytest.raises(ValueError, match="1 cells, its header 2"):
         Page("t").table(["a", "b"], [[1, 2], [3]])

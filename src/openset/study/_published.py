@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# our class -> (name in the published files, short name in the paper)
+# our class -> name in the published files
 METHODS = {
-    "OpenSetSVC": ("ssvm", "OSSVM"),
-    "OneVsRestSVC": ("svm", "SVM"),
-    "MulticlassOneClassSVM": ("ocsvm", "OCSVM"),
-    "MulticlassSVDD": ("svdd", "SVDD"),
-    "DecisionBoundaryCarving": ("svmdbc", "DBC"),
-    "OneVsSetMachine": ("onevset", "1VS"),
-    "WeibullSVM": ("wsvm", "W-SVM"),
-    "PISVM": ("pisvm", "PI-SVM"),
-    "ExtremeValueMachine": ("evm", "EVM"),
+    "OpenSetSVC": "ssvm",
+    "OneVsRestSVC": "svm",
+    "MulticlassOneClassSVM": "ocsvm",
+    "MulticlassSVDD": "svdd",
+    "DecisionBoundaryCarving": "svmdbc",
+    "OneVsSetMachine": "onevset",
+    "WeibullSVM": "wsvm",
+    "PISVM": "pisvm",
+    "ExtremeValueMachine": "evm",
 }
 
 # true name of a measure -> name in the published files
@@ -92,7 +92,7 @@ def read_published(folder: str | os.PathLike, search: str = "open"):
         )
     raw = pandas.read_parquet(path)
     raw = raw[raw["classifier"].astype(str).str.endswith(_SEARCHES[search])]
-    ours = {published + _SEARCHES[search]: name for name, (published, _) in METHODS.items()}
+    ours = {published + _SEARCHES[search]: name for name, published in METHODS.items()}
     return (
         raw.assign(
             dataset=raw["dataset"].astype(str).map({DATASETS[n][0]: n for n in DATASETS}),

@@ -36,6 +36,8 @@ tbody tr:hover td, tbody tr:hover th { background: #f4f6fb; }
 .text { text-align: left; font-weight: normal; }
 thead .text { font-weight: bold; }
 tr > .text:first-child { position: sticky; left: 0; background: #fff; }
+details { margin: .4rem 0; }
+summary { cursor: pointer; color: #0b3cc2; }
 td.best { font-weight: bold; }
 td.flag { color: #a50e0e; background: #fdecea; }
 td.soft { color: var(--soft); }
@@ -115,6 +117,7 @@ class Page:
         *,
         caption: str | None = None,
         text_columns: int = 1,
+        folded: bool = False,
     ) -> None:
         """Add a table, which scrolls sideways in a box of its own where the screen is narrow.
 
@@ -129,6 +132,8 @@ class Page:
         text_columns : int, default=1
             How many columns, from the left, are text; the others are aligned as numbers. The
             first of them stays in sight when the table is scrolled.
+        folded : bool, default=False
+            Show the caption alone, which opens the table at a click.
         """
         lines = []
         for row in rows:
@@ -139,12 +144,15 @@ class Page:
             cells = (_cell(value, i < text_columns) for i, value in enumerate(row))
             lines.append(f"<tr>{''.join(cells)}</tr>")
         head = "".join(_cell(name, i < text_columns, "th") for i, name in enumerate(header))
-        label = f"<caption>{escape(caption)}</caption>" if caption else ""
-        self._body.append(
+        label = f"<caption>{escape(caption)}</caption>" if caption and not folded else ""
+        box = (
             f'<div class="scroll" tabindex="0"><table>{label}<thead><tr>{head}</tr></thead>\n'
             + "\n".join(["<tbody>", *lines, "</tbody>"])
             + "</table></div>"
         )
+        if folded:
+            box = f"<details><summary>{escape(caption or 'table')}</summary>{box}</details>"
+        self._body.append(box)
 
     def figure(
         self,
