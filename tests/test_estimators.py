@@ -10,6 +10,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from openset.base import OpenSetClassifier
+from openset.calibration import CalibratedRejector
 from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
 from openset.neighbors import OpenSetNearestNeighbors
 from openset.svm import (
@@ -42,6 +43,7 @@ ESTIMATORS = [
     OpenSetNearestNeighbors(),
     ThresholdRejector(GaussianNB()),
     CascadeRejector(OneClassSVM(nu=0.1), GaussianNB()),
+    CalibratedRejector(OpenSetSVC(lam=0.1), alpha=0.3, calibration_size=0.4),
 ]
 
 # Parameters that change the method, for the checks of the open-set contract.
@@ -61,13 +63,14 @@ VARIANTS = [
     ExtremeValueMachine(metric="cosine"),
     OpenSetNearestNeighbors(rule="agreement"),
     ThresholdRejector(RidgeClassifier(), threshold=0.0),
+    CalibratedRejector(OpenSetNearestNeighbors(), alpha=0.4, per_class=True, calibration_size=0.4),
 ]
 
 
 def test_no_estimator_is_forgotten():
     public = {
         value
-        for room in ("svm", "evt", "neighbors", "wrappers")
+        for room in ("svm", "evt", "neighbors", "wrappers", "calibration")
         for value in vars(import_module(f"openset.{room}")).values()
         if isinstance(value, type) and issubclass(value, OpenSetClassifier)
     }

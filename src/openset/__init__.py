@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers see what is loaded lazily
+    from openset.calibration import CalibratedRejector
     from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
     from openset.model_selection import OpenSetSearchCV
     from openset.neighbors import OpenSetNearestNeighbors
@@ -27,6 +28,7 @@ __version__ = "0.1.0.dev0"
 
 # public name -> submodule that defines it
 _NAMES = {
+    "CalibratedRejector": "calibration",
     "CascadeRejector": "wrappers",
     "DecisionBoundaryCarving": "svm",
     "ExtremeValueMachine": "evt",
@@ -47,6 +49,7 @@ _NAMES = {
 _SUBMODULES = frozenset(
     {
         "base",
+        "calibration",
         "datasets",
         "evt",
         "export",
@@ -66,6 +69,7 @@ _SUBMODULES = frozenset(
 
 __all__ = [
     "PISVM",
+    "CalibratedRejector",
     "CascadeRejector",
     "DecisionBoundaryCarving",
     "ExtremeValueMachine",

@@ -7,5 +7,13 @@ from ._classifier import (
     _check_labels,
     resolve_unknown_label,
 )
+from ._explain import explain
 
-__all__ = ["OpenSetClassifier", "Traits", "_answers", "_check_labels", "resolve_unknown_label"]
+__all__ = [
+    "OpenSetClassifier",
+    "Traits",
+    "_answers",
+    "_check_labels",
+    "explain",
+    "resolve_unknown_label",
+]

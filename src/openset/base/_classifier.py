@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ._explain import explain, surroundings_of
+
 __all__ = ["OpenSetClassifier", "Traits", "resolve_unknown_label"]
 
 # Thresholds and fractions that searches try: 20 values, linear in [0, 1).
@@ -63,6 +65,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     # decision_function in two: ``_raw_scores(X)``, which does not look at them, and
     # ``_decide(raw)``, which is cheap. A search then tries all their values on one fit.
     _post_params: tuple[str, ...] = ()
+
+    # By how much the scores of a row may differ between batches, in units of the larger of 1 and
+    # the score: sums in single precision, or a wrapped estimator that may have some.
+    _score_noise = 1e-6
 
     _traits: Traits
 
@@ -142,6 +148,34 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         return self.decision_function(X).max(axis=1)
+
+    def explain(self, X):
+        """Why each sample was answered as it was: see :func:`openset.base.explain`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        DataFrame of n rows
+            Columns answer, nearest_class, score, deficit, similar, distance and region_gap.
+        """
+        return explain(self, X)
+
+    def _surroundings(self):
+        """Function of X behind the distances in an explanation."""
+        return surroundings_of(self)
+
+    def _training_samples(self):
+        """(samples, their rows in the X of fit, metric) of what the method keeps, or None."""
+        if not hasattr(self, "support_vectors_"):
+            return None
+        return self.support_vectors_, self.support_, "euclidean"
+
+    def _far_scores(self):
+        """Limit superior of the scores far away from all samples, (K,); inf where not known."""
+        return np.full(len(self.classes_), np.inf)
 
     def _raw_scores(self, X):
         raise NotImplementedError(f"{type(self).__name__} does not define its scores.")

@@ -8,7 +8,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import OpenSetClassifier
+from ..base import OpenSetClassifier, explain
 from ..base._classifier import _answers
 from ..utils import unwrap
 from ._evaluate import split_pipeline
@@ -44,6 +44,21 @@ class BestEstimator(OpenSetClassifier):
         """
         transformer, final, _ = split_pipeline(self._best())
         return final.inclusion_proba(X if transformer is None else transformer.transform(X))
+
+    def explain(self, X):
+        """Why each sample was answered as it was, by the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        DataFrame of n rows
+            See :func:`openset.base.explain`; behind a Pipeline its distances are those of the
+            transformed space.
+        """
+        return explain(self._best(), X)
 
     def _best(self):
         if hasattr(self, "best_params_") and not self.refit:

@@ -1,0 +1,92 @@
+"""What every threshold would give: known samples kept against unknown samples turned away."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..metrics import oscr_curve
+from ..metrics._labels import encode_true, index_known
+from ..utils import unwrap
+
+
+class OperatingCurve(NamedTuple):
+    """The trade-off between known and unknown samples, one entry a threshold.
+
+    Parameters
+    ----------
+    thresholds : ndarray of shape (n_thresholds,)
+        What the highest score of a sample has to reach, descending from infinity, at which all are
+        turned away; 0 is where the estimator itself decides.
+    aks : ndarray of shape (n_thresholds,)
+        Accuracy on known samples: accepted, and by their own class.
+    fu : ndarray of shape (n_thresholds,)
+        Share of the known samples that are turned away.
+    aus : ndarray of shape (n_thresholds,)
+        Accuracy on unknown samples: the share that is turned away.
+    hna : ndarray of shape (n_thresholds,)
+        Harmonic mean of `aks` and `aus`.
+    """
+
+    thresholds: np.ndarray
+    aks: np.ndarray
+    fu: np.ndarray
+    aus: np.ndarray
+    hna: np.ndarray
+
+
+def operating_curve(estimator: BaseEstimator, X, y) -> OperatingCurve:
+    """Measures of an estimator under every threshold common to all classes.
+
+    :class:`openset.plots.OSCRDisplay` draws `aks` against 1 - `aus`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted open-set estimator, or a Pipeline or a search of one.
+    X : array-like of shape (n, d)
+        Known and unknown samples that were not used in fit.
+    y : array-like of shape (n,)
+        True labels; a label that is no known class is unknown.
+
+    Returns
+    -------
+    OperatingCurve
+        Arrays thresholds, aks, fu, aus and hna.
+
+    Examples
+    --------
+    >>> from openset import OpenSetSVC
+    >>> from openset.calibration import operating_curve
+    >>> X = [[0, 0], [0, 1], [5, 5], [5, 6]]
+    >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
+    >>> curve = operating_curve(model, [[0, 0.4], [5, 5.8], [2, 2]], ["left", "right", "?"])
+    >>> curve.aks
+    array([0. , 0.5, 1. , 1. ])
+    >>> curve.aus
+    array([1., 1., 1., 0.])
+    """
+    return curve_of(y, estimator.decision_function(X), unwrap(estimator).classes_)
+
+
+def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
+    """The curve of scores of shape (n, K)."""
+    fpr, aks, thresholds = oscr_curve(y, scores, known=classes)
+    for share, kind in ((fpr[-1], "unknown"), (aks[-1], "known")):
+        if np.isnan(share):
+            raise ValueError(f"y has no {kind} sample; the curve needs known and unknown ones.")
+    index = index_known(classes)
+    known = np.sort(scores[encode_true(y, index) < len(index)].max(axis=1))
+    fu = np.searchsorted(known, thresholds) / len(known)
+    aus = 1.0 - fpr
+    total = np.where(aks + aus > 0, aks + aus, 1.0)
+    return OperatingCurve(thresholds, aks, fu, aus, 2 * aks * aus / total)
+
+
+def between(thresholds: np.ndarray, i: int, below: float) -> float:
+    """A threshold with the same answers as the i-th, as far from any score as there is room."""
+    lower = thresholds[i + 1] if i + 1 < len(thresholds) else thresholds[i] - 2 * below
+    middle = lower + (thresholds[i] - lower) / 2
+    return float(middle if middle > lower else thresholds[i])

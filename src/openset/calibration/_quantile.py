@@ -1,0 +1,45 @@
+"""The order statistic behind the promise.
+
+A new score and n calibration scores that are exchangeable with it take each of the n + 1 ranks with
+equal probability. So the new one is below the k-th smallest of the others with a probability of at
+most k / (n + 1), ties included.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+
+def largest_rank(alpha: float, n: int) -> int:
+    """floor(alpha (n + 1)): the largest k with k / (n + 1) <= alpha.
+
+    Compared as the quotient: 0.29 x 100 is less than 29 in floating point.
+    """
+    k = int(alpha * (n + 1)) + 1
+    while k / (n + 1) > alpha:
+        k -= 1
+    return k
+
+
+def fewest_samples(alpha: float) -> int:
+    """The smallest n for which :func:`largest_rank` is not 0."""
+    n = ceil(1.0 / alpha) - 1
+    return n if largest_rank(alpha, n) else n + 1
+
+
+def check_enough(alpha: float, n: int, whose: str) -> None:
+    """Raise ValueError if n calibration samples cannot carry the promise."""
+    if largest_rank(alpha, n) == 0:
+        raise ValueError(
+            f"alpha={alpha:g} needs at least {fewest_samples(alpha)} calibration samples {whose}; "
+            f"there are {n}. Give more (for an estimator that is fitted here, a larger X or "
+            f"calibration_size), or raise alpha to {1 / (n + 1):.3g} or more."
+        )
+
+
+def kth_smallest(scores: np.ndarray, alpha: float) -> float:
+    """The threshold: the k-th smallest score."""
+    k = largest_rank(alpha, len(scores))
+    return np.partition(scores, k - 1)[k - 1]

@@ -1,0 +1,342 @@
+"""Any open-set estimator, with thresholds that keep a promise."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..base import Traits, _answers
+from ..metrics._labels import encode_true, index_known
+from ..utils import unwrap
+from ..utils._unwrap import take_apart
+from ..wrappers._base import Wrapper
+from ._quantile import check_enough
+from ._shift import far_scores, is_expansion, move, move_bias
+from ._thresholds import promised, traded
+
+_FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
+
+# How far above the score at infinity a threshold is lifted, to bound what it accepts.
+_MARGIN = 1e-3
+
+
+class CalibratedRejector(Wrapper):
+    """An open-set estimator whose thresholds are set by samples that it was not trained on.
+
+    By default they keep a promise: **at most a share `alpha` of the known samples is turned away**,
+    P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
+    is the k-th smallest score that these have for their own class, k = floor(alpha (n + 1)); a
+    class accepts from there on.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An open-set estimator, or a Pipeline or a search of one. To calibrate one that is already
+        fitted, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
+        serve for calibration, and must not have been used in its fit or search. Anything else is
+        cloned and fitted to a part of the samples; the other part calibrates.
+    alpha : float in (0, 1), default=0.05
+        Share of errors that is allowed: known samples turned away or, for criterion="aus",
+        unknown samples accepted.
+    per_class : bool, default=False
+        Whether the promise is for each class by itself (Mondrian), with a threshold each, or for
+        known samples as a whole, with one threshold for all classes.
+    criterion : {"fu", "aus", "hna"}, default="fu"
+        "fu": the promise. With a sample of unknowns there are two other choices, which promise
+        nothing and have one threshold for all classes. "aus": the lowest threshold at which at
+        least 1 - `alpha` of the unknown samples are turned away. "hna": the threshold with the
+        largest harmonic mean of the accuracies on known and on unknown samples.
+    prefer : {"promise", "bounded"}, default="promise"
+        What is kept where a threshold comes to lie so low that a class would accept samples
+        however far away. "promise": the threshold; ``bounded_`` is False, and a warning says so.
+        "bounded": the threshold is lifted just above the score far away, ``promise_`` is False,
+        and a warning says so.
+    calibration_size : float in (0, 1), default=0.25
+        Share of the samples that calibrate an estimator that is fitted here.
+    random_state : int, RandomState instance or None, default=None
+        Which ones.
+    unknown_label : "auto" or label, default="auto"
+        Answer for unknown samples; "auto" is that of the estimator.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator, with its own thresholds.
+    thresholds_ : ndarray of shape (K,)
+        What is subtracted from its scores.
+    promise_ : bool
+        Whether the promise holds: not after a threshold was lifted, nor for other criteria.
+    lifted_ : ndarray of shape (K,), bool
+        The classes whose threshold was lifted for ``prefer="bounded"``.
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    bounded_ : ndarray of shape (K,), bool
+        Whether the threshold lies above the score far away from all samples, so that the accepted
+        region is bounded; False also where that score is not known (wrapped classifiers, linear
+        machines, the cosine metric).
+    known_radius_ : ndarray of shape (K,)
+        The certificate of :class:`openset.OpenSetSVC` at the moved threshold; only for estimators
+        that have one. Behind a Pipeline it is a distance in the transformed space.
+    n_features_in_ : int
+        Only if the fitted estimator has it.
+    feature_names_in_ : ndarray of shape (d,)
+        Only if the fitted estimator has it.
+
+    Notes
+    -----
+    The condition of the promise: known samples to come and those of the calibration are
+    exchangeable, as independent draws from the same source are. A drift breaks it. It is a
+    probability over both, calibration samples included: one calibration of n samples may turn away
+    a little more, with a standard deviation of about sqrt(alpha (1 - alpha) / n).
+
+    Its limit: it is about being turned away, not about the label, since a sample may be accepted
+    by a class that is not its own; and it says nothing of unknown samples. What does is
+    ``bounded_``: far enough away everything is turned away.
+
+    The promise is not weakened by rounding: each threshold is lowered by more than the scores of a
+    sample differ between batches, 1e-9 times the coefficients of a kernel expansion (computed in
+    double precision near the threshold) and 1e-6 or less elsewhere.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer, 2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from openset import CalibratedRejector, OpenSetSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = X[y < 6] / 16, y[y < 6]
+    >>> svc = OpenSetSVC(gamma=0.1, C=8).fit(X[::2], y[::2])
+    >>> model = CalibratedRejector(FrozenEstimator(svc), alpha=0.05).fit(X[1:600:2], y[1:600:2])
+    >>> print(f"{(model.predict(X[601::2]) == model.unknown_label_).mean():.2f}")
+    0.04
+    >>> model.bounded_.all()
+    np.True_
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit", "decision_function"])],
+        "alpha": [_FRACTION],
+        "per_class": ["boolean"],
+        "criterion": [StrOptions({"fu", "aus", "hna"})],
+        "prefer": [StrOptions({"promise", "bounded"})],
+        "calibration_size": [_FRACTION],
+        "random_state": ["random_state"],
+        "unknown_label": "no_validation",
+    }
+
+    _traits = Traits(
+        "calibrated", condition="the thresholds lie above the scores far away from all samples"
+    )
+
+    def __init__(
+        self,
+        estimator,
+        alpha=0.05,
+        per_class=False,
+        criterion="fu",
+        prefer="promise",
+        calibration_size=0.25,
+        random_state=None,
+        unknown_label="auto",
+    ):
+        self.estimator = estimator
+        self.alpha = alpha
+        self.per_class = per_class
+        self.criterion = criterion
+        self.prefer = prefer
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+        self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, X_unknown=None) -> CalibratedRejector:
+        """Fit the estimator, unless it is frozen, and set the thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+            Samples of known classes; for a frozen estimator ones it has not seen.
+        y : array-like of shape (n,)
+            Their classes.
+        X_unknown : array-like of shape (n_unknown, d), default=None
+            Samples of no known class, for criterion="aus" and "hna".
+
+        Returns
+        -------
+        self
+        """
+        unwrap(self.estimator)  # raises for an estimator that answers no unknown
+        self._check_unknowns(X_unknown)
+        X, y, _ = self._check_targets(X, y)
+        (X,) = indexable(X)
+        self._fit_rows = None
+        X_fit, y_fit = X, y
+        if not isinstance(self.estimator, FrozenEstimator):
+            self._fit_rows, rows = self._split(y)
+            X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
+            X, y = _safe_indexing(X, rows), y[rows]
+        if self.criterion == "fu" and not self.per_class:
+            check_enough(self.alpha, len(y), "of known classes")  # before the time for a fit
+        self._fit_estimator(X_fit, y_fit, None)
+        transform, model = take_apart(self.estimator_)
+        if isinstance(self.unknown_label, str) and self.unknown_label == "auto":
+            self.unknown_label_ = model.unknown_label_
+            self._answers = _answers(self.classes_, self.unknown_label_)
+        codes = self._encode(y)
+        if self.criterion == "fu":
+            self.thresholds_ = promised(model, transform(X), codes, self.alpha, self.per_class)
+        else:
+            samples = transform(X), codes, transform(X_unknown)
+            self.thresholds_ = traded(model, *samples, self.alpha, self.criterion)
+        self._settle_bounds(far_scores(model))
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # a share alpha is turned away by design
+        return tags
+
+    def decision_function(self, X) -> np.ndarray:
+        """Scores of the estimator less the thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Column c belongs to ``classes_[c]``; >= 0 accepts.
+        """
+        check_is_fitted(self)
+        transform, model = take_apart(self.estimator_)
+        return move(model, transform(X), self.thresholds_)
+
+    @available_if(lambda self: hasattr(unwrap(self.estimator), "inclusion_proba"))
+    def inclusion_proba(self, X) -> np.ndarray:
+        """Probabilities of inclusion of the estimator, where its method defines them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        check_is_fitted(self)
+        transform, model = take_apart(self.estimator_)
+        return model.inclusion_proba(transform(X))
+
+    @property
+    def known_radius_(self) -> np.ndarray:
+        """(K,) distances from all positive support vectors beyond which a class rejects."""
+        return self._moved(take_apart(self.estimator_)[1]).known_radius_
+
+    def _moved(self, model):
+        return move_bias(model, self.thresholds_) if is_expansion(model) else model
+
+    def _far_scores(self):
+        return far_scores(take_apart(self.estimator_)[1]) - self.thresholds_
+
+    def _surroundings(self):
+        transform, model = take_apart(self.estimator_)
+        inner = self._moved(model)._surroundings()
+
+        def surroundings(X):
+            similar, distance, gap = inner(transform(X))
+            if self._fit_rows is not None:  # the estimator knows a part of the samples of fit
+                similar = np.where(similar < 0, -1, self._fit_rows[similar])
+            return similar, distance, gap
+
+        return surroundings
+
+    def _check_unknowns(self, X_unknown):
+        if self.criterion == "fu":
+            if X_unknown is not None:
+                raise ValueError(
+                    "X_unknown was passed, but the promise of criterion='fu' is about known "
+                    "samples. Leave it out, or choose criterion='aus' or 'hna'."
+                )
+            return
+        if X_unknown is None:
+            raise ValueError(
+                f"criterion={self.criterion!r} needs X_unknown in fit, samples of no known class."
+            )
+        if self.per_class:
+            raise ValueError(
+                f"per_class=True is for criterion='fu'; criterion={self.criterion!r} sets one "
+                "threshold for all classes, since an unknown sample is of none."
+            )
+
+    def _split(self, y):
+        """Rows to fit and rows to calibrate; by class only where the promise is, too."""
+        _, first, inverse = np.unique(y, return_index=True, return_inverse=True)
+        fit, rest = train_test_split(
+            np.arange(len(y)),
+            test_size=self.calibration_size,
+            stratify=first[inverse] if self.per_class else None,  # whatever the names are
+            random_state=self.random_state,
+        )
+        lost = np.setdiff1d(y, y[fit])
+        if lost.size:
+            raise ValueError(
+                f"All samples of {lost.tolist()!r} were drawn for calibration and none is left to "
+                f"fit. Give more samples, lower calibration_size={self.calibration_size!r} or set "
+                "per_class=True."
+            )
+        return fit, rest
+
+    def _encode(self, y):
+        """Codes of the labels among the classes of the estimator."""
+        codes = encode_true(y, index_known(self.classes_))
+        strange = codes == len(self.classes_)
+        if strange.any():
+            raise ValueError(
+                f"y has labels that the estimator does not know: {np.unique(y[strange]).tolist()!r}"
+                f" are not among its classes {self.classes_.tolist()!r}. Calibrate with known "
+                "classes only; samples of others can be passed as X_unknown."
+            )
+        return codes
+
+    def _settle_bounds(self, far):
+        """Compare the thresholds with the scores far away, and settle a conflict."""
+        conflict = (self.thresholds_ <= far) & np.isfinite(far)
+        where = f"the classes {self.classes_[conflict].tolist()!r}"
+        self.lifted_ = conflict & (self.prefer == "bounded")
+        self.promise_ = self.criterion == "fu" and not self.lifted_.any()
+        if self.prefer == "bounded":
+            if np.any(far == np.inf):
+                raise ValueError(
+                    f"prefer='bounded', but how {type(unwrap(self.estimator_)).__name__} scores "
+                    "far away from all samples is not known, so no threshold is known to bound "
+                    "it. Use prefer='promise', or an estimator with bounded regions."
+                )
+            self.thresholds_ = np.where(conflict, far + _MARGIN, self.thresholds_)
+            if conflict.any():
+                warnings.warn(
+                    f"The thresholds of {where} were lifted to keep their regions bounded; the "
+                    f"operating point (criterion={self.criterion!r}, alpha={self.alpha:g}) is not "
+                    "kept. See promise_ and lifted_.",
+                    stacklevel=4,
+                )
+        elif conflict.any():
+            warnings.warn(
+                f"At the operating point (criterion={self.criterion!r}, alpha={self.alpha:g}) "
+                f"{where} accept samples however far away: bounded_ is False for them. Use "
+                "prefer='bounded' to have it the other way round, or a larger alpha.",
+                stacklevel=4,
+            )
+        self.bounded_ = self.thresholds_ > far

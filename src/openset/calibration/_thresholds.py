@@ -1,0 +1,81 @@
+"""Thresholds of a fitted estimator from samples that it has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base import OpenSetClassifier
+from ._curve import between, curve_of
+from ._quantile import check_enough, kth_smallest
+from ._shift import is_expansion, move, noise
+
+
+def promised(
+    model: OpenSetClassifier, X, codes: np.ndarray, alpha: float, per_class: bool
+) -> np.ndarray:
+    """Thresholds that turn away a known sample with a probability of at most alpha, shape (K,).
+
+    A sample that its own class accepts is not turned away. So the scores that count are those of
+    the samples for their own class.
+
+    Parameters
+    ----------
+    model : OpenSetClassifier
+    X : array-like of shape (n, d)
+        Calibration samples.
+    codes : ndarray of shape (n,)
+        Index of the class of each.
+    alpha : float
+    per_class : bool
+        Whether for samples of each class, or for all of them together.
+    """
+    groups = [np.arange(len(codes))]
+    if per_class:
+        groups = [np.flatnonzero(codes == c) for c in range(len(model.classes_))]
+        for label, rows in zip(model.classes_.tolist(), groups, strict=True):
+            check_enough(alpha, len(rows), f"of class {label!r}")
+    thresholds = np.zeros(len(model.classes_))
+    # Expansions are exact near the threshold only: look again once it is about there.
+    for _ in range(3 if is_expansion(model) else 1):
+        scores = _finite(move(model, X, thresholds), model)[np.arange(len(codes)), codes]
+        thresholds += [kth_smallest(scores[rows], alpha) for rows in groups]
+    return thresholds - noise(model, thresholds)
+
+
+def traded(
+    model: OpenSetClassifier, X, codes: np.ndarray, X_unknown, alpha: float, criterion: str
+) -> np.ndarray:
+    """One threshold, K times, that suits known and unknown samples.
+
+    Parameters
+    ----------
+    model, X, codes, alpha
+        As for :func:`promised`.
+    X_unknown : array-like of shape (n_unknown, d)
+    criterion : {"aus", "hna"}
+    """
+    n_classes = len(model.classes_)
+    scores = np.vstack([_finite(model.decision_function(Z), model) for Z in (X, X_unknown)])
+    true = np.append(codes, np.full(len(scores) - len(codes), n_classes))
+    curve = curve_of(true, scores, np.arange(n_classes))
+    best = int(curve.hna.argmax())
+    if criterion == "aus":
+        # What rounding makes of 1 - 0.95 must not decide.
+        best = int(np.flatnonzero(1.0 - curve.aus <= alpha + 1e-12)[-1])
+    if best == 0:
+        raise ValueError(
+            f"Only a threshold that turns all known samples away satisfies criterion={criterion!r} "
+            f"with alpha={alpha:g}: the samples of X_unknown score too high. Raise alpha, or train "
+            "a better estimator."
+        )
+    below = noise(model, np.full(n_classes, curve.thresholds[best])).max()
+    return np.full(n_classes, between(curve.thresholds, best, below))
+
+
+def _finite(scores, model):
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"decision_function of {type(model).__name__} gives scores that are not finite; an "
+            "open-set estimator never does. Run check_open_set_estimator on it."
+        )
+    return scores
