@@ -5,14 +5,19 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli import _datasets, _study
+from openset.cli import _compare, _datasets, _export, _fit, _study
 
 app = typer.Typer(
     help="Open-set recognition: one of your classes, or unknown.",
     no_args_is_help=True,
-    add_completion=False,
+    pretty_exceptions_enable=False,
 )
+
+# Each command is a module whose imports are light; what is heavy loads when it runs.
+app.command()(_fit.fit)
 app.add_typer(_study.app, name="study")
+app.command()(_compare.compare)
+app.command()(_export.export)
 app.command()(_datasets.datasets)
 
 

@@ -1,0 +1,65 @@
+"""What a user sees when something goes wrong: one line on standard error, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+
+import typer
+
+# Exit codes: 0 done; FAILED for the data, the model or the system; 2 (click's) for the usage.
+FAILED = 1
+INTERRUPTED = 130
+
+
+def reported(command: Callable) -> Callable:
+    """Make a function a command that ends in one line and an exit code, never in a traceback.
+
+    With OPENSET_DEBUG set in the environment errors are raised, for reports of bugs.
+    """
+
+    @wraps(command)
+    def guarded(*args, **kwargs):
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                return command(*args, **kwargs)
+            except KeyboardInterrupt:
+                complain("interrupted; nothing was written")
+                raise typer.Exit(INTERRUPTED) from None
+            except BrokenPipeError:
+                raise  # the reader of our output has gone: click ends quietly
+            except Exception as error:
+                if isinstance(error, typer.Exit) or os.environ.get("OPENSET_DEBUG"):
+                    raise
+                if type(error).__module__.partition(".")[0] == "click":
+                    raise  # wrong usage, which click reports
+                complain(_line(error))
+                raise typer.Exit(FAILED) from None
+
+    return guarded
+
+
+def complain(message: str) -> None:
+    """One line on standard error."""
+    print(f"openset: {message}", file=sys.stderr)
+
+
+def _line(error):
+    message = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, ValueError | OSError | ImportError):
+        return message
+    return f"{type(error).__name__}: {message} (set OPENSET_DEBUG=1 to see where)"
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    if issubclass(category, UserWarning):  # deprecations are for developers
+        print(f"openset: warning: {' '.join(str(message).split())}", file=sys.stderr)

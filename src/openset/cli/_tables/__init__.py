@@ -1,0 +1,18 @@
+"""Tables on disk: opened by the ending of their name, read and written in batches of rows."""
+
+from ._columns import numbers, require
+from ._open import Table, TableError, open_table
+from ._training import TrainingData, read_training
+from ._write import check_writable, open_writer
+
+__all__ = [
+    "Table",
+    "TableError",
+    "TrainingData",
+    "check_writable",
+    "numbers",
+    "open_table",
+    "open_writer",
+    "read_training",
+    "require",
+]

@@ -1,0 +1,271 @@
+"""A table as training data: which columns are features, which are left out, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+import pyarrow as pa
+
+from ._columns import numbers, require
+from ._open import Table, TableError
+
+# A column of which at least this share are numbers was meant to be one: what is not is an error.
+_MEANT_AS_NUMBERS = 0.5
+
+_ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
+
+
+@dataclass
+class TrainingData:
+    """What a table gives to learn from.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d), float64
+    y : ndarray of shape (n,)
+        Texts, or integers where all labels are.
+    features : list of str
+        Names of the columns of X.
+    dropped : dict {str: str}
+        Columns left out, and why.
+    n_rows : int
+        Rows in the file, including those left out for a missing value.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    features: list[str]
+    dropped: dict[str, str]
+    n_rows: int
+
+    def keep_known(self, known: list[str] | None, path) -> np.ndarray | None:
+        """Keep the rows of some classes; return X of the others, or None if there are none.
+
+        Parameters
+        ----------
+        known : list of str or None
+            The classes; None for all.
+        path : path-like
+            For the message if one of them is not there.
+        """
+        if known is None:
+            return None
+        classes = {str(label): label for label in np.unique(self.y).tolist()}
+        for name in known:
+            if name not in classes:
+                close = get_close_matches(name, classes, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"there are {list(classes)[:10]}"
+                raise TableError(f"--known: {path} has no class {name!r}; {hint}")
+        if len(set(known)) < 2:
+            raise TableError(
+                f"--known names {len(set(known))} class; to tell classes apart takes two"
+            )
+        chosen = np.isin(self.y, [classes[name] for name in known])
+        others = self.X[~chosen]
+        self.X, self.y = self.X[chosen], self.y[chosen]
+        return others if len(others) else None
+
+
+def read_training(
+    table: Table,
+    target: str,
+    *,
+    features: list[str] | None = None,
+    drop: list[str] | None = None,
+    missing: str = "error",
+) -> TrainingData:
+    """Read the features and classes of a table.
+
+    Parameters
+    ----------
+    table : Table
+    target : str
+        Column of the class.
+    features : list of str, default=None
+        Columns to use, in this order; None finds the numeric ones.
+    drop : list of str, default=None
+        Columns to leave out.
+    missing : {"error", "drop", "median"}, default="error"
+        What to do with a row that lacks a number: complain, leave it out, or keep the gap (NaN)
+        for the model to fill. A row without a class is never kept.
+
+    Returns
+    -------
+    TrainingData
+    """
+    require(table, [target], "the target")
+    require(table, features or [], "given as a feature")
+    require(table, drop or [], "given to be dropped")
+    if target in (features or []):
+        raise TableError(f"the target {target!r} cannot be a feature, too")
+    wanted = [name for name in features or table.names if name != target]
+    wanted = [name for name in wanted if name not in (drop or [])]
+    columns = {name: _Column() for name in wanted}
+    labels = []
+    for batch in table.batches():
+        labels.append(batch.column(target))
+        for name, column in columns.items():
+            column.add(batch.column(name))
+    n_rows = sum(map(len, labels))
+    if n_rows == 0:
+        raise TableError(f"{table.path} has a header and no rows")
+
+    dropped = dict.fromkeys(drop or [], "as asked")
+    if features is None:
+        reasons = {name: column.reason(name) for name, column in columns.items()}
+        dropped |= {name: reason for name, reason in reasons.items() if reason}
+        columns = {name: column for name, column in columns.items() if not reasons[name]}
+    if not columns:
+        told = "; ".join(f"{name!r}: {reason}" for name, reason in list(dropped.items())[:5])
+        raise TableError(
+            f"{table.path} has no numeric column beside the target {target!r}"
+            + (f" ({told})" if told else "")
+        )
+    for name, column in columns.items():
+        column.check(table, name)
+    X = np.column_stack([column.values for column in columns.values()])
+    y, labelled = _classes(table, target, labels)
+    kept = _complete(table, list(columns), X, missing)
+    if missing == "error" and not labelled.all():
+        raise TableError(
+            f"{table.path} has {np.sum(~labelled):,} rows without a class in {target!r}, the first "
+            f"in data row {np.argmin(labelled) + 1}; fill them, or leave them out by --missing drop"
+        )
+    kept &= labelled
+    if not kept.any():
+        raise TableError(f"{table.path} has no row without a missing value; try --missing median")
+    return TrainingData(X[kept], y[kept], list(columns), dropped, n_rows)
+
+
+class _Column:
+    """A column while it is read: its numbers, and where there are none."""
+
+    def __init__(self):
+        self._parts, self._n_rows, self._n_bad = [], 0, 0
+        self._first = None  # row and content of the first cell that is no number
+
+    def add(self, cells: pa.Array):
+        values, bad = numbers(cells)
+        if len(bad) and self._first is None:
+            self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
+        self._n_rows += len(cells)
+        self._n_bad += len(bad)
+        self._parts.append(values)
+
+    @property
+    def values(self):
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        return self._parts[0]
+
+    def reason(self, name):
+        """Why the column is no feature; empty if it is one."""
+        found = self.values[~np.isnan(self.values)]
+        filled = len(found) + self._n_bad
+        if filled == 0:
+            return "no values"
+        if self._n_bad and len(found) < _MEANT_AS_NUMBERS * filled:
+            return f"not numeric, for example {_short(self._first[1])}"
+        if self._n_bad:
+            return ""  # to be complained of
+        if len(found) > 1 and np.all(found == found[0]):
+            return f"always {found[0]:g}"
+        if _is_count(self.values):
+            return "counts the rows"
+        named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", "-id", " id"))
+        whole = np.all(found == np.floor(found))
+        if named_id and whole and len(np.unique(found)) == len(found) > 1:
+            return "an identifier: all values differ"
+        return ""
+
+    def check(self, table, name):
+        if self._n_bad:
+            row, content = self._first
+            raise TableError(
+                f"{table.path}: column {name!r} is numeric but for {self._n_bad:,} of "
+                f"{self._n_rows:,} cells, the first {_short(content)} in data "
+                f"row {row + 1}; mend them, or leave the column out by --drop {name!r}"
+            )
+
+
+def _is_count(values):
+    """Whether the column numbers the rows, from whatever start."""
+    return len(values) > 2 and bool(np.all(np.diff(values) == 1))
+
+
+def _short(content):
+    content = " ".join(content.split())
+    return repr(content if len(content) <= 30 else content[:27] + "...")
+
+
+def _complete(table, names, X, missing):
+    """Rows to keep; raise where a missing or infinite number is not to be passed over."""
+    infinite = np.isinf(X)
+    if infinite.any():
+        i, j = np.argwhere(infinite)[0]
+        raise TableError(
+            f"{table.path}: column {names[j]!r} is infinite in data row {i + 1}; mend it, or leave "
+            f"the column out by --drop {names[j]!r}"
+        )
+    gaps = np.isnan(X)
+    complete = ~gaps.any(axis=1)
+    if complete.all() or missing == "median":
+        return np.ones(len(X), dtype=bool)
+    if missing == "drop":
+        return complete
+    column = int(gaps.sum(axis=0).argmax())
+    rows = np.flatnonzero(~complete)
+    raise TableError(
+        f"{table.path} has missing values in {len(rows):,} of {len(X):,} rows (data rows "
+        f"{', '.join(str(r + 1) for r in rows[:3])}{', ...' if len(rows) > 3 else ''}), most in "
+        f"column {names[column]!r}: choose --missing drop (leave the rows out), --missing median "
+        f"(fill them) or --drop {names[column]!r}"
+    )
+
+
+def _classes(table, target, chunks):
+    """Labels as texts, or as integers where all are; and which rows have one."""
+    encoded = pa.chunked_array(chunks)
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    encoded = encoded.unify_dictionaries().combine_chunks()
+    values = [_label(value) for value in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
+    # A class may be called "NA"; only a blank is no class at all.
+    present = np.array([value is not None for value in values] + [False])
+    texts = [value or "" for value in values] + [""]
+    labelled = present[codes]
+    used = {texts[code] for code in np.unique(codes[labelled])}
+    if not used:
+        raise TableError(f"{table.path} has no class in any row of the target {target!r}")
+    if len(used) == 1:
+        raise TableError(
+            f"the target {target!r} of {table.path} has one class only, {used.pop()!r}; to tell "
+            "classes apart takes two"
+        )
+    n_rows = int(labelled.sum())
+    if len(used) > max(20, n_rows // 2):
+        raise TableError(
+            f"the target {target!r} of {table.path} has {len(used):,} different values in "
+            f"{n_rows:,} rows; it looks like an identifier or a measurement, not a class"
+        )
+    if all(_is_integer(text) for text in used):
+        return np.array([int(text or 0) for text in texts])[codes], labelled
+    return np.array(texts)[codes], labelled
+
+
+def _label(value):
+    """A label as text; None if there is none."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of integers with gaps is read as one of floats
+    return str(value).strip() or None
+
+
+def _is_integer(text):
+    """Whether the text is just how an integer is written; 007 is a name."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(text)) == text and len(text) < 18

@@ -1,0 +1,108 @@
+"""Tables written batch by batch, in the format of the ending of their name."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from openset.utils._files import atomic_write
+
+from ._open import TableError
+
+WRITABLE = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+
+
+class _TextWriter:
+    """CSV or TSV with quotes only where they are needed."""
+
+    def __init__(self, path: Path, schema: pa.Schema, delimiter: str):
+        self._delimiter = delimiter
+        self._file = open(path, "wb")
+        head = io.StringIO()
+        csv.writer(head, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+        self._file.write(head.getvalue().encode())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        try:
+            content = self._rendered(batch, "none")
+        except pa.ArrowInvalid:  # a separator, a quote or a line break in some text of the batch
+            content = self._rendered(batch, "needed")
+        self._file.write(content)
+
+    def _rendered(self, batch, quoting):
+        sink = pa.BufferOutputStream()
+        options = pacsv.WriteOptions(
+            include_header=False, delimiter=self._delimiter, quoting_style=quoting
+        )
+        pacsv.write_csv(batch, sink, options)
+        return sink.getvalue()
+
+    def close(self):
+        self._file.close()
+
+
+class _ArrowWriter:
+    """Parquet, Arrow or Feather."""
+
+    def __init__(self, path: Path, schema: pa.Schema):
+        if path.suffix.lower() == ".parquet":
+            self._writer = pq.ParquetWriter(path, schema)
+        else:
+            self._writer = pa.ipc.new_file(str(path), schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self):
+        self._writer.close()
+
+
+def check_writable(path: Path) -> None:
+    """Raise before any work is done if the table cannot be written there."""
+    if path.suffix.lower() not in WRITABLE:
+        raise TableError(
+            f"cannot write {path}: the ending {path.suffix!r} is none of {', '.join(WRITABLE)}"
+        )
+    if not path.parent.is_dir():
+        raise TableError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+
+
+@contextmanager
+def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowWriter]:
+    """Yield a writer with ``write(batch)``; the file appears whole on a clean exit, or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        A file .csv, .tsv, .parquet, .arrow or .feather.
+    schema : pyarrow.Schema
+        Of every batch.
+    """
+    check_writable(path)
+    with atomic_write(path) as temporary:
+        delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+        if delimiter is None:
+            writer = _ArrowWriter(temporary, schema)
+        else:
+            writer = _TextWriter(temporary, schema, delimiter)
+        try:
+            yield writer
+        except BaseException:
+            _quietly_close(writer)
+            raise
+        writer.close()
+
+
+def _quietly_close(writer):
+    """Let go of a file that will be removed; on a full disk closing it fails once more."""
+    try:
+        writer.close()
+    except (OSError, pa.ArrowException):
+        pass
