@@ -215,7 +215,7 @@ class OneVsRestSVM(OpenSetClassifier):
             )
         return np.array([value[c] for c in classes], dtype=np.float64)
 
-    def _train_all(self, setup):
+    def _train_all(self, setup, train=None):
         def problem_of(c, signs, weight):
             return self._problem(signs, weight, **setup.params[c])
 
@@ -223,7 +223,8 @@ class OneVsRestSVM(OpenSetClassifier):
             return self._machine(path, rows, **setup.params[c])
 
         machines = [None] * len(self.classes_)
-        trained = self._train(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
+        train = train or self._train
+        trained = train(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
         for done, (c, machine) in enumerate(trained, start=1):
             machines[c] = machine
             if self.verbose:

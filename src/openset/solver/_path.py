@@ -145,7 +145,7 @@ def solve_path(
         elif k >= 2:
             start, v = _predict(path, k, rows)
         elif k == 1:
-            start, v = _shifted(here, path.beta[0], path.v[0].copy(), rows)
+            start, v = feasible_near(here, path.beta[0], path.v[0].copy(), rows)
         solution = solve(here, rows, start=start, v=v, **settings)
         path.beta[k], path.v[k] = solution.beta, solution.v
         path.bias[k], path.objective[k] = solution.bias, solution.objective
@@ -153,8 +153,8 @@ def solve_path(
     return path
 
 
-def _shifted(problem, beta, v, rows):
-    """Feasible multipliers near beta, and their v; v is overwritten."""
+def feasible_near(problem, beta, v, rows):
+    """Feasible multipliers near `beta`, and their v; the `v` of beta is overwritten."""
     feasible = shift_total(problem, beta, v)
     moved = np.flatnonzero(feasible != beta)
     gradient_update(rows, v, moved, feasible[moved] - beta[moved])
@@ -173,7 +173,7 @@ def _predict(path, k, rows):
         path.beta, path.v, path.totals, k, problem.lower, problem.upper, beta, v, index, change
     )
     gradient_update(rows, v, index[:n_clipped], change[:n_clipped])
-    return _shifted(problem, beta, v, rows)
+    return feasible_near(problem, beta, v, rows)
 
 
 def _run(path, first, rows, tol, max_iter, stop):
@@ -294,7 +294,8 @@ def _run_slice(
     shrink = np.empty(m, dtype=np.float32)
     index = np.empty(m, dtype=np.int64)
     change = np.empty(m)
-    pair = np.full(2, -1)
+    pair = np.empty(2, dtype=np.int64)
+    reference = np.zeros(1)
     while k < totals.size:
         beta = betas[k]
         v = vs[k]
@@ -319,6 +320,7 @@ def _run_slice(
             grow,
             shrink,
             pair,
+            reference,
             tol,
             allowed,
             used,

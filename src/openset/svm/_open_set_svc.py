@@ -13,7 +13,7 @@ from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import lower_bias, one_class_problem, svm_problem
-from ._warm_start import locate, train_from
+from ._warm_start import Present, locate, train_from
 
 
 class OpenSetSVC(OneVsRestSVM):
@@ -191,16 +191,9 @@ class OpenSetSVC(OneVsRestSVM):
                 f"{np.sum(found < 0)} of the {len(found)} support vectors of the model are not in "
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
-        old = {label: c for c, label in enumerate(self.classes_.tolist())}
-
-        def start_of(c):
-            if labels[c] not in old:
-                return None
-            beta = np.zeros(len(setup.codes))
-            beta[found] = self.dual_coef_[old[labels[c]]]
-            return beta
-
-        grown._store(setup, grown._train_all(setup, partial(train_from, start_of)))
+        row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
+        present = Present(found, self.dual_coef_, row)
+        grown._store(setup, grown._train_all(setup, partial(train_from, present)))
         vars(self).update(vars(grown) | self.get_params(deep=False))
         return self
 
