@@ -161,7 +161,7 @@ def test_bad_input_leaves_the_model_alone(digits):
         model.add_classes(X[y > 5], np.where(y[y > 5] == 8, 8, np.arange(np.sum(y > 5)) % 8))
     with pytest.raises(ValueError, match=r"no samples of \[7\].*Use fit"):
         model.add_classes(X[y != 7], y[y != 7])
-    with pytest.raises(ValueError, match="are not in X.*scaled as before"):
+    with pytest.raises(ValueError, match=r"are not in X.*scaled as before"):
         model.add_classes(X * 2, y)
     with pytest.raises(ValueError, match="63 features, but OpenSetSVC is expecting 64"):
         model.add_classes(X[:, 1:], y)
