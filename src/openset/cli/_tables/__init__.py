@@ -2,7 +2,7 @@
 
 from ._columns import numbers, require
 from ._open import Table, TableError, open_table
-from ._training import TrainingData, read_training
+from ._training import TrainingData, label_text, read_training
 from ._write import check_writable, open_writer
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "TableError",
     "TrainingData",
     "check_writable",
+    "label_text",
     "numbers",
     "open_table",
     "open_writer",

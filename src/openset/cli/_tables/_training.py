@@ -231,7 +231,7 @@ def _classes(table, target, chunks):
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
     encoded = encoded.unify_dictionaries().combine_chunks()
-    values = [_label(value) for value in encoded.dictionary.to_pylist()]
+    values = [label_text(value) for value in encoded.dictionary.to_pylist()]
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
     # A class may be called "NA"; only a blank is no class at all.
     present = np.array([value is not None for value in values] + [False])
@@ -256,7 +256,7 @@ def _classes(table, target, chunks):
     return np.array(texts)[codes], labelled
 
 
-def _label(value):
+def label_text(value):
     """A label as text; None if there is none."""
     if value is None or value != value:
         return None

@@ -1,0 +1,103 @@
+"""A model file and a table: acceptance scores, batch by batch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from openset.cli._tables import Table, TableError, numbers, require
+from openset.persistence import load_model, read_card
+from openset.utils._progress import Progress
+from openset.utils._unwrap import take_apart
+
+
+class Block(NamedTuple):
+    """Some rows of the table, what the final estimator is given for them, and their scores."""
+
+    batch: pa.RecordBatch
+    Z: np.ndarray
+    scores: np.ndarray
+
+
+class Scorer:
+    """A loaded model that scores the rows of a table.
+
+    Parameters
+    ----------
+    path : path-like
+        Model file.
+    jobs : int
+        Threads; -1 for all.
+
+    Attributes
+    ----------
+    card : dict
+    final : estimator
+        The open-set estimator itself.
+    """
+
+    def __init__(self, path: str | os.PathLike, jobs: int):
+        self.card = read_card(path)
+        model = load_model(path)
+        self._transform, self.final = take_apart(model)
+        if "n_jobs" in self.final.get_params(deep=False):
+            self.final.set_params(n_jobs=jobs)
+        self.jobs = jobs
+        self._n_features = model.n_features_in_
+        self._fills_gaps = "SimpleImputer" in self.card.get("steps", [])
+
+    def features(self, table: Table) -> list[str]:
+        """The columns of the table that the model wants, in its order; TableError if any lacks."""
+        names = self.card.get("data", {}).get("features")
+        if names is None:  # saved from Python: columns go by their place
+            names = table.names
+            if len(names) != self._n_features:
+                raise TableError(
+                    f"{table.path} has {len(names)} columns, and the model knows its "
+                    f"{self._n_features} features by their place only; give it just these"
+                )
+        require(table, names, "which the model needs")
+        return names
+
+    def blocks(self, table: Table, title: str) -> Iterator[Block]:
+        """Score all rows in order; progress is shown on a terminal."""
+        names = self.features(table)
+        progress = Progress(100, f"{title}, percent", sys.stderr.isatty())
+        percent, n_rows = 0, 0
+        for batch in table.batches():
+            if batch.num_rows == 0:
+                continue
+            Z = self._transform(self._matrix(table, batch, names, n_rows))
+            yield Block(batch, Z, self.final.decision_function(Z))
+            n_rows += batch.num_rows
+            if (now := int(100 * table.done())) > percent:
+                progress.step(now - percent)
+                percent = now
+        if n_rows == 0:
+            raise TableError(f"{table.path} has a header and no rows")
+
+    def _matrix(self, table, batch, names, n_before):
+        X = np.empty((batch.num_rows, len(names)))
+        for j, name in enumerate(names):
+            X[:, j], bad = numbers(batch.column(name))
+            if len(bad):
+                content = batch.column(name)[int(bad[0])].as_py()
+                raise TableError(
+                    f"{table.path}: column {name!r} has {content!r} in data row "
+                    f"{n_before + bad[0] + 1}; the model needs numbers there"
+                )
+        gaps = np.isinf(X) if self._fills_gaps else ~np.isfinite(X)
+        if gaps.any():
+            i, j = np.argwhere(gaps)[0]
+            what = "is infinite" if np.isinf(X[i, j]) else "has no value"
+            remedy = "" if np.isinf(X[i, j]) else ", or fit with --missing median to have it filled"
+            raise TableError(
+                f"{table.path}: column {names[j]!r} {what} in data row {n_before + i + 1}; mend "
+                f"it{remedy}"
+            )
+        return X
