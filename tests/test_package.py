@@ -23,7 +23,7 @@ FLOORS = [
     ["base"],
     ["svm", "evt", "neighbors", "wrappers"],
     ["model_selection"],
-    ["calibration"],
+    ["calibration", "discovery"],
     ["export", "persistence", "plots"],
     ["study"],
     ["cli"],

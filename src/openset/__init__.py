@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers see what is loaded lazily
     from openset.calibration import CalibratedRejector
+    from openset.discovery import group_unknowns
     from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
     from openset.model_selection import OpenSetSearchCV
     from openset.neighbors import OpenSetNearestNeighbors
@@ -44,6 +45,7 @@ _NAMES = {
     "UnbiasedSVC": "svm",
     "WeibullSVM": "evt",
     "all_estimators": "utils",
+    "group_unknowns": "discovery",
 }
 
 _SUBMODULES = frozenset(
@@ -51,6 +53,7 @@ _SUBMODULES = frozenset(
         "base",
         "calibration",
         "datasets",
+        "discovery",
         "evt",
         "export",
         "kernels",
@@ -85,6 +88,7 @@ __all__ = [
     "WeibullSVM",
     "__version__",
     "all_estimators",
+    "group_unknowns",
 ]
 
 

@@ -1,0 +1,184 @@
+"""Groups of unknowns are the classes that were withheld, found in the space of the model."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from openset import ExtremeValueMachine, OpenSetSearchCV, OpenSetSVC, ThresholdRejector
+from openset.discovery import group_unknowns
+
+KNOWN = 3
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Six blobs of sizes 20, ..., 45; the first three are known."""
+    centers = 10.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 0], [0, 2]])
+    X, y = make_blobs([20, 25, 30, 35, 40, 45], centers=centers, cluster_std=0.8, random_state=0)
+    rows = np.random.default_rng(0).permutation(len(y))
+    return X[rows], y[rows]
+
+
+@pytest.fixture(scope="module")
+def model(blobs):
+    X, y = blobs
+    return OpenSetSVC(gamma=0.2, C=8.0).fit(X[y < KNOWN], y[y < KNOWN])
+
+
+def assert_classes_found(found, estimator, X, y):
+    """Groups are classes 5, 4, 3, the largest first; the labels say the same."""
+    unknown = estimator.decision_function(X).max(axis=1) < 0
+    np.testing.assert_array_equal(found.unknown, np.flatnonzero(unknown))
+    assert [set(y[group.members].tolist()) for group in found.groups] == [{5}, {4}, {3}]
+    for k, group in enumerate(found.groups):
+        np.testing.assert_array_equal(np.sort(group.members), np.flatnonzero(found.labels == k))
+    assert np.all((found.labels == -2) == ~unknown)
+    assert sum(map(len, found.groups)) >= 0.9 * np.sum(y >= KNOWN)
+
+
+def test_finds_withheld_classes(blobs, model):
+    X, y = blobs
+    found = group_unknowns(model, X)
+    assert_classes_found(found, model, X, y)
+    assert [group.label for group in found.groups] == [3, 4, 5]
+    assert all(group.nearest_class in (0, 1, 2) for group in found.groups)
+    assert len(found) == 3
+    assert "typical rows" in str(found)
+
+
+def test_typical_members_come_first(blobs, model):
+    X, _ = blobs
+    for group in group_unknowns(model, X).groups:
+        P = X[group.members]
+        distance = np.sqrt(((P[:, None] - P) ** 2).sum(axis=-1)).sum(axis=1) / (len(P) - 1)
+        np.testing.assert_allclose(group.distance, distance, rtol=1e-9)
+        assert np.all(np.diff(group.distance) >= 0)
+        centre = np.linalg.norm(P - P.mean(axis=0), axis=1)
+        assert centre[0] < np.median(centre)
+
+
+def test_order_of_rows_does_not_matter(blobs, model):
+    X, _ = blobs
+    rows = np.random.default_rng(1).permutation(len(X))
+    one, other = group_unknowns(model, X), group_unknowns(model, X[rows])
+    for a, b in zip(one.groups, other.groups, strict=True):
+        assert set(a.members) == set(rows[b.members])
+        assert a.members[0] == rows[b.members[0]]
+
+
+def test_works_behind_a_pipeline_in_its_space(blobs):
+    # The second feature would drown the first, and with it the groups, if it were not scaled.
+    X, y = blobs
+    X = X * [1.0, 1e-6]
+    known = y < KNOWN
+    pipe = make_pipeline(StandardScaler(), OpenSetSVC(gamma=4.0, C=8.0)).fit(X[known], y[known])
+    assert_classes_found(group_unknowns(pipe, X), pipe, X, y)
+
+
+def test_works_behind_searches_and_wrappers(blobs):
+    X, y = blobs
+    X = X * [1.0, 1e-6]
+    known = y < KNOWN
+    pipe = make_pipeline(StandardScaler(), OpenSetSVC())
+    grid = {"opensetsvc__gamma": [4.0], "opensetsvc__C": [8.0]}
+    threshold = ThresholdRejector(
+        make_pipeline(StandardScaler(), KNeighborsClassifier(1)), threshold=0.5
+    )
+    for estimator in [
+        OpenSetSearchCV(pipe, grid, n_repeats=1, random_state=0),
+        GridSearchCV(pipe, grid, cv=2),
+    ]:
+        estimator.fit(X[known], y[known])
+        assert_classes_found(group_unknowns(estimator, X), estimator, X, y)
+    # A neighbour is always near enough for this one.
+    assert len(group_unknowns(threshold.fit(X[known], y[known]), X)) == 0
+
+
+def test_uses_the_metric_of_the_model():
+    # Two directions, at all lengths: groups by angle, none by distance.
+    rng = np.random.default_rng(0)
+    angle = np.repeat([0.2, 1.4, 3.0, 4.5], 40) + rng.normal(scale=0.02, size=160)
+    X = np.exp(rng.uniform(-3, 3, size=160))[:, None] * np.column_stack(
+        [np.cos(angle), np.sin(angle)]
+    )
+    y = np.repeat([0, 1, 2, 3], 40)
+    model = ExtremeValueMachine(metric="cosine", threshold=0.5).fit(X[:80], y[:80])
+    found = group_unknowns(model, X[80:], min_size=10)
+    assert [set(y[80:][group.members].tolist()) for group in found.groups] == [{2}, {3}]
+
+
+def test_sparse_rows(blobs):
+    X, y = blobs
+    model = OpenSetSVC(gamma=0.2, C=8.0).fit(sparse.csr_array(X[y < KNOWN]), y[y < KNOWN])
+    assert_classes_found(group_unknowns(model, sparse.csr_array(X)), model, X, y)
+
+
+def test_one_group_only_if_allowed(blobs, model):
+    X, y = blobs
+    one = X[y == 5]
+    assert len(group_unknowns(model, one, min_size=20)) == 0
+    (group,) = group_unknowns(model, one, min_size=20, allow_single=True).groups
+    assert len(group) >= 20
+
+
+def test_nothing_turned_away(blobs, model):
+    X, y = blobs
+    accepted = X[(y < KNOWN) & (model.predict(X) == y)]
+    found = group_unknowns(model, accepted)
+    assert len(found) == 0
+    assert found.unknown.size == 0
+    np.testing.assert_array_equal(found.labels, np.full(len(accepted), -2))
+
+
+def test_too_few_turned_away(blobs, model):
+    X, y = blobs
+    few = np.vstack([X[y == 0][:5], X[y == 5][:4]])
+    found = group_unknowns(model, few, min_size=5)
+    assert len(found) == 0
+    np.testing.assert_array_equal(found.labels[-4:], [-1] * 4)
+
+
+def test_labels_of_groups_are_new():
+    X, y = make_blobs(120, centers=4, cluster_std=0.3, random_state=3)
+    known = y < 2
+    names = np.array(["group a", "group_b"])[y[known]]
+    model = OpenSetSVC(gamma=1.0).fit(X[known], names)
+    labels = [group.label for group in group_unknowns(model, X[~known]).groups]
+    assert labels == ["group__1", "group__2"]
+    model = OpenSetSVC(gamma=1.0, unknown_label=50).fit(X[known], y[known])
+    assert [group.label for group in group_unknowns(model, X[~known]).groups] == [51, 52]
+
+
+def test_groups_can_be_learnt(blobs, model):
+    X, y = blobs
+    known = y < KNOWN
+    model = OpenSetSVC(gamma=0.2, C=8.0).fit(X[known], y[known])
+    found = group_unknowns(model, X)
+    rows = np.concatenate([group.members for group in found.groups])
+    names = np.repeat([group.label for group in found.groups], [len(g) for g in found.groups])
+    model.add_classes(np.vstack([X[known], X[rows]]), np.append(y[known], names))
+    assert np.mean(model.predict(X[rows]) == names) > 0.95
+
+
+@pytest.mark.parametrize("min_size", [1, 0, 2.5, "5", True, None])
+def test_bad_min_size(blobs, model, min_size):
+    with pytest.raises(ValueError, match=r"min_size=.*must be an integer, at least 2"):
+        group_unknowns(model, blobs[0], min_size=min_size)
+
+
+def test_bad_estimator_and_samples(blobs, model):
+    X, y = blobs
+    with pytest.raises(NotFittedError):
+        group_unknowns(OpenSetSVC(), X)
+    with pytest.raises(TypeError, match="not an open-set estimator"):
+        group_unknowns(KNeighborsClassifier().fit(X, y), X)
+    with pytest.raises(ValueError, match="NaN"):
+        group_unknowns(model, np.full((3, 2), np.nan))
+    with pytest.raises(ValueError, match="3 features"):
+        group_unknowns(model, np.zeros((3, 3)))
