@@ -38,7 +38,7 @@ docs: $(VENV)/.installed-docs
 	@echo "built: docs/_build/html/index.html"
 
 clean:
-	rm -rf docs/_build docs/_generated docs/api docs/auto_examples
+	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/measured
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

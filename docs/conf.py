@@ -18,6 +18,7 @@ version = release = openset.__version__
 extensions = [
     "api_pages",  # before autosummary, which reads what it writes
     "method_table",
+    "result_pages",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",

@@ -30,7 +30,7 @@ GENERATORS = {
 
 def parser(doc: str) -> argparse.ArgumentParser:
     """Arguments of an example: the file to write, by default in examples/figures."""
-    arguments = argparse.ArgumentParser(description=doc.splitlines()[0])
+    arguments = argparse.ArgumentParser(description=doc.partition("\n")[0])
     name = Path(sys.argv[0]).stem.replace("_", "-")
     arguments.add_argument("--output", type=Path, default=FIGURES / f"{name}.png")
     return arguments

@@ -205,7 +205,7 @@ class InverseMultiquadric(Kernel):
 
 @dataclass(frozen=True)
 class Linear:
-    """The linear kernel ``x . z``: no decay, so no region it accepts is bounded."""
+    """The linear kernel: no decay, so no region it accepts is bounded."""
 
     decaying = False
 

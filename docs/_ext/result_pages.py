@@ -1,0 +1,33 @@
+"""Make pages of the files that the commands write: `measured/NAME.md` of `benchmarks/NAME.md`.
+
+The text is that of the file. A result that has not been measured yet has no page.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pages() -> dict[str, str]:
+    """Text of each page by its name."""
+    return {path.name: path.read_text("utf-8") for path in sorted(ROOT.glob("benchmarks/*.md"))}
+
+
+def write_pages(app) -> None:
+    """Write the pages that have changed, and remove those whose file is gone."""
+    folder = Path(app.srcdir, "measured")
+    folder.mkdir(exist_ok=True)
+    found = pages()
+    for path in folder.glob("*.md"):
+        if path.name not in found:
+            path.unlink()
+    for name, text in found.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def setup(app):
+    """Write the pages before any is read."""
+    app.connect("builder-inited", write_pages, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
