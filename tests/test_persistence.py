@@ -15,7 +15,9 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import OneClassSVM
 
 from openset import OpenSetSVC, __version__, all_estimators
+from openset.calibration import CalibratedRejector
 from openset.kernels import Kernel, TStudent
+from openset.model_selection import OpenSetSearchCV
 from openset.persistence import FORMAT, ModelFileError, load_model, read_card, save_model
 
 X, codes = load_iris(return_X_y=True)
@@ -62,6 +64,15 @@ def test_kernel_objects_are_kept(tmp_path):
     save_model(model, tmp_path / "m.skops")
     loaded = load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_wrapped_and_searched_models_are_kept(tmp_path):
+    search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [1.0, 4.0]}, n_repeats=1, random_state=0)
+    for model in (CalibratedRejector(OpenSetSVC(), alpha=0.3, random_state=0), search):
+        model.fit(X, y)
+        save_model(model, tmp_path / "m.skops")
+        loaded = load_model(tmp_path / "m.skops")
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
 def test_card_and_stamp(path):

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -23,7 +24,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, kernels
+from .calibration import CalibratedRejector
 from .evt._weibull import WeibullTail
+from .model_selection import OpenSetSearchCV
 from .svm._planes import Slab
 from .utils import all_estimators, unwrap
 from .utils._files import atomic_write
@@ -45,10 +48,10 @@ class ModelFileError(ValueError):
 
 def trusted_types() -> list[str]:
     """Names of the types of this library that a model file may ask for."""
-    ours = [cls for _, cls in all_estimators()]
+    ours = [cls for _, cls in all_estimators()] + [CalibratedRejector, OpenSetSearchCV]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]
     ours += [kernels.InverseMultiquadric, kernels.Linear, WeibullTail, Slab]
-    return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in ours)
+    return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in ours})
 
 
 def save_model(
@@ -102,10 +105,16 @@ def save_model(
             "it. A model file holds estimators and kernels of openset, and of scikit-learn those "
             "that skops trusts."
         )
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(content)
-        with ZipFile(temporary, "a", compression=ZIP_DEFLATED) as archive:
-            archive.writestr(_CARD, json.dumps(card, indent=1))
+    archive = BytesIO(content)
+    with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
+        members.writestr(_CARD, json.dumps(card, indent=1))
+    try:
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(archive.getbuffer())
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = os.fspath(path)  # a full disk is one of some file
+        raise
     return card
 
 

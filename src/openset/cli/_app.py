@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli import _compare, _datasets, _export, _fit, _study
+from openset.cli import _compare, _datasets, _evaluate, _export, _fit, _info, _predict, _study
+from openset.cli._failures import reported
 
 app = typer.Typer(
     help="Open-set recognition: one of your classes, or unknown.",
@@ -15,6 +16,9 @@ app = typer.Typer(
 
 # Each command is a module whose imports are light; what is heavy loads when it runs.
 app.command()(_fit.fit)
+app.command()(_predict.predict)
+app.command()(_evaluate.evaluate)
+app.command()(_info.info)
 app.add_typer(_study.app, name="study")
 app.command()(_compare.compare)
 app.command()(_export.export)
@@ -40,6 +44,7 @@ def _options(
 
 
 @app.command()
+@reported
 def demo() -> None:
     """Learn six of the ten digits, leave four unknown, and compare two classifiers."""
     # Imported here, so that --version and --help do not load the estimators.

@@ -13,8 +13,12 @@ from openset.cli._failures import reported
 
 @reported
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model file, written by `openset fit`.")],
-    data: Annotated[Path, typer.Argument(help="Table with the features and the true class.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file, written by `openset fit`.")
+    ],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Table with the features and the true class.")
+    ],
     target: Annotated[
         str,
         typer.Option("--target", "-t", help="Column of the class; what is not learned is unknown."),

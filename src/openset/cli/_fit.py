@@ -14,7 +14,8 @@ from openset.cli._failures import reported
 @reported
 def fit(
     data: Annotated[
-        Path, typer.Argument(help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight.")
+        Path,
+        typer.Argument(metavar="DATA", help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight."),
     ],
     target: Annotated[str, typer.Option("--target", "-t", help="Column of the class.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],

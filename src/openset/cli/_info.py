@@ -13,7 +13,9 @@ from openset.cli._failures import reported
 
 @reported
 def info(
-    model: Annotated[Path, typer.Argument(help="Model file, written by `openset fit`.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file, written by `openset fit`.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the card as JSON.")] = False,
 ) -> None:
     """Show the card of a model: data, classes, parameters, measures, certificate, versions."""

@@ -13,8 +13,12 @@ from openset.cli._failures import complain, reported
 
 @reported
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model file, written by `openset fit`.")],
-    data: Annotated[Path, typer.Argument(help="Table with the columns the model was fitted on.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file, written by `openset fit`.")
+    ],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Table with the columns the model was fitted on.")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Table to write: .csv, .tsv, .parquet, .arrow.")
     ],

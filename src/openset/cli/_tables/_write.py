@@ -94,10 +94,12 @@ def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowW
             writer = _TextWriter(temporary, schema, delimiter)
         try:
             yield writer
-        except BaseException:
+            writer.close()
+        except BaseException as error:
             _quietly_close(writer)
+            if isinstance(error, OSError) and error.errno is not None:
+                error.filename = str(path)  # a full disk is one of some file
             raise
-        writer.close()
 
 
 def _quietly_close(writer):
