@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -157,6 +158,35 @@ def test_search_of_a_pipeline_in_a_frozen_estimator(blobs):
     np.testing.assert_array_equal(label, _run(search, points)[0])
 
 
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize("estimator", [OpenSetSVC(), ExtremeValueMachine()], ids=repr)
+def test_calibrated_thresholds(estimator, per_class, blobs):
+    X, y, points = blobs
+    model = openset.CalibratedRejector(
+        make_pipeline(StandardScaler(), estimator),
+        alpha=0.2,
+        per_class=per_class,
+        random_state=0,
+        unknown_label=7,
+    ).fit(X, y)
+    assert np.all(model.thresholds_ != 0)
+    label = _assert_equal(model, points)
+    assert 7 in label
+    _assert_equal(make_pipeline(MinMaxScaler(), model).fit(X, y), points)
+
+
+def test_gaps_are_filled(blobs):
+    X, y, points = blobs
+    rng = np.random.default_rng(0)
+    X, points = (np.where(rng.random(A.shape) < 0.1, np.nan, A) for A in (X, points))
+    model = make_pipeline(SimpleImputer(strategy="median"), MinMaxScaler(), OpenSetSVC()).fit(X, y)
+    _assert_equal(model, points)
+    X[:, 2] = np.nan  # a feature that the imputer removes
+    with pytest.warns(UserWarning, match="no observed|Skipping"):
+        model.fit(X, y)
+        _assert_equal(model, points)
+
+
 @pytest.mark.parametrize(
     "names, unknown_label",
     [
@@ -265,6 +295,14 @@ class _Cut(Kernel):
         (openset.ThresholdRejector(LogisticRegression()), "ThresholdRejector cannot be exported"),
         (LogisticRegression(), "LogisticRegression cannot be exported"),
         (make_pipeline(PolynomialFeatures(), OpenSetSVC()), "PolynomialFeatures .* MinMaxScaler"),
+        (
+            make_pipeline(SimpleImputer(add_indicator=True), OpenSetSVC()),
+            "SimpleImputer can be .* add_indicator=False",
+        ),
+        (
+            make_pipeline(SimpleImputer(missing_values=-1), OpenSetSVC()),
+            "SimpleImputer can be .* missing_values=nan",
+        ),
         (OpenSetSVC(kernel=_Cut()), "kernel=.*_Cut.*TStudent"),
     ],
     ids=lambda value: type(value).__name__,

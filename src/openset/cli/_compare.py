@@ -103,7 +103,7 @@ def compare(
     )
     pages.make_page(outcomes, subject).write(output)
     if as_json:
-        typer.echo(json.dumps(_as_dict(outcomes, subject, output), indent=1))
+        typer.echo(json.dumps(_as_dict(outcomes, names, subject, output), indent=1))
         return
     Console().print(_as_table(outcomes))
     for line in [
@@ -150,12 +150,12 @@ def _as_table(outcomes):
         mean, half = interval(outcome.values("normalized_accuracy"))
         others = ("accuracy_known", "accuracy_unknown", "oscr_area")
         cells = [f"{outcome.values(name).mean():.3f}" for name in others]
-        seconds = f"{outcome.mean('seconds_tune'):.1f} s"
+        seconds = f"{outcome.median('seconds_tune'):.1f} s"
         table.add_row(outcome.method, f"{mean:.3f}", f"± {half:.3f}", *cells, seconds)
     return table
 
 
-def _as_dict(outcomes, subject, output):
+def _as_dict(outcomes, names, subject, output):
     from openset.cli._trials import differences, interval
 
     behind = differences(outcomes)
@@ -166,7 +166,7 @@ def _as_dict(outcomes, subject, output):
         gap, gap_half = behind.get(outcome.method, (0.0, 0.0))
         ranking.append(
             {
-                "method": outcome.method,
+                "method": names[outcome.method],
                 "normalized_accuracy_interval": interval(outcome.values("normalized_accuracy"))[1],
                 "behind": gap,
                 "behind_interval": gap_half,
@@ -174,8 +174,8 @@ def _as_dict(outcomes, subject, output):
                     name: float(outcome.values(name).mean()) for name in outcome.trials[0].measures
                 },
                 "bounded": float(outcome.mean("bounded")),
-                "seconds_tune": float(outcome.mean("seconds_tune")),
-                "seconds_predict": float(outcome.mean("seconds_predict")),
+                "seconds_tune": outcome.median("seconds_tune"),
+                "seconds_predict": outcome.median("seconds_predict"),
             }
         )
     return {
@@ -187,7 +187,7 @@ def _as_dict(outcomes, subject, output):
         "seed": subject.seed,
         "notes": subject.notes,
         "ranking": ranking,
-        "failed": {o.method: o.error for o in outcomes if o.error},
+        "failed": {names[o.method]: o.error for o in outcomes if o.error},
         "fit_command": subject.fit_command,
         "page": str(output),
     }

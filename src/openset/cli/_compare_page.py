@@ -5,27 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from openset.cli._compare_figures import oscr_figure, ranking_figure, regions_figure, roc_figure
 from openset.cli._trials import (
     CONFIDENCE,
     FEWEST_ROWS,
-    GRID,
     N_TUNING,
     Outcome,
     differences,
     interval,
-    join,
     n_known_of,
     verdict,
 )
-from openset.plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay
-from openset.plots._style import BASE_COLORS, INK
-from openset.utils import unwrap
 from openset.utils._page import Cell, Page
-
-# Large letters: on a phone a figure is shown at half its size.
-_FONT = 12
 
 
 @dataclass(frozen=True)
@@ -99,19 +91,8 @@ def _answer(page, ranked, subject):
 
 def _ranking(page, ranked):
     page.section("Ranking")
-    figure = Figure(figsize=(6.4, 0.9 + 0.42 * len(ranked)), layout="constrained")
-    ax = figure.subplots()
-    for k, outcome in enumerate(ranked):
-        mean, half = interval(outcome.values("normalized_accuracy"))
-        style = {"color": BASE_COLORS[2] if k == 0 else INK, "capsize": 4, "markersize": 7}
-        ax.errorbar(mean, k, xerr=half, fmt="o", **style)
-    ax.set_yticks(range(len(ranked)), [outcome.method for outcome in ranked], fontsize=_FONT)
-    ax.invert_yaxis()
-    ax.set_xlabel("normalized accuracy", fontsize=_FONT)
-    ax.tick_params(axis="x", labelsize=_FONT - 1)
-    ax.grid(axis="x", alpha=0.3)
     page.figure(
-        figure,
+        ranking_figure(ranked),
         alt="Mean normalized accuracy of each method with its interval, best at the top.",
         caption=f"Mean over the repeats and its {CONFIDENCE:.0%} interval.",
     )
@@ -160,90 +141,29 @@ def _curves(page, ranked):
         "How many samples of known classes are accepted when a share of the unknown ones is. "
         "Higher and further left is better; the marker is where the method itself decides."
     )
-    for title, draw in (
-        ("Accepted and named rightly (OSCR)", _draw_oscr),
-        ("Accepted, whatever the name (ROC)", _draw_roc),
+    for figure, what in (
+        (oscr_figure(ranked), "accepted and named rightly"),
+        (roc_figure(ranked), "accepted"),
     ):
-        figure = Figure(figsize=(6.4, 5.2), layout="constrained")
-        ax = figure.subplots()
-        for outcome in ranked:
-            draw(outcome, ax)
-        ax.set_title(title, fontsize=_FONT + 1)
-        ax.xaxis.label.set_size(_FONT)
-        ax.yaxis.label.set_size(_FONT)
-        ax.tick_params(labelsize=_FONT - 1)
-        ax.legend(
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.14),
-            ncols=2,
-            fontsize=_FONT - 2,
-            frameon=False,
-        )
-        page.figure(figure, alt=f"{title}: one curve a method, mean over the repeats.")
-
-
-def _draw_oscr(outcome, ax):
-    OSCRDisplay(
-        fpr=GRID,
-        ccr=outcome.mean("oscr"),
-        area=outcome.values("oscr_area").mean(),
-        operating_point=(
-            1 - outcome.values("accuracy_unknown").mean(),
-            outcome.values("accuracy_known").mean(),
-        ),
-        name=outcome.method,
-    ).plot(ax=ax)
-
-
-def _draw_roc(outcome, ax):
-    KnownROCDisplay(
-        fpr=GRID,
-        tpr=outcome.mean("roc"),
-        area=outcome.values("auroc_known").mean(),
-        operating_point=(
-            1 - outcome.values("accuracy_unknown").mean(),
-            1 - outcome.values("false_unknown_rate").mean(),
-        ),
-        name=outcome.method,
-    ).plot(ax=ax)
+        page.figure(figure, alt=f"Known samples {what}: one curve a method, mean of the repeats.")
 
 
 def _regions(page, ranked, subject):
-    """Cuts through the models of the first repeat, along the plane of three class means."""
-    known = unwrap(ranked[0].model).classes_
-    if subject.X.shape[1] < 2 or len(known) < 3:
+    n_features = subject.X.shape[1]
+    if n_features < 2:
         return
     page.section("Decision regions")
-    few = known[: len(BASE_COLORS)]  # colours of further classes are shades of theirs
-    sizes = [np.count_nonzero(subject.y == label) for label in few]
-    three = few[np.sort(np.argsort(sizes, kind="stable")[-3:])]
-    shown = np.isin(subject.y, three)
-    n_rows = -(-len(ranked) // 2)
-    figure = Figure(figsize=(6.8, 3.3 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, 2, squeeze=False)
-    for ax in axes.flat[len(ranked) :]:
-        ax.axis("off")
-    for ax, outcome in zip(axes.flat, ranked, strict=False):
-        DecisionRegionsDisplay.from_estimator(
-            outcome.model,
-            subject.X[shown],
-            subject.y[shown],
-            plane="means",
-            margin=0.5,
-            grid_resolution=150,
-            legend=ax is axes[0, 0],
-            point_size=8,
-            ax=ax,
-        )
-        ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        ax.set_title(outcome.method, fontsize=_FONT + 2)
+    where = (
+        "on the plane through the means of the first three known classes"
+        if n_features > 2
+        else "over the two features"
+    )
     page.figure(
-        figure,
+        regions_figure(ranked, subject.X, subject.y),
         alt="One panel a method: coloured regions are accepted by a class, white is unknown.",
-        caption="The models of the first repeat on the plane through the means of the classes "
-        f"{join(list(map(str, three)))}. Coloured: accepted by that class; white: unknown. The "
-        "samples are projected onto the plane, so one may be shown in a region that is not its "
-        "own.",
+        caption=f"The models of the first repeat {where}, as scaled. Coloured: accepted by the "
+        "class; white: unknown. Samples that lie off the plane are projected onto it, so that one "
+        "may be shown in a region that is not its own.",
         format="png",
     )
 
@@ -253,16 +173,15 @@ def _times(page, ranked):
     rows = [
         [
             outcome.method,
-            f"{outcome.mean('seconds_tune'):.2f} s",
-            f"{1e6 * outcome.mean('seconds_predict'):.1f} µs",
+            f"{outcome.median('seconds_tune'):.2f} s",
+            f"{1e6 * outcome.median('seconds_predict'):.1f} µs",
         ]
         for outcome in ranked
     ]
     page.table(
         ["method", "tune and fit", "predict one sample"],
         rows,
-        caption="Means over the repeats on this machine. The first run of a method may include "
-        "compilation.",
+        caption="Medians over the repeats, on this machine.",
     )
 
 
@@ -270,12 +189,13 @@ def _protocol(page, outcomes, subject):
     page.section("How it was done")
     n_classes = len(np.unique(subject.y))
     n_known = n_known_of(n_classes)
-    points = [f"{subject.source} has {subject.n_read:,} rows.", *subject.notes]
+    points = [f"{subject.source} has {subject.n_read:,} rows."]
+    points += [f"{note[0].upper()}{note[1:]}." for note in subject.notes]
     if len(subject.y) < subject.n_read:
         points.append(
             f"{len(subject.y):,} of the rows were used for the comparison, drawn in equal shares "
-            f"from all classes of at least {FEWEST_ROWS} rows. With all of them the figures "
-            "would be higher, and the order may differ."
+            f"from all classes of at least {FEWEST_ROWS} rows. With all of them the measures "
+            "may be higher and the order may differ."
         )
     points += [
         f"{subject.X.shape[1]} features, brought to [0, 1] by the samples that each model was "
@@ -290,7 +210,7 @@ def _protocol(page, outcomes, subject):
             else "without unknown classes: two known classes are too few to withhold one. With "
             "more classes in the file the methods would be tuned to reject."
         ),
-        f"seed {subject.seed}: the same command gives the same figures, but for the times.",
+        f"Seed {subject.seed}: the same command gives the same measures; only the times vary.",
     ]
     points += [
         f"{outcome.method} failed and is not ranked. {outcome.error}"

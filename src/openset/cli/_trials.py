@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -78,6 +78,10 @@ class Outcome:
         """Mean over the repeats of an attribute of the trials."""
         return np.mean([getattr(trial, attribute) for trial in self.trials], axis=0)
 
+    def median(self, attribute: str) -> float:
+        """Median over the repeats; of times, as the first may include compilation."""
+        return float(np.median([getattr(trial, attribute) for trial in self.trials]))
+
 
 def interval(values: np.ndarray) -> tuple[float, float]:
     """Mean and half the width of its confidence interval, by Student's t.
@@ -142,7 +146,7 @@ def n_known_of(n_classes: int) -> int:
 def compare(
     X: np.ndarray,
     y: np.ndarray,
-    methods: dict[str, BaseEstimator],
+    methods: Mapping[str, BaseEstimator],
     *,
     n_repeats: int,
     seed: int,
@@ -159,7 +163,8 @@ def compare(
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
         At least three classes of `FEWEST_ROWS` samples.
-    methods : dict {str: estimator}
+    methods : mapping {str: estimator}
+        By name; not fitted.
     n_repeats : int
         At least 2.
     seed : int

@@ -9,14 +9,17 @@ import onnx
 from onnx import TensorProto, helper
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import openset
 from openset.base import _answers
+from openset.calibration import CalibratedRejector
 from openset.export._graph import Graph
 from openset.export._scores import SCORES, check_kernel
+from openset.utils import unwrap
 
 # Old enough for every runtime in use, new enough for double precision in all operators.
 _OPSET = 18
@@ -34,8 +37,9 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of the SVM family, PI-SVM, W-SVM or EVM, or a Pipeline or a search of
-        one. A Pipeline may scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
+        A fitted estimator of the SVM family, PI-SVM, W-SVM or EVM, or a Pipeline, a search or a
+        :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps by SimpleImputer and
+        scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
 
     Returns
     -------
@@ -46,7 +50,7 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     -----
     The graph holds the kernel values of all n samples at once: n times the number of support
     vectors. Run large data in batches. It does not check its input; a sample with a feature that
-    is NaN comes out as unknown.
+    is NaN, and is not filled, comes out as unknown.
 
     Examples
     --------
@@ -64,25 +68,28 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     """
     check_is_fitted(model)
     graph = Graph()
-    final, x = _final(graph, model, "X")
-    check_kernel(final)
-    scores = graph("Identity", SCORES[type(final)](graph, x, final), output="scores")
-    labels = _labels(final)
+    scores = graph("Sub", *_scores(graph, model, "X"), output="scores")
+    decider = unwrap(model)
+    labels = _labels(decider)
     known_score = graph("ReduceMax", scores, np.array([1]), keepdims=0, output="known_score")
     best = graph("ArgMax", scores, axis=1, keepdims=0)  # the first class on ties
     accepted = graph("GreaterOrEqual", known_score, 0.0)
-    answer = graph("Where", accepted, best, np.array(len(final.classes_)))
+    answer = graph("Where", accepted, best, np.array(len(decider.classes_)))
     graph("Gather", labels, answer, output="label")
-    return _model(graph, final, labels)
+    return _model(graph, model, labels)
 
 
-def _final(graph, estimator, x):
-    """The estimator that decides, and the samples as it sees them."""
+def _scores(graph, estimator, x):
+    """Scores of the estimator that decides, and the thresholds, (K,), of a calibration."""
+    thresholds = 0.0
     while type(estimator) not in SCORES:
         if isinstance(estimator, Pipeline):
             for _, step in estimator.steps[:-1]:
                 x = _transform(graph, step, x)
             estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, CalibratedRejector):
+            thresholds = thresholds + estimator.thresholds_
+            estimator = estimator.estimator_
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif isinstance(estimator, FrozenEstimator):
@@ -90,21 +97,34 @@ def _final(graph, estimator, x):
         else:
             raise ValueError(
                 f"{type(estimator).__name__} cannot be exported to ONNX. What can: "
-                f"{', '.join(sorted(kind.__name__ for kind in SCORES))}, and a Pipeline or a "
-                "search of one of them."
+                f"{', '.join(sorted(kind.__name__ for kind in SCORES))}, and a Pipeline, a search "
+                "or a CalibratedRejector of one of them."
             )
-    return estimator, x
+    check_kernel(estimator)
+    return SCORES[type(estimator)](graph, x, estimator), thresholds
 
 
 def _transform(graph, step, x):
     if step is None or step == "passthrough":
         return x
-    if type(step) not in _SCALERS:
+    if type(step) not in _STEPS:
         raise ValueError(
             f"{type(step).__name__} cannot be exported to ONNX. Steps of a Pipeline that can: "
-            f"{', '.join(sorted(kind.__name__ for kind in _SCALERS))}."
+            f"{', '.join(sorted(kind.__name__ for kind in _STEPS))}."
         )
-    return _SCALERS[type(step)](graph, step, x)
+    return _STEPS[type(step)](graph, step, x)
+
+
+def _impute(graph, imputer, x):
+    fills_nan = imputer.missing_values != imputer.missing_values
+    if not fills_nan or imputer.add_indicator:
+        raise ValueError(
+            "SimpleImputer can be exported to ONNX with missing_values=nan and "
+            f"add_indicator=False; got {imputer!r}."
+        )
+    kept = np.flatnonzero(~np.isnan(imputer.statistics_))  # a feature without values is gone
+    x = graph("Gather", x, kept, axis=1)
+    return graph("Where", graph("IsNaN", x), imputer.statistics_[kept], x)
 
 
 def _min_max(graph, scaler, x):
@@ -117,7 +137,7 @@ def _shift_and_divide(graph, x, shift, divisor):
     return x if divisor is None else graph("Div", x, divisor)
 
 
-_SCALERS: dict[type, Callable[[Graph, BaseEstimator, str], str]] = {
+_STEPS: dict[type, Callable[[Graph, BaseEstimator, str], str]] = {
     MaxAbsScaler: lambda graph, scaler, x: _shift_and_divide(graph, x, None, scaler.scale_),
     MinMaxScaler: _min_max,
     RobustScaler: lambda graph, scaler, x: _shift_and_divide(
@@ -126,33 +146,37 @@ _SCALERS: dict[type, Callable[[Graph, BaseEstimator, str], str]] = {
         scaler.center_ if scaler.with_centering else None,
         scaler.scale_ if scaler.with_scaling else None,
     ),
+    SimpleImputer: _impute,
     StandardScaler: lambda graph, scaler, x: _shift_and_divide(
         graph, x, scaler.mean_ if scaler.with_mean else None, scaler.scale_
     ),
 }
 
 
-def _labels(final):
+def _labels(decider):
     """Classes and the unknown label behind them, in a type that ONNX has."""
-    answers = _answers(final.classes_, final.unknown_label_)
+    answers = _answers(decider.classes_, decider.unknown_label_)
     if answers.dtype.kind == "O" and not isinstance(answers[0], str):
         raise ValueError(
-            f"the classes {final.classes_.tolist()!r} and the unknown label "
-            f"{final.unknown_label_!r} do not fit into int64, the integers of ONNX. Use strings."
+            f"the classes {decider.classes_.tolist()!r} and the unknown label "
+            f"{decider.unknown_label_!r} do not fit into int64, the integers of ONNX. Use strings."
         )
     return answers.astype({"i": np.int64, "f": np.float64}.get(answers.dtype.kind, object))
 
 
-def _model(graph, final, labels):
+def _model(graph, estimator, labels):
     types = {"i": TensorProto.INT64, "f": TensorProto.DOUBLE, "O": TensorProto.STRING}
     describe = helper.make_tensor_value_info
+    decider = unwrap(estimator)
+    # A Pipeline does not know if its first step is "passthrough".
+    n_features = getattr(estimator, "n_features_in_", decider.n_features_in_)
     body = helper.make_graph(
         graph.nodes,
         "openset",
-        [describe("X", TensorProto.DOUBLE, ["n", final.n_features_in_])],
+        [describe("X", TensorProto.DOUBLE, ["n", n_features])],
         [
             describe("label", types[labels.dtype.kind], ["n"]),
-            describe("scores", TensorProto.DOUBLE, ["n", len(final.classes_)]),
+            describe("scores", TensorProto.DOUBLE, ["n", len(decider.classes_)]),
             describe("known_score", TensorProto.DOUBLE, ["n"]),
         ],
         graph.constants,
@@ -167,9 +191,9 @@ def _model(graph, final, labels):
     helper.set_model_props(
         model,
         {
-            "estimator": type(final).__name__,
-            "classes": repr(final.classes_.tolist()),
-            "unknown_label": repr(final.unknown_label_),
+            "estimator": type(decider).__name__,
+            "classes": repr(decider.classes_.tolist()),
+            "unknown_label": repr(decider.unknown_label_),
         },
     )
     onnx.checker.check_model(model, full_check=True)
