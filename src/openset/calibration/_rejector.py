@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -21,12 +20,9 @@ from ..utils._unwrap import take_apart
 from ..wrappers._base import Wrapper
 from ._quantile import check_enough
 from ._shift import far_scores, is_expansion, move, move_bias
-from ._thresholds import promised, traded
+from ._thresholds import promised, settle, traded
 
 _FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
-
-# How far above the score at infinity a threshold is lifted, to bound what it accepts.
-_MARGIN = 1e-3
 
 
 class CalibratedRejector(Wrapper):
@@ -169,7 +165,7 @@ class CalibratedRejector(Wrapper):
         X : array-like of shape (n, d), or whatever the estimator takes
             Samples of known classes; for a frozen estimator ones it has not seen.
         y : array-like of shape (n,)
-            Their classes.
+            Their classes. For a frozen estimator all of them must be known to it.
         X_unknown : array-like of shape (n_unknown, d), default=None
             Samples of no known class, for criterion="aus" and "hna".
 
@@ -196,11 +192,15 @@ class CalibratedRejector(Wrapper):
             self._answers = _answers(self.classes_, self.unknown_label_)
         codes = self._encode(y)
         if self.criterion == "fu":
-            self.thresholds_ = promised(model, transform(X), codes, self.alpha, self.per_class)
+            thresholds = promised(model, transform(X), codes, self.alpha, self.per_class)
         else:
             samples = transform(X), codes, transform(X_unknown)
-            self.thresholds_ = traded(model, *samples, self.alpha, self.criterion)
-        self._settle_bounds(far_scores(model))
+            thresholds = traded(model, *samples, self.alpha, self.criterion)
+        far = far_scores(model)
+        point = f"criterion={self.criterion!r}, alpha={self.alpha:g}"
+        self.thresholds_, self.lifted_ = settle(thresholds, far, self.classes_, self.prefer, point)
+        self.promise_ = self.criterion == "fu" and not self.lifted_.any()
+        self.bounded_ = self.thresholds_ > far
         return self
 
     def __sklearn_tags__(self):
@@ -310,33 +310,3 @@ class CalibratedRejector(Wrapper):
                 "classes only; samples of others can be passed as X_unknown."
             )
         return codes
-
-    def _settle_bounds(self, far):
-        """Compare the thresholds with the scores far away, and settle a conflict."""
-        conflict = (self.thresholds_ <= far) & np.isfinite(far)
-        where = f"the classes {self.classes_[conflict].tolist()!r}"
-        self.lifted_ = conflict & (self.prefer == "bounded")
-        self.promise_ = self.criterion == "fu" and not self.lifted_.any()
-        if self.prefer == "bounded":
-            if np.any(far == np.inf):
-                raise ValueError(
-                    f"prefer='bounded', but how {type(unwrap(self.estimator_)).__name__} scores "
-                    "far away from all samples is not known, so no threshold is known to bound "
-                    "it. Use prefer='promise', or an estimator with bounded regions."
-                )
-            self.thresholds_ = np.where(conflict, far + _MARGIN, self.thresholds_)
-            if conflict.any():
-                warnings.warn(
-                    f"The thresholds of {where} were lifted to keep their regions bounded; the "
-                    f"operating point (criterion={self.criterion!r}, alpha={self.alpha:g}) is not "
-                    "kept. See promise_ and lifted_.",
-                    stacklevel=4,
-                )
-        elif conflict.any():
-            warnings.warn(
-                f"At the operating point (criterion={self.criterion!r}, alpha={self.alpha:g}) "
-                f"{where} accept samples however far away: bounded_ is False for them. Use "
-                "prefer='bounded' to have it the other way round, or a larger alpha.",
-                stacklevel=4,
-            )
-        self.bounded_ = self.thresholds_ > far

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from ..base import OpenSetClassifier
 from ._curve import between, curve_of
 from ._quantile import check_enough, kth_smallest
 from ._shift import is_expansion, move, noise
+
+# How far above the score at infinity a threshold is lifted, to bound what is accepted.
+_MARGIN = 1e-3
 
 
 def promised(
@@ -36,10 +41,11 @@ def promised(
             check_enough(alpha, len(rows), f"of class {label!r}")
     thresholds = np.zeros(len(model.classes_))
     # Expansions are exact near the threshold only: look again once it is about there.
-    for _ in range(3 if is_expansion(model) else 1):
+    for _ in range(2 if is_expansion(model) else 1):
         scores = _finite(move(model, X, thresholds), model)[np.arange(len(codes)), codes]
         thresholds += [kth_smallest(scores[rows], alpha) for rows in groups]
-    return thresholds - noise(model, thresholds)
+    slack = noise(model, thresholds)
+    return thresholds - (slack if per_class else slack.max())
 
 
 def traded(
@@ -70,6 +76,51 @@ def traded(
         )
     below = noise(model, np.full(n_classes, curve.thresholds[best])).max()
     return np.full(n_classes, between(curve.thresholds, best, below))
+
+
+def settle(
+    thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Settle the conflict of thresholds that lie too low to bound what is accepted.
+
+    Parameters
+    ----------
+    thresholds, far : ndarray of shape (K,)
+        The scores far away from all samples; inf where they are not known.
+    classes : ndarray of shape (K,)
+    prefer : {"promise", "bounded"}
+    point : str
+        The operating point, for the message.
+
+    Returns
+    -------
+    thresholds : ndarray of shape (K,)
+    lifted : ndarray of shape (K,), bool
+    """
+    conflict = (thresholds <= far) & np.isfinite(far)
+    if prefer == "bounded" and np.any(far == np.inf):
+        raise ValueError(
+            "prefer='bounded', but how the estimator scores far away from all samples is not "
+            "known, so no threshold is known to bound what it accepts. Use prefer='promise', or an "
+            "estimator with bounded regions."
+        )
+    if not conflict.any():
+        return thresholds, conflict
+    where = f"the classes {classes[conflict].tolist()!r}"
+    if prefer == "bounded":
+        message = (
+            f"The thresholds of {where} were lifted to keep their regions bounded: the operating "
+            f"point ({point}) is not kept. See promise_ and lifted_."
+        )
+        thresholds = np.where(conflict, far + _MARGIN, thresholds)
+    else:
+        message = (
+            f"At the operating point ({point}) {where} accept samples however far away: bounded_ "
+            "is False for them. Use prefer='bounded' to have it the other way round, or a larger "
+            "alpha."
+        )
+    warnings.warn(message, stacklevel=4)  # to the caller of fit, behind scikit-learn's decorator
+    return thresholds, conflict & (prefer == "bounded")
 
 
 def _finite(scores, model):

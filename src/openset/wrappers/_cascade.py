@@ -117,8 +117,14 @@ class CascadeRejector(Wrapper):
         X, y, sample_weight = self._check_targets(X, y, sample_weight)
         self._fit_estimator(X, y, sample_weight)
         self.rejector_ = fit_clone(self.rejector, X, None, sample_weight)
-        self.bounded_[:] = _accepts_bounded_region(self.rejector_)
+        self.bounded_ = self._far_scores() < 0
         return self
+
+    def _far_scores(self):
+        rejector, far = self.rejector_, np.inf
+        if isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
+            far = rejector.intercept_[0]
+        return np.full(len(self.classes_), far)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -144,9 +150,3 @@ class CascadeRejector(Wrapper):
         accepted = finite(judge(X)).reshape(-1, 1)
         answers = np.asarray(self.estimator_.predict(X)).reshape(-1, 1) == self.classes_
         return np.where(answers, accepted, np.minimum(accepted, 0.0) - 1.0)
-
-
-def _accepts_bounded_region(rejector):
-    if isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
-        return rejector.intercept_[0] < 0  # the score far away from all data
-    return False

@@ -1,0 +1,188 @@
+"""Bad input of the calibrated rejector."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from openset.base import OpenSetClassifier
+from openset.calibration import CalibratedRejector
+from openset.model_selection import OpenSetSearchCV
+from openset.neighbors import OpenSetNearestNeighbors
+from openset.svm import OpenSetSVC
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def frozen(iris):
+    X, y = iris
+    return FrozenEstimator(OpenSetSVC(lam=0.2).fit(X[::2], y[::2]))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"alpha": 0.0}, "'alpha' parameter"),
+        ({"alpha": 1.0}, "'alpha' parameter"),
+        ({"alpha": -0.1}, "'alpha' parameter"),
+        ({"alpha": np.nan}, "'alpha' parameter"),
+        ({"alpha": "5%"}, "'alpha' parameter"),
+        ({"per_class": "yes"}, "'per_class' parameter"),
+        ({"criterion": "na"}, "'criterion' parameter"),
+        ({"prefer": "both"}, "'prefer' parameter"),
+        ({"calibration_size": 1.0}, "'calibration_size' parameter"),
+        ({"calibration_size": 30}, "'calibration_size' parameter"),
+        ({"random_state": "seed"}, "'random_state' parameter"),
+        ({"unknown_label": 1}, "is also a class"),
+        ({"estimator": 5}, "'estimator' parameter"),
+        ({"estimator": LinearRegression()}, "'estimator' parameter"),
+        ({"criterion": "aus"}, "needs X_unknown"),
+        ({"criterion": "hna"}, "needs X_unknown"),
+    ],
+)
+def test_bad_parameters(iris, frozen, params, message):
+    with pytest.raises(ValueError, match=message):
+        CalibratedRejector(frozen).set_params(**params).fit(*iris)
+
+
+def test_closed_set_estimator(iris):
+    with pytest.raises(TypeError, match="LogisticRegression is not an open-set estimator"):
+        CalibratedRejector(LogisticRegression()).fit(*iris)
+    with pytest.raises(TypeError, match="not an open-set estimator"):
+        CalibratedRejector(make_pipeline(StandardScaler(), LogisticRegression())).fit(*iris)
+
+
+def test_too_few_samples(iris, frozen):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"alpha=0.05 needs at least 19 .* there are 18.*0.0526"):
+        CalibratedRejector(frozen).fit(X[:18], y[:18])
+    with pytest.raises(ValueError, match="at least 999"):
+        CalibratedRejector(frozen, alpha=0.001).fit(X, y)
+    with pytest.raises(
+        ValueError, match="at least 99 calibration samples of class 0; there are 50"
+    ):
+        CalibratedRejector(frozen, alpha=0.01, per_class=True).fit(X, y)
+    with pytest.raises(ValueError, match="of class 2; there are 0"):
+        CalibratedRejector(frozen, alpha=0.1, per_class=True).fit(X[:100], y[:100])
+    # Before a fit, not after it.
+    with pytest.raises(ValueError, match="at least 99"):
+        CalibratedRejector(NeverFit(), alpha=0.01).fit(X, y)
+
+
+class NeverFit(OpenSetClassifier):
+    """Fails when fitted."""
+
+    def __init__(self, unknown_label="auto"):
+        self.unknown_label = unknown_label
+
+    def fit(self, X, y):
+        raise AssertionError("was fitted")
+
+
+def test_enough_samples_is_enough(iris, frozen):
+    X, y = iris
+    CalibratedRejector(frozen, alpha=0.05).fit(X[1:39:2], y[1:39:2])
+
+
+def test_strange_classes(iris, frozen):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"does not know: \[7\] .*classes \[0, 1, 2\].*X_unknown"):
+        CalibratedRejector(frozen).fit(X, np.where(y == 1, 7, y))
+    with pytest.raises(ValueError, match="does not know"):
+        CalibratedRejector(frozen).fit(X, np.where(y == 1, -1, y))
+    with pytest.raises(ValueError, match="does not know"):
+        CalibratedRejector(frozen).fit(X, y.astype(str))
+
+
+def test_bad_unknowns(iris, frozen):
+    X, y = iris
+    with pytest.raises(ValueError, match="promise of criterion='fu' is about known"):
+        CalibratedRejector(frozen).fit(X, y, X_unknown=X)
+    with pytest.raises(ValueError, match="one threshold for all classes"):
+        CalibratedRejector(frozen, criterion="hna", per_class=True).fit(X, y, X_unknown=X)
+    model = CalibratedRejector(frozen, criterion="hna")
+    with pytest.raises(ValueError, match="3 features"):
+        model.fit(X, y, X_unknown=X[:, :3])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X, y, X_unknown=X * np.nan)
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(X, y, X_unknown=X[:0])
+
+
+def test_bad_samples(iris, frozen):
+    X, y = iris
+    for estimator in (frozen, OpenSetSVC()):
+        model = CalibratedRejector(estimator)
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit(X * np.nan, y)
+        with pytest.raises(ValueError, match="inconsistent"):
+            model.fit(X, y[:-1])
+        with pytest.raises(ValueError, match="label"):
+            model.fit(X, np.linspace(0, 1, len(X)))
+        with pytest.raises(ValueError, match="requires y"):
+            model.fit(X, None)
+    with pytest.raises(ValueError, match="3 features"):
+        CalibratedRejector(frozen).fit(X[:, :3], y)
+
+
+def test_not_fitted(iris):
+    X, y = iris
+    with pytest.raises(NotFittedError):
+        CalibratedRejector(OpenSetSVC()).predict(X)
+    for unfitted in (OpenSetSVC(), OpenSetSearchCV(OpenSetSVC())):
+        with pytest.raises(NotFittedError):
+            CalibratedRejector(FrozenEstimator(unfitted)).fit(X, y)
+
+
+def test_a_class_without_samples_to_fit(iris):
+    X, y = iris
+    few = np.r_[0:50, 50:100, 100]
+    with pytest.raises(ValueError, match=r"All samples of \[2\] were drawn for calibration"):
+        for seed in range(50):
+            model = CalibratedRejector(OpenSetNearestNeighbors(), alpha=0.3, random_state=seed)
+            model.fit(X[few], y[few])
+    with pytest.raises(ValueError, match="least populated"):
+        CalibratedRejector(OpenSetNearestNeighbors(), alpha=0.3, per_class=True).fit(X[few], y[few])
+
+
+class Broken(OpenSetSVC):
+    """Scores that are not finite."""
+
+    def decision_function(self, X):
+        return np.full((len(X), len(self.classes_)), np.nan)
+
+
+def test_scores_that_are_not_finite(iris):
+    X, y = iris
+    broken = FrozenEstimator(Broken().fit(X, y))
+    with pytest.raises(ValueError, match="decision_function of Broken gives scores"):
+        CalibratedRejector(broken).fit(X, y)
+    with pytest.raises(ValueError, match="decision_function of Broken gives scores"):
+        CalibratedRejector(broken, criterion="hna").fit(X, y, X_unknown=X)
+
+
+def test_conventions(iris, frozen):
+    X, y = iris
+    model = CalibratedRejector(frozen, alpha=0.2).fit(X, y)
+    pickled = pickle.loads(pickle.dumps(model))
+    assert_array_equal(pickled.decision_function(X), model.decision_function(X))
+    assert clone(model).estimator is frozen  # a frozen estimator survives cloning
+    assert (
+        clone(CalibratedRejector(OpenSetSVC(C=3.0))).set_params(estimator__C=5.0).estimator.C == 5
+    )
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=list("abcd"))
+    named = CalibratedRejector(OpenSetSVC(), alpha=0.2, random_state=0).fit(table, y)
+    assert named.feature_names_in_.tolist() == list("abcd")
