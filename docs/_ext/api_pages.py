@@ -91,9 +91,9 @@ def index_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def write_pages(app) -> None:
+def write_pages(docs: Path) -> None:
     """Write all pages; one that has not changed is left alone, so that it is not built again."""
-    folder = Path(app.srcdir, "api")
+    folder = docs / "api"
     folder.mkdir(exist_ok=True)
     pages = {f"{module}.rst": module_page(module) for module in public_modules()}
     for name, text in {"index.rst": index_page(), **pages}.items():
@@ -103,6 +103,6 @@ def write_pages(app) -> None:
 
 
 def setup(app):
-    """Write the pages before autosummary looks for names."""
-    app.connect("builder-inited", write_pages, priority=100)
+    """Write now: the pages have to be there when Sphinx looks for documents."""
+    write_pages(Path(app.srcdir))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -27,15 +27,15 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
-def write_table(app) -> None:
+def write_table(docs: Path) -> None:
     """Write the file, unless it is there as it should be."""
-    path = Path(app.srcdir, "_generated", "methods.md")
+    path = docs / "_generated" / "methods.md"
     path.parent.mkdir(exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != table():
         path.write_text(table(), "utf-8")
 
 
 def setup(app):
-    """Write the table before any page is read."""
-    app.connect("builder-inited", write_table, priority=100)
+    """Write now: the pages have to be there when Sphinx looks for documents."""
+    write_table(Path(app.srcdir))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,9 +13,9 @@ def pages() -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in sorted(ROOT.glob("benchmarks/*.md"))}
 
 
-def write_pages(app) -> None:
+def write_pages(docs: Path) -> None:
     """Write the pages that have changed, and remove those whose file is gone."""
-    folder = Path(app.srcdir, "measured")
+    folder = docs / "measured"
     folder.mkdir(exist_ok=True)
     found = pages()
     for path in folder.glob("*.md"):
@@ -28,6 +28,6 @@ def write_pages(app) -> None:
 
 
 def setup(app):
-    """Write the pages before any is read."""
-    app.connect("builder-inited", write_pages, priority=100)
+    """Write now: the pages have to be there when Sphinx looks for documents."""
+    write_pages(Path(app.srcdir))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
