@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -106,16 +107,15 @@ class SvmlightTable:
         return int(pair[-1]) if pair and pair[-1].isdigit() else 0
 
     def _windows(self):
+        """Matrix and labels of about _WINDOW bytes of whole lines at a time."""
+        self._read = 0
         try:
             with open(self.path, "rb") as file:
-                for start in range(0, self._size, self._WINDOW):
-                    self._read = min(start + self._WINDOW, self._size)
+                while lines := file.readlines(self._WINDOW):
+                    text = b"".join(lines)
+                    self._read += len(text)
                     X, label = load_svmlight_file(
-                        file,
-                        n_features=self._n_features,
-                        zero_based=False,
-                        offset=start,
-                        length=self._WINDOW,
+                        BytesIO(text), n_features=self._n_features, zero_based=False
                     )
                     if X.shape[0]:
                         yield X, label

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ._open import Table, TableError
 
 # How texts say that there is no value.
-MISSING = ["", "na", "n/a", "nan", "null", "none", "?", "-"]
+_MISSING = ["", "na", "n/a", "nan", "null", "none", "?", "-"]
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 
@@ -58,7 +58,7 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     except pa.ArrowInvalid:
         pass
     text = pc.utf8_trim_whitespace(column)
-    missing = pc.fill_null(pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING)), True)
+    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array([*_MISSING, None]))
     number = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
     values = _as_float(pc.if_else(number, text, None))
     return values, np.flatnonzero(~pc.or_(missing, number).to_numpy(zero_copy_only=False))

@@ -21,10 +21,9 @@ class CsvTable:
     def __init__(self, path: Path, encoding: str):
         self.path, self._encoding = path, encoding
         self._file, self._size = None, path.stat().st_size
-        self._delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else self._guess()
-        with self._translated():
-            with pa.OSFile(str(path)) as file:
-                self.names = self._reader(file, None).schema.names
+        with self._translated(), pa.OSFile(str(path)) as file:
+            self._delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else self._guess()
+            self.names = self._reader(file, None).schema.names
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         types = dict.fromkeys(self.names, pa.string())
