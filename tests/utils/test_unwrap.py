@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from openset.svm import OpenSetSVC
 from openset.utils import unwrap
+from openset.utils._unwrap import take_apart
 
 X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])
 Y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -48,3 +51,21 @@ def test_search_before_and_after_fit():
 def test_a_closed_set_estimator_is_refused(estimator):
     with pytest.raises(TypeError, match="LogisticRegression is not an open-set estimator"):
         unwrap(estimator)
+
+
+def test_taken_apart_it_answers_the_same():
+    search = GridSearchCV(make_pipeline(MinMaxScaler(), OpenSetSVC()), {}, cv=2)
+    search.fit(StandardScaler().fit_transform(X), Y)
+    whole = make_pipeline(StandardScaler(), FrozenEstimator(search)).fit(X, Y)
+    transform, final = take_apart(whole)
+    assert final is search.best_estimator_[-1]
+    np.testing.assert_array_equal(final.decision_function(transform(X)), whole.decision_function(X))
+    transform, final = take_apart(FrozenEstimator(final))
+    assert transform(X) is X and final is search.best_estimator_[-1]
+
+
+def test_nothing_to_take_apart_before_fit():
+    with pytest.raises(NotFittedError, match="GridSearchCV is not fitted"):
+        take_apart(GridSearchCV(OpenSetSVC(), {}))
+    with pytest.raises(TypeError, match="not an open-set estimator"):
+        take_apart(LogisticRegression())
