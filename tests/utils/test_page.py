@@ -115,11 +115,12 @@ def test_figure(format, magic):
         figure, ax = plt.subplots()
         ax.plot([0, 1], [1, 0])
         page = Page("t")
-        page.figure(figure, alt='a "falling" line', caption="It falls.", format=format)
+        page.figure(figure, alt='a "falling" line', caption="It falls.", format=format, half=True)
         assert not plt.fignum_exists(figure.number)
         return page.html()
 
     image = Parsed(html()).attributes("img")[0]
+    assert Parsed(html()).attributes("figure") == [{"class": "half"}]
     assert image["alt"] == 'a "falling" line'
     head, _, data = image["src"].partition(",")
     assert head == f"data:image/{'svg+xml' if format == 'svg' else 'png'};base64"

@@ -15,7 +15,7 @@ from openset.utils._files import atomic_write
 _STYLE = """
 :root { color-scheme: light; --ink: #262626; --soft: #5f6368; --line: #dadce0; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 72rem; color: var(--ink);
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 80rem; color: var(--ink);
   background: #fff; font: 16px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.4rem; margin: 2.5rem 0 .5rem; padding-top: .6rem;
@@ -28,8 +28,8 @@ a { color: #0b3cc2; }
 .scroll { overflow-x: auto; margin: .8rem 0 1.2rem; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 caption { caption-side: top; text-align: left; color: var(--soft); padding: 0 0 .3rem;
-  position: sticky; left: 0; max-width: min(46rem, calc(100vw - 2rem)); }
-th, td { padding: .22rem .6rem; text-align: right; white-space: nowrap; }
+  position: sticky; left: 0; max-width: min(46rem, calc(100vw - 3rem)); }
+th, td { padding: .22rem .45rem; text-align: right; white-space: nowrap; }
 thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
 tbody tr { border-bottom: 1px solid #eee; }
 tbody tr:hover td, tbody tr:hover th { background: #f4f6fb; }
@@ -42,13 +42,15 @@ td.best { font-weight: bold; }
 td.flag { color: #a50e0e; background: #fdecea; }
 td.soft { color: var(--soft); }
 figure { margin: .8rem 0 1.2rem; }
+figure.half { display: inline-block; vertical-align: top; width: min(100%, 36rem);
+  padding-right: 1rem; }
 figure img { max-width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
 pre { overflow-x: auto; padding: .7rem .9rem; background: #f6f7f9; border: 1px solid var(--line);
   font-size: .85rem; }
 @media (max-width: 600px) {
   body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; }
-  th, td { padding: .22rem .4rem; } table { font-size: .8rem; }
+  th, td { padding: .22rem .35rem; } table { font-size: .8rem; }
 }
 """
 
@@ -161,6 +163,7 @@ class Page:
         alt: str,
         caption: str | None = None,
         format: Literal["svg", "png"] = "svg",
+        half: bool = False,
     ) -> None:
         """Embed a matplotlib figure, and close it for pyplot.
 
@@ -173,6 +176,8 @@ class Page:
             A sentence below the figure.
         format : {"svg", "png"}, default="svg"
             "png" for a figure of very many points.
+        half : bool, default=False
+            Take half the width of a wide screen, so that two such figures stand side by side.
         """
         import matplotlib
         import matplotlib.pyplot as plt
@@ -183,10 +188,11 @@ class Page:
             options = {"metadata": {"Date": None}} if format == "svg" else {"dpi": 160}
             figure.savefig(buffer, format=format, bbox_inches="tight", **options)
         plt.close(figure)
-        kind = {"svg": "image/svg+xml", "png": "image/png"}[format]
-        uri = f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        media = {"svg": "image/svg+xml", "png": "image/png"}[format]
+        uri = f"data:{media};base64,{base64.b64encode(buffer.getvalue()).decode()}"
         label = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-        self._body.append(f'<figure><img src="{uri}" alt="{escape(alt)}">{label}</figure>')
+        kind = ' class="half"' if half else ""
+        self._body.append(f'<figure{kind}><img src="{uri}" alt="{escape(alt)}">{label}</figure>')
 
     def html(self) -> str:
         """The page as it stands."""

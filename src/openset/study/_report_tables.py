@@ -1,0 +1,124 @@
+"""A table of the report: on the page, as CSV with all digits, and in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from ..utils._files import atomic_write
+from ..utils._page import Cell, Page
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table in its two shapes.
+
+    Parameters
+    ----------
+    name : str
+        File name without suffix.
+    caption : str
+    header : sequence of str
+        Of the table as it is read, on the page and in LaTeX.
+    rows : sequence of sequences
+        Texts, or `Cell` where one stands out.
+    values : DataFrame
+        The numbers behind it, for the CSV file.
+    text_columns : int, default=1
+        How many columns from the left are text.
+    """
+
+    name: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    values: pd.DataFrame
+    text_columns: int = 1
+
+    def write(self, folder: Path, page: Page, *, folded: bool = False) -> None:
+        """Add the table to the page, and write ``NAME.csv`` and ``NAME.tex`` to the folder."""
+        page.table(
+            self.header,
+            self.rows,
+            caption=self.caption,
+            text_columns=self.text_columns,
+            folded=folded,
+        )
+        with atomic_write(folder / f"{self.name}.csv") as temporary:
+            self.values.to_csv(temporary, index=False, lineterminator="\n")
+        with atomic_write(folder / f"{self.name}.tex") as temporary:
+            temporary.write_text(self.latex(), encoding="utf-8")
+
+    def latex(self) -> str:
+        """The tabular, with the rules of booktabs."""
+        numbers = len(self.header) - self.text_columns
+        lines = [[_latex(name) for name in self.header]]
+        lines += [[_latex(cell) for cell in row] for row in self.rows]
+        head, *body = (" & ".join(line) + r" \\" for line in lines)
+        return "\n".join(
+            [
+                f"% {self.caption}",
+                rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}",
+                r"\toprule",
+                head,
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                "\\end{tabular}\n",
+            ]
+        )
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "−": "$-$",
+        "χ": r"$\chi$",
+        "²": "$^2$",
+        "λ": r"$\lambda$",
+        "<": "$<$",
+        ">": "$>$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{c: f"\\{c}" for c in "&%$#_{}"},
+    }
+)
+
+
+def _latex(cell: str | Cell) -> str:
+    if not isinstance(cell, Cell):
+        return str(cell).translate(_LATEX)
+    text = str(cell.text).translate(_LATEX)
+    return {"best": rf"\textbf{{{text}}}", "flag": rf"{text}$^\ast$", "soft": text}[cell.mark]
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as it is read; a dash where there is none."""
+    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def with_error(value: float, error: float) -> str:
+    """A mean and what may be added or subtracted, as in 0.731±.012."""
+    return number(value) + ("" if pd.isna(error) else f"±{error:.3f}".replace("±0.", "±."))
+
+
+def p_value(p: float) -> str:
+    """A p-value as it is read."""
+    if p < 1e-16:
+        return "<1e-16"
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def duration(seconds: float) -> str:
+    """A time as it is read."""
+    if pd.isna(seconds):
+        return "–"
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} h"
+    if seconds >= 100:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
