@@ -47,11 +47,12 @@ class ModelFileError(ValueError):
 
 
 def trusted_types() -> list[str]:
-    """Names of the types of this library that a model file may ask for."""
+    """Names of the types that a model file may ask for beside those that skops trusts."""
     ours = [cls for _, cls in all_estimators()] + [CalibratedRejector, OpenSetSearchCV]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]
     ours += [kernels.InverseMultiquadric, kernels.Linear, WeibullTail, Slab]
-    return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in ours})
+    # A dtype, which an imputer holds, is data; skops lists it only with the types it leaves open.
+    return sorted({"numpy.dtype"} | {f"{cls.__module__}.{cls.__qualname__}" for cls in ours})
 
 
 def save_model(

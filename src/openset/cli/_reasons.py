@@ -44,6 +44,8 @@ class Certificate:
         norms = np.einsum("ij,ij->i", support, support)
         self._planes = np.column_stack([2 * support, reach[used] ** 2 - norms]).T.astype(np.float32)
         self._largest = norms.max()
+        # Nearer than this, squares stay within float32; farther away is outside anyway.
+        self._far = 1e6 * (np.sqrt(self._largest) + reach[used].max() + 1)
 
     @staticmethod
     def exists(final: BaseEstimator) -> bool:
@@ -55,7 +57,7 @@ class Certificate:
 
     def outside(self, Z: np.ndarray, jobs: int) -> np.ndarray:
         """(n,) bool: which rows are certainly outside every certificate."""
-        Z = Z - self._center
+        Z = np.clip(Z - self._center, -self._far, self._far)
         norms = np.einsum("ij,ij->i", Z, Z)
         extended = np.column_stack([Z, np.ones(len(Z))]).astype(np.float32)
 
@@ -64,9 +66,7 @@ class Certificate:
 
         tiles = list(thread_map(reached, range(0, len(Z), _TILE), jobs))
         margin = _ROUNDING * (norms + self._largest)
-        with np.errstate(invalid="ignore"):  # a row farther away than float32 reaches
-            inside = np.concatenate(tiles) >= norms - margin if tiles else np.zeros(0, dtype=bool)
-        return ~inside
+        return np.concatenate([np.zeros(0), *tiles]) < norms - margin
 
 
 class Explainer:

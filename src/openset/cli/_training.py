@@ -119,8 +119,9 @@ def held_out(model: BaseEstimator, X, y, tuning: Tuning, n_turns: int, others=No
         test[rows[: int(_TEST_SHARE * len(rows))]] = True
     if len(classes) < 3:
         groups = [classes[:0]]
-    else:  # two classes at least stay known
-        n_turns = max(n_turns, -(-len(classes) // (len(classes) - 2)))
+    else:
+        # Three classes stay known where there are four or more: the tuning withholds some, too.
+        n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
         groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
 
     result = HeldOut()

@@ -1,0 +1,162 @@
+"""openset fit and info: what is learned, told and kept."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.pipeline import Pipeline
+
+from openset.cli._methods import get_method, methods
+from openset.cli._training import Tuning, held_out, sample
+from openset.persistence import load_model, read_card
+from openset.utils import unwrap
+
+from .conftest import blobs
+
+FEATURES = ["width", "height", "mass"]
+
+
+def test_the_model_answers_its_training_rows(trained):
+    table = blobs()
+    model = load_model(trained.model)
+    assert isinstance(model, Pipeline)
+    answers = model.predict(table[FEATURES].to_numpy())
+    assert np.mean(answers == table.kind) > 0.9
+    assert model.predict(np.full((1, 3), 1e6)).tolist() == ["unknown"]
+    assert unwrap(model).bounded_.all()
+
+
+def test_what_is_told(trained):
+    for words in (
+        "train.csv: 160 rows, 160 to learn from",
+        "target 'kind': 4 classes of 40 to 40 rows: a, b, c, d",
+        "features: 3 numeric columns: width, height, mass",
+        "dropped: id (counts the rows)",
+        "dropped: note (not numeric, for example 'as it came')",
+        "OpenSetSVC tuned on 160 rows, 360 settings with classes withheld",
+        "held-out report: 4 turns, in each 1 of the classes withheld",
+        "known rows named rightly (AKS)",
+        "certificate: 4 of 4 classes accept a bounded region only",
+        "saved ",
+    ):
+        assert words in trained.output
+
+
+def test_card(trained):
+    card = read_card(trained.model)
+    assert card["data"]["features"] == FEATURES
+    assert card["data"]["rows_by_class"] == dict.fromkeys("abcd", 40)
+    assert card["search"]["chosen"].keys() == {"gamma", "C", "lam"}
+    assert card["certificate"]["bounded"] == [True] * 4
+    assert sorted(c for turn in card["held_out"]["turns"] for c in turn["withheld"]) == list("abcd")
+    measures = card["held_out"]["measures"]
+    assert measures["normalized_accuracy"] == pytest.approx(
+        (measures["accuracy_known"] + measures["accuracy_unknown"]) / 2
+    )
+    ranges = np.array(card["data"]["ranges"])
+    np.testing.assert_allclose(ranges[:, 0], blobs()[FEATURES].min())
+
+
+def test_info(run, trained):
+    told = run("info", trained.model)
+    assert told.exit_code == 0
+    for words in ("OpenSetSVC, written by openset", "classes: a, b, c, d", "versions: python"):
+        assert words in told.stdout
+    assert json.loads(run("info", trained.model, "--json").stdout) == read_card(trained.model)
+
+
+def test_known_classes_and_json(run, tmp_path):
+    blobs().to_parquet(tmp_path / "t.parquet")
+    result = run(
+        *("fit", tmp_path / "t.parquet", "-t", "kind", "--known", "a,b, c", "--turns", 1),
+        *("-m", "osnn", "-o", tmp_path / "m.skops", "--json", "--jobs", 1),
+    )
+    assert result.exit_code == 0, result.stderr
+    card = json.loads(result.stdout)
+    assert card["classes"] == ["a", "b", "c"]
+    assert card["method"] == "OpenSetNearestNeighbors"
+    # One class withheld of three, in three turns; the rows of d are unknown in each.
+    assert [turn["n_unknown"] for turn in card["held_out"]["turns"]] == [48, 48, 48]
+
+
+def test_gaps_are_filled_when_asked(run, tmp_path):
+    table = blobs()
+    table.loc[::7, "mass"] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ("fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops")
+    result = run(*arguments, "-m", "osnn", "--turns", 0, "--missing", "median")
+    assert result.exit_code == 0, result.stderr
+    assert "no held-out report was asked for" in result.stdout
+    result = run("predict", tmp_path / "m.skops", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_two_classes_cannot_be_withheld(run, tmp_path):
+    blobs(classes="ab").to_csv(tmp_path / "t.csv", index=False)
+    result = run(
+        *("fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops", "--jobs", 1)
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "two classes are too few to withhold any" in result.stdout
+    assert set(result.stderr.splitlines()) == {
+        "openset: warning: y has 2 classes; withholding some takes at least 3. The search is "
+        "closed-set: it cannot learn to reject."
+    }
+
+
+def test_troubles(fails, tmp_path):
+    blobs().to_csv(tmp_path / "t.csv", index=False)
+    data, model = tmp_path / "t.csv", tmp_path / "m.skops"
+    assert "did you mean 'kind'" in fails("fit", data, "-t", "knd", "-o", model)
+    told = fails("fit", data, "-t", "kind", "-o", model, "-m", "ossvn")
+    assert "--method ossvn: no such method; did you mean ossvm?" in told
+    told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a,q")
+    assert "has no class 'q'" in told
+    told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a")
+    assert "takes two" in told
+    told = fails("fit", data, "-t", "kind", "-o", tmp_path / "absent" / "m.skops")
+    assert "there is no folder" in told
+    assert "it is a folder" in fails("fit", data, "-t", "kind", "-o", tmp_path)
+    assert "there is no file" in fails("fit", tmp_path / "no.csv", "-t", "kind", "-o", model)
+
+
+def test_wrong_usage(run, tmp_path):
+    assert run("fit", tmp_path / "t.csv").exit_code == 2
+    result = run("fit", tmp_path / "t.csv", "-t", "k", "-o", "m", "--missing", "maybe")
+    assert result.exit_code == 2
+    assert "maybe" in result.stderr
+
+
+def test_methods():
+    names = methods()
+    assert {"ossvm", "svm", "ocsvm", "svdd", "dbc", "w-svm", "pi-svm", "evm", "osnn"} <= set(names)
+    assert get_method("OSSVM") is get_method("OpenSetSVC") is names["ossvm"]
+
+
+def test_sample_keeps_the_proportions():
+    y = np.repeat(["a", "b", "c"], [1000, 100, 1])
+    rows = sample(y, 110, np.random.default_rng(0))
+    labels, counts = np.unique(y[rows], return_counts=True)
+    assert dict(zip(labels, counts, strict=True)) == {"a": 100, "b": 10, "c": 1}
+    assert len(np.unique(rows)) == len(rows)
+
+
+def test_withheld_rows_have_no_part_in_the_fit():
+    seen = []
+
+    class Recorder(Tuning):
+        def fit(self, model, X, y):
+            seen.append((X.copy(), y.copy()))
+            return super().fit(model, X, y)
+
+    table = blobs(20)
+    X, y = table[FEATURES].to_numpy(), table.kind.to_numpy(dtype=str)
+    model = get_method("osnn")()
+    result = held_out(model, X, y, Recorder(100, 0, 1), 2)
+    for (rows, labels), turn in zip(seen, result.turns, strict=True):
+        assert not set(labels) & set(turn["withheld"])
+        assert len(rows) == 48  # four fifths of three classes
+        assert (turn["n_known"], turn["n_unknown"]) == (12, 4)
+    assert {label: sorted(shares) for label, shares in result.classes.items()} == {
+        c: ["named", "rejected"] for c in "abcd"
+    }
