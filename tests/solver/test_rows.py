@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
-from openset.solver import KernelRows, Problem, fixed_bias_problem, solve, svm_problem
+from openset.solver import KernelRows, Problem, _solve, fixed_bias_problem, solve, svm_problem
 
 TINY = 1e-9  # MB: the fewest rows that the solver can work with
 KERNELS = [RBF(), TStudent(1.0), RationalQuadratic(0.1), InverseMultiquadric(0.3)]
@@ -218,3 +218,53 @@ def test_a_thread_that_needs_room_is_served():
             finished.set()
         for future in busy:
             future.result(timeout=10)
+
+
+# --- a part of the rows ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cache_size", [100, TINY], ids=["whole", "on demand"])
+@pytest.mark.parametrize("layout", ["narrow", "wide", "sparse", "linear"])
+def test_subset(layout, cache_size):
+    X, _ = two_classes(150, 100 if layout == "wide" else 6)
+    kernel = Linear() if layout == "linear" else RBF()
+    gammas = [2.0, 0.1] if kernel.decaying else [1.0]
+    rows = KernelRows(sparse.csr_array(X) if layout == "sparse" else X, kernel, gammas, cache_size)
+    rows.use(gammas[-1])
+    index = np.flatnonzero(np.arange(150) % 3 == 1)
+    part = rows.subset(index)
+    np.testing.assert_array_equal(part.diagonal, rows.diagonal[index])
+    np.testing.assert_allclose(all_rows(part), all_rows(rows)[np.ix_(index, index)], atol=2e-6)
+
+
+@pytest.mark.parametrize("cache_size", [100, 1], ids=["whole", "on demand"])
+@pytest.mark.parametrize("layout", ["narrow", "wide"])
+@pytest.mark.parametrize("kind", ["svm", "open set", "fixed bias"])
+def test_shrinking_changes_nothing(kind, layout, cache_size, monkeypatch):
+    X, signs = two_classes(900, 100 if layout == "wide" else 6)
+    X[signs > 0] += 0.5
+    gamma = 1 / X.shape[1]
+    problem = svm_problem(signs, np.ones(900), 0.2 if kind == "open set" else 0.0)
+    if kind == "fixed bias":
+        problem = fixed_bias_problem(problem, -0.1)
+    sizes = []
+
+    def spy(active, *rest):
+        sizes.append(len(active))
+        return part(active, *rest)
+
+    part = _solve._optimise_part
+    monkeypatch.setattr(_solve, "_optimise_part", spy)
+    monkeypatch.setattr(_solve, "_SHARE", 0.9)
+    shrunk = solve(problem, KernelRows(X, RBF(), gamma, cache_size), tol=1e-4)
+    assert sizes and min(sizes) < 700
+    monkeypatch.setattr(_solve, "_SHARE", 0.0)
+    plain = solve(problem, KernelRows(X, RBF(), gamma, cache_size), tol=1e-4)
+    assert shrunk.status == "optimal"
+    # v of every row, also of those left aside, is that of the multipliers.
+    K = RBF().value(gamma * cdist(X, X, "sqeuclidean"))
+    np.testing.assert_allclose(shrunk.v, problem.p - K @ shrunk.beta, atol=1e-5)
+    assert shrunk.objective == pytest.approx(plain.objective, rel=1e-6)
+    np.testing.assert_allclose(shrunk.v, plain.v, atol=1e-3)
+    if problem.total is not None:
+        assert shrunk.beta.sum() == pytest.approx(problem.total, abs=1e-9)

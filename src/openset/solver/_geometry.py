@@ -8,6 +8,8 @@ data, matrix products for wide data, sparse products for CSR.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numba import njit
 from scipy import sparse
@@ -69,7 +71,7 @@ class Geometry:
         if sparse.issparse(X):
             self._Z = (X * scale).tocsr()
             self._norms = np.asarray(self._Z.multiply(self._Z).sum(axis=1)).ravel()
-            self._block = self._sparse_block
+            self._block = Geometry._sparse_block
             return
         Z = (X - X.mean(axis=0)) * scale
         norms = np.einsum("ij,ij->i", Z, Z)
@@ -78,15 +80,26 @@ class Geometry:
         self._Z = np.ascontiguousarray(Z, dtype=dtype)
         if narrow:
             self._columns = columns_of(self._Z)
-            self._block = self._narrow_block
+            self._block = Geometry._narrow_block
         else:
             self._norms = norms
-            self._block = self._wide_block
+            self._block = Geometry._wide_block
+
+    def subset(self, index: np.ndarray) -> Geometry:
+        """The same for the points `index` alone."""
+        part = copy(self)
+        part.n_rows = len(index)
+        part._Z = self._Z[index]
+        if part.points is None:
+            part._norms = self._norms[index]
+        else:
+            part._columns = columns_of(part._Z)
+        return part
 
     @property
     def points(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Arguments of :func:`direct_distances`, where that is the way."""
-        return (self._Z, self._columns) if self._block == self._narrow_block else None
+        return (self._Z, self._columns) if self._block is Geometry._narrow_block else None
 
     @property
     def batch(self) -> int:
@@ -95,7 +108,7 @@ class Geometry:
 
     def __call__(self, index: np.ndarray, start: int, stop: int, out: np.ndarray) -> None:
         """Write into `out`, float32 of shape (len(index), stop - start), a block of distances."""
-        self._block(index, start, stop, out)
+        self._block(self, index, start, stop, out)
 
     # Each of the three writes into `out`, float32 of shape (len(index), stop - start), the scaled
     # squared distances from the points `index` to the points start, ..., stop - 1.
@@ -137,6 +150,9 @@ class DotProducts:
         dots = self._X[index] @ self._X[start:stop].T
         out[...] = dots.toarray() if sparse.issparse(dots) else dots
 
+    def subset(self, index: np.ndarray) -> DotProducts:
+        return DotProducts(self._X[index])
+
     def diagonal(self) -> np.ndarray:
         X = self._X
         squares = X.multiply(X) if sparse.issparse(X) else X * X
@@ -164,31 +180,35 @@ def columns_of(Z: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def stretch_distances(z, columns, begin, end, target):
+    """Sums of squared differences from one point, padded, to columns begin, ..., end - 1."""
+    target[:] = 0.0
+    for f in range(0, columns.shape[0], 4):
+        _add4(
+            target,
+            columns[f, begin:end],
+            z[f],
+            columns[f + 1, begin:end],
+            z[f + 1],
+            columns[f + 2, begin:end],
+            z[f + 2],
+            columns[f + 3, begin:end],
+            z[f + 3],
+        )
+
+
+@njit(cache=True, nogil=True)
 def direct_distances(Z, columns, index, start, stop, out):
     """Sums of squared differences, from the rows `index` of Z to columns start, ..., stop - 1."""
-    # A stretch of all columns stays in the cache while every row passes over it; a single row
-    # has nothing to gain from that, so its stretches are long.
-    width = 4096 if index.size == 1 else max(64, 8192 // columns.shape[0] // 16 * 16)
+    # A stretch of all columns stays in the cache while every row passes over it.
+    width = max(64, 8192 // columns.shape[0] // 16 * 16)
     z = np.zeros((index.size, columns.shape[0]), dtype=Z.dtype)
     for k in range(index.size):
         z[k, : Z.shape[1]] = Z[index[k]]
     for begin in range(start, stop, width):
         end = min(stop, begin + width)
         for k in range(index.size):
-            target = out[k, begin - start : end - start]
-            target[:] = 0.0
-            for f in range(0, columns.shape[0], 4):
-                _add4(
-                    target,
-                    columns[f, begin:end],
-                    z[k, f],
-                    columns[f + 1, begin:end],
-                    z[k, f + 1],
-                    columns[f + 2, begin:end],
-                    z[k, f + 2],
-                    columns[f + 3, begin:end],
-                    z[k, f + 3],
-                )
+            stretch_distances(z[k], columns, begin, end, out[k, begin - start : end - start])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})

@@ -13,12 +13,14 @@ import numpy as np
 from numba import njit
 
 from ..kernels import exp_neg
-from ._geometry import direct_distances
+from ._geometry import stretch_distances
 
 # Slots handed out at a time, and how many the cache must have for that: what solvers hold in
 # reserve cannot be evicted, and must never keep another from the rows it needs.
 RESERVE = 16
 ENOUGH = 64 * RESERVE
+# Values of a row that are taken from points to kernel while they are in the nearest cache.
+_STRETCH = 512
 
 
 class RowMaker(NamedTuple):
@@ -60,13 +62,16 @@ def make_row(maker, i, rows, slot, used, clock):
         return False
     maker.left[0] -= 1
     s = maker.reserve[maker.left[0]]
-    out = rows[s : s + 1]
-    direct_distances(maker.Z, maker.columns, np.full(1, i), 0, out.shape[1], out)
-    row = out[0]
-    if maker.ratio != np.float32(1.0):
-        for t in range(row.size):
-            row[t] *= maker.ratio
-    exp_neg(row)
+    row = rows[s]
+    z = np.zeros(maker.columns.shape[0], dtype=maker.Z.dtype)
+    z[: maker.Z.shape[1]] = maker.Z[i]
+    for begin in range(0, row.size, _STRETCH):
+        stretch = row[begin : begin + _STRETCH]
+        stretch_distances(z, maker.columns, begin, begin + stretch.size, stretch)
+        if maker.ratio != np.float32(1.0):
+            for t in range(stretch.size):
+                stretch[t] *= maker.ratio
+        exp_neg(stretch)
     used[s] = clock
     maker.owner[s] = i
     # Last, because other threads may look at any time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from copy import copy
 
 import numpy as np
 
@@ -62,9 +63,18 @@ class KernelRows:
         self._largest = gammas.max()
         self._source = Geometry(X, kernel, self._largest) if kernel.decaying else DotProducts(X)
         m = self._source.n_rows
+        self._n_jobs = n_jobs
         self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
         budget = int(cache_size * 2**20) // (4 * m)
         self.whole = m <= budget and _whole_pays(m, n_machines * len(gammas))
+        self._allocate(budget)
+        if self.whole and len(gammas) > 1 and 2 * m <= budget:
+            self._distances = np.empty((m, m), dtype=np.float32)
+            self._fill(self._distances, self._source)
+        self.use(gammas[0])
+
+    def _allocate(self, budget):
+        m = self._source.n_rows
         n_slots = m if self.whole else min(m, max(budget, 2 * self._source.batch))
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
         self.rows = np.empty((n_slots, m), dtype=np.float32)
@@ -76,16 +86,34 @@ class KernelRows:
         self._lock = threading.Condition()
         self._readers = 0
         self._waiting = False
-        self._n_jobs = n_jobs
         self._distances = None
-        if self.whole and len(gammas) > 1 and 2 * m <= budget:
-            self._distances = np.empty((m, m), dtype=np.float32)
-            self._fill(self._distances, self._source)
-        self.use(gammas[0])
+
+    def subset(self, index: np.ndarray) -> KernelRows:
+        """The kernel matrix of the samples `index` alone, for one solver that has left the rest.
+
+        It has rows of its own, in at most an eighth of the budget: where rows are short, making
+        or copying them again costs less than reading every few values of the long ones.
+        """
+        part = copy(self)
+        part._source = self._source.subset(index)
+        part._n_jobs = 1
+        part.diagonal = self.diagonal[index]
+        part.whole = self.whole or len(index) < ENOUGH
+        part._allocate(self.rows.size // (8 * len(index)))
+        if self.whole:
+            part.rows[:] = self.rows[index[:, None], index]
+            part.slot[:] = np.arange(len(index))
+            part._free = []
+        else:
+            part._turn(self._ratio)
+        return part
 
     def use(self, gamma: float) -> None:
         """Turn to another width; the memory is kept, the rows are computed anew."""
-        self._ratio = np.float32(gamma / self._largest)
+        self._turn(np.float32(gamma / self._largest))
+
+    def _turn(self, ratio):
+        self._ratio = ratio
         if self._distances is not None:
             for _ in thread_map(self._rescale, range(0, len(self.rows), 64), self._n_jobs):
                 pass

@@ -2,9 +2,9 @@
 
 Two rows of the kernel matrix are touched in an iteration, each element twice: one pass applies the
 last step to v and finds the row i that may grow with the largest v, a second finds the partner j
-with the largest second-order gain (Fan, Chen, Lin 2005). Both passes are branch-free reductions
-over contiguous arrays, so that LLVM vectorises them; the index of a maximum is looked up
-afterwards in the one block that holds it.
+with the largest second-order gain (Fan, Chen, Lin 2005), in float32, which is enough to choose.
+Both passes are branch-free reductions over contiguous arrays, so that LLVM vectorises them; the
+index of a maximum is looked up afterwards in the one block that holds it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ fmin = _extremum("<")
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _step_and_bounds(v, grow, shrink, row_i, row_j, step, start, stop):
-    """v -= step * (row_i - row_j); return max of v where beta can grow, min where it can shrink."""
+def _step_and_bounds(v, grow, shrink, row_i, row_j, step, reference, height, start, stop):
+    """v -= step * (row_i - row_j); return max of v where beta can grow, min where it can shrink.
+
+    `height` gets v - reference where beta can shrink, inf elsewhere.
+    """
     top = -np.inf
     bottom = np.inf
     # Unsigned indices: Numba then omits the wrap-around test, which would prevent vectorisation.
@@ -56,23 +59,25 @@ def _step_and_bounds(v, grow, shrink, row_i, row_j, step, start, stop):
         x = v[t] - step * (np.float64(row_i[t]) - np.float64(row_j[t]))
         v[t] = x
         top = fmax(top, x + grow[t])
-        bottom = fmin(bottom, x + shrink[t])
+        x += shrink[t]
+        bottom = fmin(bottom, x)
+        height[t] = np.float32(x - reference)
     return top, bottom
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _gain(v_t, shrink_t, top, k_ii, k_tt, k_it):
+def _gain(height_i, height_t, k_ii, k_tt, k_it):
     """Second-order decrease of the objective for the pair (i, t), up to a factor 2."""
-    g = fmax(np.float32(top - (v_t + shrink_t)), np.float32(0.0))
+    g = fmax(height_i - height_t, np.float32(0.0))
     a = fmax(k_ii + k_tt - np.float32(2.0) * k_it, _TINY)
     return g * g / a
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _best_gain(v, shrink, row_i, diagonal, top, k_ii, start, stop):
+def _best_gain(height_i, height, row_i, diagonal, k_ii, start, stop):
     best = np.float32(0.0)
     for t in range(np.uint64(start), np.uint64(stop)):
-        best = fmax(best, _gain(v[t], shrink[t], top, k_ii, diagonal[t], row_i[t]))
+        best = fmax(best, _gain(height_i, height[t], k_ii, diagonal[t], row_i[t]))
     return best
 
 
@@ -95,6 +100,7 @@ def smo(
     grow,
     shrink,
     pair,
+    reference,
     tol,
     max_iter,
     used,
@@ -113,7 +119,10 @@ def smo(
     lower, upper, beta, v, grow, shrink : ndarray of shape (m,), float64
         The problem and its state; `grow` is 0 or -inf, `shrink` 0 or inf (see `mark`).
     pair : ndarray of shape (2,), int64
-        Working set chosen so far, -1 for not yet: kept over a return for a missing row.
+        Gets the working set chosen so far, -1 for not yet.
+    reference : ndarray of shape (1,), float64
+        The last top: what v is measured from where float32 has to do. Part of the state, so that
+        a return for a missing row, which is a matter of the cache, changes nothing.
     tol, max_iter : float, int
     used : ndarray of shape (n_slots,), int64
         Gets the time (`clock` + iteration) of the last use of each slot.
@@ -128,64 +137,75 @@ def smo(
         with it).
     """
     m = v.size
+    height = np.empty(m, dtype=np.float32)
     # No step yet; `diagonal` stands in for the rows, because a slot never filled may hold NaN.
     step = 0.0
     row_i = diagonal
     row_j = diagonal
     n_iter = 0
-    i, j = pair
     while True:
-        if i < 0:
-            top = -np.inf
-            bottom = np.inf
-            block = 0
-            for start in range(0, m, BLOCK):
-                block_top, block_bottom = _step_and_bounds(
-                    v, grow, shrink, row_i, row_j, step, start, min(m, start + BLOCK)
-                )
-                if block_top > top:
-                    top = block_top
-                    block = start
-                bottom = min(bottom, block_bottom)
-            if top - bottom <= tol:
-                return OPTIMAL, -1, n_iter, top, bottom
-            if n_iter >= max_iter:
-                return PAUSED, -1, n_iter, top, bottom
-            i = block
-            while v[i] + grow[i] != top:
-                i += 1
+        pair[:] = -1
+        top = -np.inf
+        bottom = np.inf
+        block = 0
+        for start in range(0, m, BLOCK):
+            block_top, block_bottom = _step_and_bounds(
+                v,
+                grow,
+                shrink,
+                row_i,
+                row_j,
+                step,
+                reference[0],
+                height,
+                start,
+                min(m, start + BLOCK),
+            )
+            if block_top > top:
+                top = block_top
+                block = start
+            bottom = min(bottom, block_bottom)
+        if top - bottom <= tol:
+            return OPTIMAL, -1, n_iter, top, bottom
+        if n_iter >= max_iter:
+            return PAUSED, -1, n_iter, top, bottom
+        i = block
+        while v[i] + grow[i] != top:
+            i += 1
+        pair[0] = i
         if slot[i] < 0 and not make_row(maker, i, rows, slot, used, clock + n_iter):
-            pair[0] = i
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row_i = rows[slot[i]]
         used[slot[i]] = clock + n_iter
 
         k_ii = diagonal[i]
-        top = v[i]
-        if j < 0:
-            best = np.float32(0.0)
-            block = 0
-            for start in range(0, m, BLOCK):
-                gain = _best_gain(
-                    v, shrink, row_i, diagonal, top, k_ii, start, min(m, start + BLOCK)
-                )
-                if gain > best:
-                    best = gain
-                    block = start
+        height_i = np.float32(top - reference[0])
+        best = np.float32(0.0)
+        block = 0
+        for start in range(0, m, BLOCK):
+            gain = _best_gain(height_i, height, row_i, diagonal, k_ii, start, min(m, start + BLOCK))
+            if gain > best:
+                best = gain
+                block = start
+        if best > 0.0:
             # The scalar code may round the last bit differently from the vector code.
             best *= np.float32(1.0 - 1e-6)
             j = block
-            while _gain(v[j], shrink[j], top, k_ii, diagonal[j], row_i[j]) < best:
+            while _gain(height_i, height[j], k_ii, diagonal[j], row_i[j]) < best:
                 j += 1
+        else:  # the gap is too small for float32, seen from this reference
+            j = 0
+            while v[j] + shrink[j] != bottom:
+                j += 1
+        pair[1] = j
         if slot[j] < 0 and not make_row(maker, j, rows, slot, used, clock + n_iter):
-            pair[0] = i
-            pair[1] = j
             return WANTS_ROW, j, n_iter, np.inf, -np.inf
         row_j = rows[slot[j]]
         used[slot[j]] = clock + n_iter
 
         curvature = max(np.float64(k_ii + diagonal[j] - np.float32(2.0) * row_i[j]), 1e-12)
-        step = (top - v[j]) / curvature
+        # Never backwards: seen from a distant reference, v[j] may only seem to lie below the top.
+        step = max((top - v[j]) / curvature, 0.0)
         room_i = upper[i] - beta[i]
         room_j = beta[j] - lower[j]
         step = min(step, min(room_i, room_j))
@@ -194,9 +214,7 @@ def smo(
         beta[j] = lower[j] if step == room_j else beta[j] - step
         mark(i, beta, lower, upper, grow, shrink)
         mark(j, beta, lower, upper, grow, shrink)
-        i, j = -1, -1
-        pair[0] = i
-        pair[1] = j
+        reference[0] = top
         n_iter += 1
 
 
@@ -223,6 +241,7 @@ def coordinate_descent(
     grow,
     shrink,
     pair,
+    reference,
     tol,
     max_iter,
     used,
@@ -238,27 +257,24 @@ def coordinate_descent(
     step = 0.0  # and any finite row, as in `smo`
     row = diagonal
     n_iter = 0
-    i = pair[0]
     while True:
-        if i < 0:
-            top = 0.0
-            block = 0
-            for start in range(0, m, BLOCK):
-                block_top = _descend_and_top(
-                    v, grow, shrink, row, step, start, min(m, start + BLOCK)
-                )
-                if block_top > top:
-                    top = block_top
-                    block = start
-            if 2.0 * top <= tol:
-                return OPTIMAL, -1, n_iter, top, -top
-            if n_iter >= max_iter:
-                return PAUSED, -1, n_iter, top, -top
-            i = block
-            while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
-                i += 1
+        pair[:] = -1
+        top = 0.0
+        block = 0
+        for start in range(0, m, BLOCK):
+            block_top = _descend_and_top(v, grow, shrink, row, step, start, min(m, start + BLOCK))
+            if block_top > top:
+                top = block_top
+                block = start
+        if 2.0 * top <= tol:
+            return OPTIMAL, -1, n_iter, top, -top
+        if n_iter >= max_iter:
+            return PAUSED, -1, n_iter, top, -top
+        i = block
+        while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
+            i += 1
+        pair[0] = i
         if slot[i] < 0 and not make_row(maker, i, rows, slot, used, clock + n_iter):
-            pair[0] = i
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row = rows[slot[i]]
         used[slot[i]] = clock + n_iter
@@ -268,8 +284,7 @@ def coordinate_descent(
         beta[i] = min(max(target, lower[i]), upper[i])
         step = beta[i] - old
         mark(i, beta, lower, upper, grow, shrink)
-        i = -1
-        pair[0] = i
+        reference[0] = top
         n_iter += 1
 
 
@@ -312,6 +327,19 @@ def set_marks(beta, lower, upper, grow, shrink):
     """`mark` for all rows."""
     for t in range(beta.size):
         mark(t, beta, lower, upper, grow, shrink)
+
+
+@njit(cache=True, nogil=True)
+def may_move(v, grow, shrink, top, bottom):
+    """Whether a row can still be chosen before the bias interval [top, bottom] has moved.
+
+    A multiplier at its upper bound with v above `top`, or at its lower one with v below `bottom`,
+    is where it belongs.
+    """
+    may = np.empty(v.size, dtype=np.bool_)
+    for t in range(v.size):
+        may[t] = (grow[t] == 0.0 or v[t] <= top) and (shrink[t] == 0.0 or v[t] >= bottom)
+    return may
 
 
 @njit(cache=True, nogil=True)

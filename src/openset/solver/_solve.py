@@ -15,6 +15,11 @@ from ._rows import KernelRows
 
 # A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
 _SLICE = 0.2
+# After so many iterations it is asked which multipliers may still move; they are optimised alone
+# where there are more than _FEW and no more than this share is left.
+_LOOK = 64
+_FEW = 256
+_SHARE = 0.2
 # Multiplications of two rows by one core, in elements a second; only sizes the slices.
 _SPEED = 5e8
 
@@ -63,17 +68,30 @@ def solve(
     stop = rows.stop if stop is None else stop
     beta = feasible_start(problem) if start is None else start.copy()
     v = gradient(problem, rows, beta) if v is None else v.copy()
+    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
+    return _finish(problem, beta, v, top, bottom, n_iter, tol)
+
+
+def _optimise(problem, rows, beta, v, tol, limit, stop):
+    """Improve beta and v in place; return the number of iterations and the bias interval.
+
+    Soon most multipliers lie at a bound and stay there. Then the others are optimised alone, over
+    their own part of the kernel matrix (the same again, with fewer rows), and v of all is brought
+    up to date at once: a moved multiplier then costs one pass over v, not one for every move.
+    """
     loop = _smo.coordinate_descent if problem.total is None else _smo.smo
     grow = np.empty(len(v), dtype=np.float32)
     shrink = np.empty(len(v), dtype=np.float32)
     _smo.set_marks(beta, problem.lower, problem.upper, grow, shrink)
-    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-    per_slice = slice_iterations(len(v))
-    pair = np.full(2, -1)
+    pair = np.empty(2, dtype=np.int64)
+    reference = np.zeros(1)
     needed = pair[:0]
     n_iter = 0
     with rows.maker() as maker:
         while True:
+            # A look after fixed numbers of iterations, whatever made the loop come back between.
+            look = min(limit, (n_iter // _LOOK + 1) * _LOOK)
             with rows.reading(needed):
                 status, wanted, done, top, bottom = loop(
                     rows.rows,
@@ -86,8 +104,9 @@ def solve(
                     grow,
                     shrink,
                     pair,
+                    reference,
                     tol,
-                    min(per_slice, limit - n_iter),
+                    look - n_iter,
                     rows.used,
                     rows.clock,
                     maker,
@@ -95,13 +114,32 @@ def solve(
             rows.clock += done
             n_iter += done
             if status == _smo.OPTIMAL or (status == _smo.PAUSED and n_iter >= limit):
-                break
+                return n_iter, top, bottom
             if stop is not None and stop.is_set():
                 raise Interrupted
             needed = pair[:0]
-            if status == _smo.WANTS_ROW and not rows.refill(maker, pair[pair >= 0]):
-                needed = _candidates(wanted, pair, rows, v, grow, shrink)
-    return _finish(problem, beta, v, top, bottom, n_iter, tol)
+            if status == _smo.WANTS_ROW:
+                if not rows.refill(maker, pair[pair >= 0]):
+                    needed = _candidates(wanted, pair, rows, v, grow, shrink)
+                continue
+            active = np.flatnonzero(_smo.may_move(v, grow, shrink, top, bottom))
+            if _FEW < len(v) and len(active) < _SHARE * len(v):
+                n_iter += _optimise_part(active, problem, rows, beta, v, tol, limit - n_iter, stop)
+                _smo.set_marks(beta, problem.lower, problem.upper, grow, shrink)
+
+
+def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
+    """Optimise the multipliers `active` alone, then bring v of all up to date."""
+    part = replace(
+        problem, p=problem.p[active], lower=problem.lower[active], upper=problem.upper[active]
+    )
+    part_beta = beta[active]
+    n_iter, _, _ = _optimise(part, rows.subset(active), part_beta, v[active], tol, limit, stop)
+    change = part_beta - beta[active]
+    moved = np.flatnonzero(change)
+    beta[active] = part_beta
+    gradient_update(rows, v, active[moved], change[moved])
+    return n_iter
 
 
 def lower_bias(
@@ -121,6 +159,10 @@ def lower_bias(
     bias : float
     **settings
         tol, max_iter and stop of :func:`solve`.
+
+    Returns
+    -------
+    Solution
     """
     held = fixed_bias_problem(problem, bias)
     found = solve(held, rows, start=solution.beta, v=solution.v - bias, **settings)
