@@ -7,20 +7,26 @@ from pathlib import Path
 
 from openset.utils import method_table
 
-_HEADER = ["method", "estimator", "kernel", "tails", "one class", "bounded", "exactly when"]
+_HEADER = ["method", "estimator", "built on", "bounded", "exactly when"]
+
+
+def _built_on(row) -> str:
+    parts = [f"{row.kernel} kernel"] if row.kernel else []
+    parts += ["tails"] if row.extreme_value else []
+    parts += ["one class"] if row.one_class else []
+    return ", ".join(parts)
 
 
 def table() -> str:
     """The table as Markdown."""
     rows = [_HEADER, ["---"] * len(_HEADER)]
     for row in method_table():
-        flags = [row.extreme_value, row.one_class, row.bounded]
         rows.append(
             [
                 f"[{row.method}](methods/{row.estimator}.md)",
                 f"`{row.estimator}`",
-                row.kernel or "none",
-                *("yes" if flag else "" for flag in flags),
+                _built_on(row),
+                "yes" if row.bounded else "no",
                 row.footnote or ("always" if row.bounded else "never"),
             ]
         )

@@ -6,11 +6,14 @@ The text is that of the file. A result that has not been measured yet has no pag
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# The tables are wide: no list of contents beside them.
+_HEAD = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
 def pages() -> dict[str, str]:
     """Text of each page by its name."""
-    return {path.name: path.read_text("utf-8") for path in sorted(ROOT.glob("benchmarks/*.md"))}
+    files = sorted(ROOT.glob("benchmarks/*.md"))
+    return {path.name: _HEAD + path.read_text("utf-8") for path in files}
 
 
 def write_pages(docs: Path) -> None:
