@@ -122,13 +122,18 @@ def report(
     study: _Study,
     folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
     store: _Store = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(help="Folder of paper_raw_results.parquet, to be set beside these results."),
+    ] = None,
 ) -> None:
     """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
     from openset.study import load_study, write_report
 
-    with _one_line_errors(), _open(load_study(study), store) as results:
-        write_report(results, folder)
-        typer.echo(f"report in {folder}")
+    with _one_line_errors():
+        plan = load_study(study)
+        with _open(plan, store) as results:
+            typer.echo(write_report(results, folder, study=plan, published=published))
 
 
 def _run(study, store, data_home, parts, jobs, scheduler, time_limit, retry=False):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..utils._page import Cell, Page
 from ._measures import MEASURES
-from ._published import DATASETS
+from ._published import DATASETS, read_published
 from ._report_data import BLOCK, Results, bias_signs, cells, collect, short_names
 from ._report_published import add_published
 from ._report_ranks import Group, Ranking, add_ranks, rank_groups
@@ -72,6 +72,7 @@ def write_report(
     'report.html'
     """
     data = collect(results, study)
+    reference = None if published is None else read_published(published)
     folder = Path(folder)
     tables = folder / "tables"
     tables.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,7 @@ def write_report(
     _add_summary(page, data, groups, control)
     add_ranks(page, tables, data, groups, control)
     _add_results(page, tables, data)
-    add_published(page, tables, data, published, control)
+    add_published(page, tables, data, reference, control)
     _add_biases(page, tables, data)
     _add_times(page, tables, data)
     _add_missing(page, tables, data)

@@ -90,8 +90,8 @@ def collect(results: pd.DataFrame | Store, study: Study | None = None) -> Result
     if absent := [name for name in COLUMNS if name not in rows.columns]:
         raise ValueError(f"results has no column {absent[0]!r}; it must have those of a store.")
     if rows.duplicated(KEY).any():
-        twice = rows.loc[rows.duplicated(KEY), KEY].iloc[0].tolist()
-        raise ValueError(f"results has two rows of the task {twice}; keep one.")
+        twice = ", ".join(map(str, rows.loc[rows.duplicated(KEY), KEY].iloc[0]))
+        raise ValueError(f"results has two rows of the task ({twice}); keep one.")
     if not (rows["status"] == "done").any():
         raise ValueError(f"none of the {len(rows)} rows is done; there is nothing to report yet.")
     rows["dataset"] = _ordered(rows["dataset"], list(DATASETS))
@@ -104,10 +104,10 @@ def collect(results: pd.DataFrame | Store, study: Study | None = None) -> Result
     return Results(rows, runs, left.reset_index(drop=True))
 
 
-def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Series:
-    present = list(dict.fromkeys(names))
-    order = [name for name in first if name in present]
-    return pd.Categorical(names, [*order, *(n for n in present if n not in order)], ordered=True)
+def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
+    present = set(names)
+    known = [name for name in first if name in present]
+    return pd.Categorical(names, [*known, *sorted(present.difference(first))], ordered=True)
 
 
 def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:

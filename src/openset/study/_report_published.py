@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import pandas as pd
 
 from ..utils._page import Cell, Page
 from ._measures import MEASURES
-from ._published import read_published
 from ._report_data import CELL, Results, cells, short_names
 from ._report_tables import Table, with_error
 
@@ -77,10 +75,10 @@ def add_published(
     page: Page,
     folder: Path,
     results: Results,
-    published: str | os.PathLike | None,
+    published: pd.DataFrame | None,
     control: str,
 ) -> None:
-    """Add the section that sets our results beside the published ones."""
+    """Add the section that sets our results beside the published ones, if these were given."""
     page.section("Beside the published results")
     if published is None:
         page.paragraph(
@@ -88,7 +86,7 @@ def add_published(
             "paper_raw_results.parquet), so this part is left out."
         )
         return
-    table = beside(cells(results.done), cells(read_published(published)))
+    table = beside(cells(results.done), cells(published))
     if table.empty:
         page.paragraph("No cell of this study is among the published results.")
         return
