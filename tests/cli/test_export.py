@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -28,7 +29,8 @@ def fitted(iris):
 
 @pytest.fixture
 def model(tmp_path, fitted):
-    save_model(fitted, tmp_path / "iris.model")
+    card = {"data": {"features": ["sl", "sw", "pl", "pw"]}}
+    save_model(fitted, tmp_path / "iris.model", card)
     return tmp_path / "iris.model"
 
 
@@ -37,12 +39,26 @@ def test_exported_file_answers_as_the_model(model, fitted, iris, tmp_path):
     out = tmp_path / "iris.onnx"
     result = runner.invoke(app, ["export", str(model), "--onnx", str(out)])
     assert result.exit_code == 0, result.output
-    assert "4 features" in result.output
+    assert "in this order: sl, sw, pl, pw\n" in result.output
     X = np.concatenate([iris[0], 3 * iris[0]])
     session = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
     label, scores = session.run(["label", "scores"], {"X": X})
     np.testing.assert_array_equal(label, fitted.predict(X))
     np.testing.assert_allclose(scores, fitted.decision_function(X), rtol=0, atol=1e-5)
+
+
+def test_json(model, tmp_path):
+    out = tmp_path / "iris.onnx"
+    result = runner.invoke(app, ["export", str(model), "--onnx", str(out), "--json"])
+    assert json.loads(result.stdout) == {
+        "onnx": str(out),
+        "input": "X",
+        "outputs": ["label", "scores", "known_score"],
+        "estimator": "OpenSetSVC",
+        "classes": ["setosa", "versicolor", "virginica"],
+        "unknown_label": "unknown",
+        "features": ["sl", "sw", "pl", "pw"],
+    }
 
 
 def _fails(model, out, message):

@@ -1,9 +1,11 @@
 """ONNX models, run by onnxruntime, against the estimators they were made from."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
@@ -267,12 +269,23 @@ def test_what_the_file_says_of_itself(blobs):
     X, y, _ = blobs
     model = to_onnx(OpenSetSVC().fit(X, y))
     assert model.producer_name == "openset"
-    assert {p.key: p.value for p in model.metadata_props} == {
-        "estimator": "OpenSetSVC",
-        "classes": "[0, 1, 2, 3]",
-        "unknown_label": "-1",
-    }
+    told = {"estimator": "OpenSetSVC", "classes": [0, 1, 2, 3], "unknown_label": -1}
+    assert _told(model) == told
     assert {node.domain for node in model.graph.node} == {""}  # standard operators only
+
+
+def _told(model):
+    return {prop.key: json.loads(prop.value) for prop in model.metadata_props}
+
+
+def test_names_of_features(blobs):
+    X, y, _ = blobs
+    names = ["a", "b", "c", "d", "é"]
+    model = make_pipeline(MinMaxScaler(), OpenSetSVC()).fit(pd.DataFrame(X, columns=names), y)
+    assert _told(to_onnx(model))["features"] == names
+    assert _told(to_onnx(model, feature_names=list("vwxyz")))["features"] == list("vwxyz")
+    with pytest.raises(ValueError, match="feature_names has 2 names for the 5 features"):
+        to_onnx(model, feature_names=["a", "b"])
 
 
 def test_not_fitted():

@@ -22,7 +22,8 @@ _DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn"
 @reported
 def compare(
     data: Annotated[
-        Path, typer.Argument(help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight.")
+        Path,
+        typer.Argument(metavar="DATA", help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight."),
     ],
     target: Annotated[str, typer.Option("--target", "-t", help="Column of the class.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path(
@@ -34,7 +35,7 @@ def compare(
     repeats: Annotated[int, typer.Option(min=2, help="Draws of known classes.")] = 10,
     max_rows: Annotated[
         int, typer.Option(min=20, help="Rows to compare on, at most, drawn from all.")
-    ] = 2000,
+    ] = 1500,
     features: Annotated[
         str | None, typer.Option(help="Columns to learn from, with commas; default: all numeric.")
     ] = None,

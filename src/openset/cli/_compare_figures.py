@@ -126,9 +126,14 @@ def regions_figure(ranked: Sequence[Outcome], X: np.ndarray, y: np.ndarray) -> F
         ax.set_title(outcome.method, fontsize=_FONT + 2)
     colors = class_colors(len(known))
     patches = [
-        Patch(facecolor=tint(colors[c]), edgecolor=colors[c], label=class_name(known[c]))
+        Patch(facecolor=tint(colors[c]), edgecolor=colors[c], label=_short(class_name(known[c])))
         for c in sorted(seen - {len(known)})
     ]
     patches.append(Patch(facecolor="white", edgecolor=INK, label="unknown"))
-    figure.legend(handles=patches, loc="outside lower center", ncols=5, fontsize=_FONT)
+    figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=_FONT)
     return figure
+
+
+def _short(name):
+    """A name that leaves room for others in a row of the legend."""
+    return name if len(name) <= 12 else f"{name[:11]}…"

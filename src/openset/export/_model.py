@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
@@ -26,7 +27,7 @@ _OPSET = 18
 _IR_VERSION = 8
 
 
-def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
+def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None) -> onnx.ModelProto:
     """Write a fitted model as an ONNX graph of standard operators.
 
     The graph works in double precision. Its input is ``X``, double of shape (n, d): the features
@@ -40,11 +41,15 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
         A fitted estimator of the SVM family, PI-SVM, W-SVM or EVM, or a Pipeline, a search or a
         :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps by SimpleImputer and
         scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
+    feature_names : sequence of str, default=None
+        Names of the d features, in their order; None takes those that the model was fitted with,
+        if any.
 
     Returns
     -------
     onnx.ModelProto
-        ``onnx.save(result, path)`` writes it to a file.
+        ``onnx.save(result, path)`` writes it to a file. Its metadata hold, as JSON, ``estimator``,
+        ``classes``, ``unknown_label`` and, where they are known, ``features``.
 
     Notes
     -----
@@ -76,7 +81,7 @@ def to_onnx(model: BaseEstimator) -> onnx.ModelProto:
     accepted = graph("GreaterOrEqual", known_score, 0.0)
     answer = graph("Where", accepted, best, np.array(len(decider.classes_)))
     graph("Gather", labels, answer, output="label")
-    return _model(graph, model, labels)
+    return _model(graph, model, labels, feature_names)
 
 
 def _scores(graph, estimator, x):
@@ -164,7 +169,7 @@ def _labels(decider):
     return answers.astype({"i": np.int64, "f": np.float64}.get(answers.dtype.kind, object))
 
 
-def _model(graph, estimator, labels):
+def _model(graph, estimator, labels, feature_names):
     types = {"i": TensorProto.INT64, "f": TensorProto.DOUBLE, "O": TensorProto.STRING}
     describe = helper.make_tensor_value_info
     decider = unwrap(estimator)
@@ -188,13 +193,20 @@ def _model(graph, estimator, labels):
         producer_name="openset",
         producer_version=openset.__version__,
     )
-    helper.set_model_props(
-        model,
-        {
-            "estimator": type(decider).__name__,
-            "classes": repr(decider.classes_.tolist()),
-            "unknown_label": repr(decider.unknown_label_),
-        },
-    )
+    told = {
+        "estimator": type(decider).__name__,
+        "classes": labels[:-1].tolist(),
+        "unknown_label": labels[-1:].tolist()[0],
+    }
+    if feature_names is None:
+        feature_names = getattr(estimator, "feature_names_in_", None)
+    if feature_names is not None:
+        if len(feature_names) != n_features:
+            raise ValueError(
+                f"feature_names has {len(feature_names)} names for the {n_features} features of "
+                "the model."
+            )
+        told["features"] = list(map(str, feature_names))
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in told.items()})
     onnx.checker.check_model(model, full_check=True)
     return model
