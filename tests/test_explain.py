@@ -265,6 +265,8 @@ def test_tables_keep_their_index(iris):
     model = OpenSetSVC().fit(table, y)
     assert_array_equal(model.explain(table[:7]).index, np.arange(1000, 1007))
     assert_array_equal(model.explain(table[:7]).nearest_class, model.predict_known(table[:7]))
+    model = OpenSetSVC().fit(X, y)
+    pd.testing.assert_frame_equal(model.explain(X[:7].tolist()), model.explain(X[:7]))
 
 
 def test_bad_input(iris):

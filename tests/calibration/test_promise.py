@@ -14,6 +14,7 @@ from openset.base import OpenSetClassifier
 from openset.calibration import CalibratedRejector
 from openset.calibration._quantile import fewest_samples, largest_rank
 from openset.datasets import make_four_gauss
+from openset.evt import PISVM
 from openset.model_selection import OpenSetSearchCV
 from openset.neighbors import OpenSetNearestNeighbors
 from openset.svm import MulticlassOneClassSVM, OpenSetSVC
@@ -172,6 +173,25 @@ def test_kernel_machines_in_any_batch(per_class):
     assert len(close) >= (20 if per_class else 2)
     for i in close:
         assert model.decision_function(Z[i : i + 1])[0, z[i]] >= 0
+
+
+def test_noise_of_single_precision_is_measured():
+    # Probabilities of a machine with large coefficients: alone, scores differ by some 1e-4.
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    pisvm = PISVM(gamma=0.02, C=100.0).fit(X[::3], y[::3])
+    Z, z = X[1::3], y[1::3]
+    model = CalibratedRejector(FrozenEstimator(pisvm), alpha=0.2).fit(Z, z)
+    own = pisvm.decision_function(Z)[np.arange(len(Z)), z]
+    order = np.argsort(own)
+    k = largest_rank(0.2, len(own))
+    differences = []
+    for i in order[k - 1 : k + 30]:  # all that must be accepted, the k-th included
+        alone = model.decision_function(Z[i : i + 1])[0, z[i]]
+        assert alone >= 0
+        differences.append(abs(alone + model.thresholds_[0] - own[i]))
+    assert max(differences) > 1e-6  # or this test shows nothing
+    assert model.thresholds_[0] > own[order[k - 1]] - 0.02
 
 
 def test_threshold_is_the_order_statistic_in_double_precision():

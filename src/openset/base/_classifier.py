@@ -66,10 +66,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     # ``_decide(raw)``, which is cheap. A search then tries all their values on one fit.
     _post_params: tuple[str, ...] = ()
 
-    # By how much the scores of a row may differ between batches, in units of the larger of 1 and
-    # the score: sums in single precision, or a wrapped estimator that may have some.
-    _score_noise = 1e-6
-
     _traits: Traits
 
     # For the search: the grids of its two presets, the level of the second (a setting for the

@@ -68,7 +68,7 @@ def explain(estimator: BaseEstimator, X):
         answer nearest_class  similar  distance
     0     left          left        0       0.5
     1  unknown         right        3       5.0
-    >>> bool(table.region_gap[1] > 2)  # no known sample is nearer to (9, 9) than this
+    >>> bool(table.region_gap[1] > 1)  # no accepted sample is nearer to (9, 9) than this
     True
     """
     try:
@@ -103,7 +103,7 @@ def explain(estimator: BaseEstimator, X):
             "distance": distance,
             "region_gap": gap,
         },
-        index=getattr(X, "index", None),
+        index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None,
     )
 
 

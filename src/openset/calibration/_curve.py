@@ -11,6 +11,9 @@ from ..metrics import oscr_curve
 from ..metrics._labels import encode_true, index_known
 from ..utils import unwrap
 
+# Below the lowest score a threshold may lie anywhere.
+_ROOM = 1e-3
+
 
 class OperatingCurve(NamedTuple):
     """The trade-off between known and unknown samples, one entry a threshold.
@@ -85,8 +88,8 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
     return OperatingCurve(thresholds, aks, fu, aus, 2 * aks * aus / total)
 
 
-def between(thresholds: np.ndarray, i: int, below: float) -> float:
+def between(thresholds: np.ndarray, i: int) -> float:
     """A threshold with the same answers as the i-th, as far from any score as there is room."""
-    lower = thresholds[i + 1] if i + 1 < len(thresholds) else thresholds[i] - 2 * below
+    lower = thresholds[i + 1] if i + 1 < len(thresholds) else thresholds[i] - _ROOM
     middle = lower + (thresholds[i] - lower) / 2
     return float(middle if middle > lower else thresholds[i])

@@ -98,9 +98,9 @@ class CalibratedRejector(Wrapper):
     by a class that is not its own; and it says nothing of unknown samples. What does is
     ``bounded_``: far enough away everything is turned away.
 
-    The promise is not weakened by rounding: each threshold is lowered by more than the scores of a
-    sample differ between batches, 1e-9 times the coefficients of a kernel expansion (computed in
-    double precision near the threshold) and 1e-6 or less elsewhere.
+    Rounding does not decide: the scores of a sample may differ in the last digits between batches,
+    so each threshold is lowered by ten times the largest such difference among the samples nearest
+    to it. Kernel machines compute decision values near their moved threshold in double precision.
 
     References
     ----------
@@ -192,7 +192,7 @@ class CalibratedRejector(Wrapper):
             self._answers = _answers(self.classes_, self.unknown_label_)
         codes = self._encode(y)
         if self.criterion == "fu":
-            thresholds = promised(model, transform(X), codes, self.alpha, self.per_class)
+            thresholds = promised(model, transform, X, codes, self.alpha, self.per_class)
         else:
             samples = transform(X), codes, transform(X_unknown)
             thresholds = traded(model, *samples, self.alpha, self.criterion)

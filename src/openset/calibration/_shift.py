@@ -17,9 +17,6 @@ from ..base._machines import known_radius
 from ..base._one_vs_rest import OneVsRestSVM
 from ..kernels import get_kernel
 
-# Rounding errors of a double precision expansion, relative to the sum of its coefficients.
-_EXPANSION_NOISE = 1e-9
-
 
 def is_expansion(model: OpenSetClassifier) -> bool:
     """Whether the scores are kernel expansions, thresholds included in the bias."""
@@ -49,10 +46,3 @@ def far_scores(model: OpenSetClassifier) -> np.ndarray:
     if is_expansion(model):
         return np.where(get_kernel(model.kernel).decaying, model.intercept_, np.inf)
     return model._far_scores()
-
-
-def noise(model: OpenSetClassifier, thresholds: np.ndarray) -> np.ndarray:
-    """By how much scores near the thresholds may differ between batches, shape (K,)."""
-    if is_expansion(model):
-        return _EXPANSION_NOISE * (1.0 + np.abs(model.dual_coef_).sum(axis=1))
-    return model._score_noise * np.maximum(1.0, np.abs(thresholds))

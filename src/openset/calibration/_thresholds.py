@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from ..base import OpenSetClassifier
+from ..solver._expansion import _BAND as EXACT_BAND
 from ._curve import between, curve_of
 from ._quantile import check_enough, kth_smallest
-from ._shift import is_expansion, move, noise
+from ._shift import is_expansion, move
 
 # How far above the score at infinity a threshold is lifted, to bound what is accepted.
 _MARGIN = 1e-3
 
+# Slack of a threshold: what rounding in double precision may do, and so many times the largest
+# difference that so many samples show between their scores alone and in a batch.
+_ROUNDING = 1e-12
+_SAFETY = 10.0
+_LOOKUPS = 16
+
 
 def promised(
-    model: OpenSetClassifier, X, codes: np.ndarray, alpha: float, per_class: bool
+    model: OpenSetClassifier,
+    transform: Callable,
+    X,
+    codes: np.ndarray,
+    alpha: float,
+    per_class: bool,
 ) -> np.ndarray:
     """Thresholds that turn away a known sample with a probability of at most alpha, shape (K,).
 
@@ -26,6 +40,8 @@ def promised(
     Parameters
     ----------
     model : OpenSetClassifier
+    transform : callable
+        Takes X to what the model gets.
     X : array-like of shape (n, d)
         Calibration samples.
     codes : ndarray of shape (n,)
@@ -39,13 +55,35 @@ def promised(
         groups = [np.flatnonzero(codes == c) for c in range(len(model.classes_))]
         for label, rows in zip(model.classes_.tolist(), groups, strict=True):
             check_enough(alpha, len(rows), f"of class {label!r}")
+    Z = transform(X)
     thresholds = np.zeros(len(model.classes_))
     # Expansions are exact near the threshold only: look again once it is about there.
     for _ in range(2 if is_expansion(model) else 1):
-        scores = _finite(move(model, X, thresholds), model)[np.arange(len(codes)), codes]
+        scores = _own(_finite(move(model, Z, thresholds), model), codes)
         thresholds += [kth_smallest(scores[rows], alpha) for rows in groups]
-    slack = noise(model, thresholds)
-    return thresholds - (slack if per_class else slack.max())
+    own = _own(move(model, Z, thresholds), codes)
+    return thresholds - _slack(model, transform, X, codes, thresholds, own)
+
+
+def _own(scores, codes):
+    return scores[np.arange(len(codes)), codes]
+
+
+def _slack(model, transform, X, codes, thresholds, own):
+    """More than the scores near the thresholds differ between batches.
+
+    Sums in single precision, of a kernel machine or of a wrapped classifier, are formed in another
+    order for another number of samples; how much that matters depends on the model, and is looked
+    up where it matters.
+    """
+    nearest = np.argsort(np.abs(own))[:_LOOKUPS]
+    if is_expansion(model):  # which is in double precision from here on
+        nearest = nearest[np.abs(own[nearest]) <= EXACT_BAND]
+    alone = [
+        move(model, transform(_safe_indexing(X, [i])), thresholds)[0, codes[i]] for i in nearest
+    ]
+    rounding = _ROUNDING * max(1.0, np.abs(thresholds).max())
+    return rounding + _SAFETY * np.abs(alone - own[nearest]).max()
 
 
 def traded(
@@ -55,9 +93,10 @@ def traded(
 
     Parameters
     ----------
-    model, X, codes, alpha
+    model, codes, alpha
         As for :func:`promised`.
-    X_unknown : array-like of shape (n_unknown, d)
+    X, X_unknown : array-like of shapes (n, d) and (n_unknown, d)
+        Transformed.
     criterion : {"aus", "hna"}
     """
     n_classes = len(model.classes_)
@@ -74,8 +113,7 @@ def traded(
             f"with alpha={alpha:g}: the samples of X_unknown score too high. Raise alpha, or train "
             "a better estimator."
         )
-    below = noise(model, np.full(n_classes, curve.thresholds[best])).max()
-    return np.full(n_classes, between(curve.thresholds, best, below))
+    return np.full(n_classes, between(curve.thresholds, best))
 
 
 def settle(

@@ -107,7 +107,6 @@ class ExtremeValueMachine(OpenSetClassifier):
         bounded=True,
         condition="threshold > 0 and the Euclidean metric",
     )
-    _score_noise = 1e-12
     _post_params = ("threshold",)
     # The paper has no grid for this method. Long tails matter where classes are large.
     _default_grid = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}

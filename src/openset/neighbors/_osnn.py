@@ -84,7 +84,6 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         bounded=True,
         condition='rule="ratio", threshold < 1 and the Euclidean metric',
     )
-    _score_noise = 1e-12
     _post_params = ("threshold",)
     _default_grid = {"threshold": [k / 100 for k in range(1, 100)]}
     _paper_grid = _default_grid
