@@ -1,6 +1,6 @@
 """The jobs: each a function of one argument, whether to be quick, that returns a Section."""
 
-from . import binary, clinc, extremes, gain, grid, growth, ovr, predict, selection
+from . import binary, clinc, extremes, gain, grid, growth, ovr, predict, selection, stream
 
 JOBS = {
     "grid": grid.run,
@@ -12,4 +12,5 @@ JOBS = {
     "selection": selection.run,
     "extremes": extremes.run,
     "gain": gain.run,
+    "stream": stream.run,
 }
