@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import openset
 
 from ..model_selection import OpenSetSearchCV
+from ..model_selection._grid import settings
 from ._measures import MEASURES
 
 
@@ -261,6 +262,8 @@ def _check_search(study: Study, method: str) -> None:
     for name, values in (grid or {}).items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"[grids.{method}] {name} = {values!r} must be a list of values.")
+    if grid:
+        settings(search.estimator, grid, "model")
 
 
 def _estimators() -> dict[str, type]:

@@ -1,0 +1,142 @@
+"""Studies as files: what is read, and what is said of a file that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from openset.study import MEASURES, Study, load_study
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+NINE = {
+    "OpenSetSVC",
+    "OneVsRestSVC",
+    "MulticlassOneClassSVM",
+    "MulticlassSVDD",
+    "DecisionBoundaryCarving",
+    "OneVsSetMachine",
+    "WeibullSVM",
+    "PISVM",
+    "ExtremeValueMachine",
+}
+GOOD = {
+    "datasets": '["digits"]',
+    "methods": '["OpenSetSVC"]',
+    "n_known": "[3]",
+    "runs": "2",
+}
+
+
+def _write(folder, extra="", **changes):
+    lines = [f"{key} = {value}" for key, value in {**GOOD, **changes}.items() if value]
+    path = folder / "some.toml"
+    path.write_text("\n".join([*lines, extra]))
+    return path
+
+
+def test_defaults(tmp_path):
+    study = load_study(_write(tmp_path))
+    assert study == Study("some", ("digits",), ("OpenSetSVC",), (3,), 2)
+    assert study.measures == tuple(MEASURES)
+
+
+def test_search_and_grids_reach_the_search(tmp_path):
+    extra = '[search]\nn_repeats = 2\nlevel = "class"\n[grids.OpenSetSVC]\nlam = [0.1, 0.2]'
+    search = load_study(_write(tmp_path, extra)).make_search("OpenSetSVC", seed=5)
+    assert (search.n_repeats, search.level, search.random_state) == (2, "class", 5)
+    assert search.param_grid == {"lam": [0.1, 0.2]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": '["x"]'}, "no key 'dataset'; did you mean 'datasets'"),
+        ({"runs": None}, "'runs' is missing"),
+        ({"runs": '"2"'}, "runs = '2' must be of type int"),
+        ({"runs": "true"}, "runs = True must be of type int"),
+        ({"runs": "0"}, "runs = 0 must be 1 or more"),
+        ({"n_known": "3"}, "n_known = 3 must be a list of int"),
+        ({"n_known": "[]"}, "at least one value"),
+        ({"n_known": "[3, 3]"}, "none twice"),
+        ({"n_known": "[1, 3]"}, "must be 2 or more"),
+        ({"methods": '["OpenSetSVM"]'}, "no method 'OpenSetSVM'; did you mean 'OpenSetSVC'"),
+        ({"methods": '["CascadeRejector"]'}, "no method 'CascadeRejector'"),
+        ({"measures": '["NA", "OSFM"]'}, "no measure 'OSFM'; did you mean 'OSFMm"),
+        ({"search": '{preset = "papper"}'}, r"\[search\].*'preset'.*'papper'"),
+        ({"search": "{presett = 1}"}, r"no key of \[search\] 'presett'; did you mean 'preset'"),
+        ({"search": "{n_repeats = 0}"}, r"\[search\].*n_repeats"),
+        ({"grids": "{PISVM = {C = [1]}}"}, r"no method in \[grids\] 'PISVM'"),
+        ({"grids": "{OpenSetSVC = {gama = [1]}}"}, "OpenSetSVC 'gama'; did you mean 'gamma'"),
+        ({"grids": "{OpenSetSVC = {gamma = 1}}"}, "gamma = 1 must be a list"),
+        ({"grids": "{OpenSetSVC = {gamma = [-1.0]}}"}, "'gamma' .* Got -1.0 instead"),
+    ],
+)
+def test_bad_studies(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=f"some.toml: .*{message}"):
+        load_study(_write(tmp_path, **changes))
+
+
+def test_files_that_are_no_study(tmp_path):
+    path = tmp_path / "some.toml"
+    with pytest.raises(FileNotFoundError, match="no study"):
+        load_study(path)
+    path.write_text("runs = = 2")
+    with pytest.raises(ValueError, match="is not TOML"):
+        load_study(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="is not TOML"):
+        load_study(path)
+
+
+def test_tasks_pair_the_methods_and_skip_datasets_with_too_few_classes():
+    study = Study("s", ("a", "b"), ("m1", "m2"), (3, 6), runs=2)
+    tasks = list(study.tasks({"a": 4, "b": 7}))
+    assert tasks[:4] == [("a", 3, 0, "m1"), ("a", 3, 0, "m2"), ("a", 3, 1, "m1"), ("a", 3, 1, "m2")]
+    assert {(t.dataset, t.n_known) for t in tasks} == {("a", 3), ("b", 3), ("b", 6)}
+    assert len(set(tasks)) == len(tasks) == 12
+
+
+def test_restrict():
+    study = Study("s", ("a", "b"), ("m1", "m2"), (3, 6), runs=2)
+    part = study.restrict(["b", "a"], n_known=[6])
+    assert (part.datasets, part.methods, part.n_known) == (("b", "a"), ("m1", "m2"), (6,))
+    assert part.fingerprint == study.fingerprint
+    with pytest.raises(ValueError, match="datasets: 'c' is not in the study; choose from a, b"):
+        study.restrict(["c"])
+    with pytest.raises(ValueError, match="n_known: 9 is not in the study"):
+        study.restrict(n_known=[9])
+
+
+def test_fingerprint_tells_searches_apart():
+    study = Study("s", ("a",), ("m",), (3,), 2)
+    others = [
+        Study("s", ("a",), ("m",), (3,), 2, seed=1),
+        Study("s", ("a",), ("m",), (3,), 2, search={"preset": "paper"}),
+        Study("s", ("a",), ("m",), (3,), 2, grids={"m": {"C": [1]}}),
+    ]
+    assert len({study.fingerprint, *(other.fingerprint for other in others)}) == 4
+
+
+@pytest.mark.parametrize("name", ["paper", "better", "quick"])
+def test_the_studies_of_the_repository(name):
+    study = load_study(STUDIES / f"{name}.toml")
+    assert set(study.methods) == NINE
+    assert study.measures == tuple(MEASURES)
+
+
+def test_the_study_of_the_paper():
+    study = load_study(STUDIES / "paper.toml")
+    assert (study.n_known, study.runs) == ((3, 6, 9, 12), 10)
+    gammas = [2.0**k for k in range(-15, 16, 2)]
+    fractions = [k / 20 for k in range(20)]
+    for method, grid in {
+        "OpenSetSVC": {"gamma": gammas, "lam": fractions},
+        "OneVsRestSVC": {"gamma": gammas},
+        "WeibullSVM": {"gamma": gammas, "delta_R": [2.0**k for k in range(-7, 1)]},
+        "PISVM": {"gamma": gammas, "threshold": fractions},
+    }.items():
+        search = study.make_search(method)
+        assert search.preset == "paper"
+        assert search.estimator.C == 1.0
+        assert search.estimator._paper_grid.keys() == grid.keys()
+        for name, values in grid.items():
+            assert search.estimator._paper_grid[name] == pytest.approx(values)

@@ -1,0 +1,155 @@
+"""The store: what is written once stays, and errors say what to do."""
+
+import csv
+import os
+import resource
+import sqlite3
+
+import pytest
+
+from openset.study import Store, StoreError, Study, Task
+from openset.study._tasks import COLUMNS
+
+KEY = {"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM"}
+DONE = {**KEY, "status": "done", "NA": 1 / 3, "params": '{"gamma": 0.1}', "n_train": 12}
+FAILED = {**KEY, "status": "failed", "error": 'ValueError: a, "b"\nc'}
+STUDY = Study("s", ("digits",), ("PISVM",), (3,), 2)
+
+
+def _full(row):
+    return {**dict.fromkeys(COLUMNS), **row}
+
+
+def test_the_columns_of_the_results(store):
+    assert (
+        list(store.frame().columns)
+        == (
+            "dataset n_known run method status error "
+            "NA HNA OSFMmacro OSFMmicro FMmacro FMmicro AKS AUS "
+            "params bias_before bias_after ovo_bias n_train n_test_known n_test_unknown "
+            "seconds_search seconds_fit seconds_predict versions"
+        ).split()
+    )
+
+
+def test_what_is_done_stays_and_what_failed_is_replaced(store):
+    store.put(FAILED)
+    assert store.tasks("failed") == {Task(**KEY)}
+    store.put(DONE)
+    store.put(FAILED, {**DONE, "NA": 0.5})
+    assert store.rows() == [_full(DONE)]
+    assert (store.tasks("done"), store.tasks("failed")) == ({Task(**KEY)}, set())
+
+
+def test_rows_are_there_after_opening_again(store):
+    store.put(DONE, {**FAILED, "run": 1})
+    with Store(store.path) as again:  # the first is still open: a run can be looked at
+        assert again.rows() == store.rows()
+        assert again._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def test_export_and_import(store, tmp_path):
+    path = tmp_path / "rows.csv"
+    store.put(DONE, {**FAILED, "run": 1})
+    assert store.export_csv(path) == 2
+    with Store(tmp_path / "other.sqlite", create=True) as other:
+        other.put({**DONE, "run": 1}, {**DONE, "run": 2})
+        assert other.import_csv(path) == 2
+        assert other.import_csv(path) == 2  # again changes nothing
+        assert other.rows() == [_full(DONE), _full({**DONE, "run": 1}), _full({**DONE, "run": 2})]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[0].remove("NA"), "no column 'NA'"),
+        (lambda rows: rows.clear(), "no column 'dataset'"),
+        (lambda rows: rows[0].reverse(), "the columns"),
+        (lambda rows: rows[1].pop(), "line 2"),
+        (lambda rows: rows[1].__setitem__(1, "three"), "line 2: .*'three'"),
+        (lambda rows: rows[1].__setitem__(0, ""), "line 2: one of dataset"),
+        (lambda rows: rows[1].__setitem__(4, "running"), "line 2: status is 'running'"),
+    ],
+)
+def test_bad_csv_files(store, tmp_path, change, message):
+    path = tmp_path / "rows.csv"
+    store.put(DONE)
+    store.export_csv(path)
+    with open(path, newline="") as file:
+        rows = list(csv.reader(file))
+    change(rows)
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    with Store(tmp_path / "other.sqlite", create=True) as other:
+        with pytest.raises(ValueError, match=message):
+            other.import_csv(path)
+        assert other.rows() == []
+
+
+def test_results_of_another_study_are_not_mixed(store):
+    store.bind(STUDY)
+    store.bind(Study("renamed", ("iris",), ("PISVM",), (3, 6), 5))
+    with pytest.raises(StoreError, match="of the study 's' with another seed"):
+        store.bind(Study("s", ("digits",), ("PISVM",), (3,), 2, seed=1))
+
+
+def test_files_that_are_no_store(tmp_path):
+    with pytest.raises(StoreError, match=r"no results at .*run the study first"):
+        Store(tmp_path / "absent.sqlite")
+    with pytest.raises(StoreError, match="no folder"):
+        Store(tmp_path / "absent" / "results.sqlite", create=True)
+    text = tmp_path / "text.sqlite"
+    text.write_text("not a database, but long enough to be looked at as one" * 10)
+    for create in (False, True):
+        with pytest.raises(StoreError, match="no file of results"):
+            Store(text, create=create)
+    other = tmp_path / "other.sqlite"
+    sqlite3.connect(other).execute("CREATE TABLE x (y)")
+    with pytest.raises(StoreError, match="no file of results"):
+        Store(other)
+
+
+@pytest.fixture
+def unprivileged():
+    """Root may write everywhere; be somebody else for a while."""
+    if os.name != "posix":
+        pytest.skip("file modes are those of POSIX")
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    yield
+    if root:
+        os.seteuid(0)
+
+
+def test_a_store_that_cannot_be_written(store, tmp_path, unprivileged):
+    if os.geteuid() == 65534:
+        os.seteuid(0)
+    store.put(DONE)
+    store.close()
+    for path in (tmp_path, *tmp_path.parents[:3]):
+        path.chmod(0o755)
+    store.path.chmod(0o444)
+    tmp_path.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    with pytest.raises(StoreError, match="writable"):
+        Store(store.path, create=True)
+    with pytest.raises(StoreError, match="writable"):
+        Store(tmp_path / "new.sqlite", create=True)
+
+
+def test_a_full_disk_keeps_what_is_there(store):
+    store.bind(STUDY)
+    store.put(DONE)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = max(path.stat().st_size for path in store.path.parent.iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10_000, limit[1]))
+    try:
+        with pytest.raises(StoreError, match="Finished tasks are kept"):
+            for run in range(1, 1000):
+                store.put({**DONE, "run": run, "error": "x" * 1000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    store.put({**DONE, "run": run})
+    assert [row["run"] for row in store.rows()] == list(range(run + 1))
