@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -24,6 +25,7 @@ from ._machine_measures import machine_measure
 from ._results import best, cv_results
 from ._scorers import get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
+from ._stages import MANY_CLASSES, coarse, fine
 from ._task import Task
 
 
@@ -59,6 +61,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         Whether to fit the best setting on the whole training set.
     n_jobs : int, default=None
         Threads; the result does not depend on it.
+    device : {"cpu", "cuda", "auto"}, default=None
+        The `device` of an estimator that has one, during the search and for the refit; None
+        leaves it as it is.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same simulations in every call.
     verbose : int, default=0
@@ -89,6 +94,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     largest lambda is taken with the width of the smallest bias. A fit that fails scores -inf, too.
     Ties go to the first setting, the width varying slowest.
 
+    With more than 50 classes the search over the default grid goes from coarse to fine: first about
+    five values of each parameter, then all values around the best of those, with the same
+    simulations. ``cv_results_`` has the settings that were tried. Pass `param_grid` to try all.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -112,6 +121,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         "n_repeats": [Interval(Integral, 1, None, closed="left"), None],
         "refit": ["boolean"],
         "n_jobs": [Integral, None],
+        "device": [StrOptions({"cpu", "cuda", "auto"}), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -128,6 +138,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         n_repeats=None,
         refit=True,
         n_jobs=None,
+        device=None,
         random_state=None,
         verbose=0,
     ):
@@ -140,6 +151,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         self.n_repeats = n_repeats
         self.refit = refit
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -170,18 +182,22 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
         candidates = settings(self.estimator, grid, self.level_)
-        task = Task(candidates, X, codes, weight, classes, splits, measure, self.n_jobs, positives)
         scores = np.full((len(candidates), len(splits)), np.nan)
         bias = np.full_like(scores, np.nan)
+        task = Task(candidates, X, codes, weight, classes, splits, measure, self.n_jobs, positives)
+        tried = np.empty(0, dtype=int)
         try:
-            self._run(task, scores, bias)
+            for stage in self._stages(grid, classes, candidates, scores, bias):
+                tried = np.union1d(tried, stage)
+                self._run(task, scores, bias, stage)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
+            candidates, scores, bias = [candidates[i] for i in tried], scores[tried], bias[tried]
             labels = classes if self.level_ == "class" else None
             self.cv_results_ = cv_results(candidates, scores, labels)
         self._choose(candidates, scores, bias, classes)
         if self.refit:
-            model = clone(self.estimator).set_params(**self.best_params_)
+            model = clone(self._template()).set_params(**self.best_params_)
             self.best_estimator_ = model.fit(X, y, **weights(model, weight))
         return self
 
@@ -262,18 +278,48 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         scorer = get_scorer(self.scoring)
         return lambda decision, true: scorer.of_scores(true, decision)
 
-    def _run(self, task, scores, bias):
+    def _stages(self, grid, classes, candidates, scores, bias):
+        """Indices of candidates to try, stage by stage: the second looks at scores of the first."""
+        default = self.param_grid is None and self.preset == "default" and self.level_ == "model"
+        if not default or len(classes) <= MANY_CLASSES:
+            yield np.arange(len(candidates))
+            return
+        _, final, prefix = split_pipeline(self.estimator)
+        free = [prefix + name for name in getattr(final, "_post_params", ())]
+        first = coarse(candidates, grid, free)
+        yield first
+        found = first[best(scores[first], bias[first], self._lam_of(candidates)[first])]
+        yield np.setdiff1d(fine(candidates, grid, candidates[found], free), first)
+
+    def _template(self):
+        """The estimator, on the device that was asked for."""
+        if self.device is None:
+            return self.estimator
+        _, final, prefix = split_pipeline(self.estimator)
+        if "device" not in final.get_params():
+            raise ValueError(
+                f"device={self.device!r}, but {type(final).__name__} has no such parameter; "
+                "leave it out."
+            )
+        return clone(self.estimator).set_params(**{f"{prefix}device": self.device})
+
+    def _lam_of(self, candidates):
+        _, _, prefix = split_pipeline(self.estimator)
+        return np.array([c.get(f"{prefix}lam", 0.0) for c in candidates])
+
+    def _run(self, task, scores, bias, stage):
+        task = replace(task, candidates=[task.candidates[i] for i in stage], failures=[])
         if callable(self.scoring):
-            events = evaluate_callable(self.estimator, task, self.scoring)
+            events = evaluate_callable(self._template(), task, self.scoring)
         else:
-            events = evaluate(self.estimator, task)
-        progress = Progress(scores.size, type(self).__name__, bool(self.verbose))
+            events = evaluate(self._template(), task)
+        progress = Progress(scores[stage].size, type(self).__name__, bool(self.verbose))
         for i, s, score, largest in events:
-            scores[i, s], bias[i, s] = score, largest
+            scores[stage[i], s], bias[stage[i], s] = score, largest
             progress.step()
         if not task.failures:
             return
-        if not np.isfinite(scores).any():
+        if not np.isfinite(scores[stage]).any():
             raise task.failures[0]
         warnings.warn(
             f"{len(task.failures)} fits failed; what they were for scores -inf. The first error: "
@@ -283,8 +329,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         )
 
     def _choose(self, candidates, scores, bias, classes):
-        _, _, prefix = split_pipeline(self.estimator)
-        lam = np.array([c.get(f"{prefix}lam", 0.0) for c in candidates])
+        lam = self._lam_of(candidates)
         if self.level_ == "model":
             self.best_index_ = best(scores, bias, lam)
             self.best_score_ = float(scores[self.best_index_].mean())
