@@ -75,6 +75,13 @@ def test_wrapped_and_searched_models_are_kept(tmp_path):
         np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
+def test_a_parameter_newer_than_the_file_has_its_default(tmp_path):
+    model = make_pipeline(MinMaxScaler(), OpenSetSVC().fit(X, y))
+    del model[-1].cache_size
+    save_model(model, tmp_path / "old.skops")
+    assert load_model(tmp_path / "old.skops")[-1].cache_size == OpenSetSVC().cache_size
+
+
 def test_card_and_stamp(path):
     card = read_card(path)
     assert card["note"] == "kept"

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from inspect import signature
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,7 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
             # The card says which version has written the file; scikit-learn would say it per part.
             warnings.filterwarnings("ignore", message="Trying to unpickle")
             model = sio.load(Path(path), trusted=trusted_types())
+        _complete(model)
         check_is_fitted(unwrap(model))
     except (ModelFileError, FileNotFoundError):
         raise
@@ -206,6 +208,18 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
             "Update openset."
         )
     return card
+
+
+def _complete(part) -> None:
+    """Give estimators the parameters that are newer than their file, at their defaults."""
+    if isinstance(part, list | tuple):
+        for inner in part:
+            _complete(inner)
+    elif isinstance(part, BaseEstimator):
+        for parameter in signature(type(part)).parameters.values():
+            if parameter.default is not parameter.empty and not hasattr(part, parameter.name):
+                setattr(part, parameter.name, parameter.default)
+        _complete(list(vars(part).values()))
 
 
 def _stamp(final) -> dict[str, Any]:

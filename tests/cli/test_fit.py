@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
 
+from openset.cli._fit import _METHODS
 from openset.cli._methods import get_method, methods
 from openset.cli._training import Tuning, held_out, sample
 from openset.persistence import load_model, read_card
@@ -129,6 +130,7 @@ def test_wrong_usage(run, tmp_path):
 
 def test_methods():
     names = methods()
+    assert set(_METHODS.split(", ")) == set(names)  # the help does not load the estimators
     assert {"ossvm", "svm", "ocsvm", "svdd", "dbc", "w-svm", "pi-svm", "evm", "osnn"} <= set(names)
     assert get_method("OSSVM") is get_method("OpenSetSVC") is names["ossvm"]
 

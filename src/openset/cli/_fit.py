@@ -10,6 +10,8 @@ import typer
 
 from openset.cli._failures import reported
 
+_METHODS = "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-svm, evm, osnn"
+
 
 @reported
 def fit(
@@ -19,9 +21,7 @@ def fit(
     ],
     target: Annotated[str, typer.Option("--target", "-t", help="Column of the class.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
-    method: Annotated[
-        str, typer.Option("--method", "-m", help="ossvm, svm, evm, w-svm, pi-svm, osnn, ...")
-    ] = "ossvm",
+    method: Annotated[str, typer.Option("--method", "-m", help=f"One of {_METHODS}.")] = "ossvm",
     known: Annotated[
         str | None,
         typer.Option(help="Classes to learn, with commas; rows of others count as unknown."),

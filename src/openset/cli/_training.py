@@ -128,7 +128,10 @@ def held_out(model: BaseEstimator, X, y, tuning: Tuning, n_turns: int, others=No
     shares: dict[Any, dict[str, list]] = {
         c: {"named": [], "rejected": []} for c in classes.tolist()
     }
-    for group in groups:
+    for turn, group in enumerate(groups, start=1):
+        if sys.stderr.isatty():
+            names = ", ".join(map(str, group)) or "nothing"
+            print(f"turn {turn} of {len(groups)}: {names} withheld", file=sys.stderr)
         withheld = np.isin(y, group)
         fitted = tuning.fit(model, X[~test & ~withheld], y[~test & ~withheld]).model
         final = unwrap(fitted)
