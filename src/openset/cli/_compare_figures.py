@@ -97,9 +97,10 @@ def regions_figure(ranked: Sequence[Outcome], X: np.ndarray, y: np.ndarray) -> F
     """
     before = ranked[0].model.best_estimator_[:-1]  # the scalers are the same for all
     known = ranked[0].model.classes_
-    shown = np.isin(y, known[:3])
+    drawn = known if X.shape[1] == 2 else known[:3]
+    shown = np.isin(y, drawn)
     Z, y = before.transform(X[shown]), y[shown]
-    means = np.stack([Z[y == label].mean(axis=0) for label in known[:3]])
+    means = np.stack([Z[y == label].mean(axis=0) for label in drawn[:3]])
     plane = means if Z.shape[1] > 2 and np.linalg.matrix_rank(means[1:] - means[0]) == 2 else None
 
     n_rows = -(-len(ranked) // 2)
@@ -107,7 +108,7 @@ def regions_figure(ranked: Sequence[Outcome], X: np.ndarray, y: np.ndarray) -> F
     axes = figure.subplots(n_rows, 2, squeeze=False)
     for ax in axes.flat[len(ranked) :]:
         ax.axis("off")
-    seen = set(range(len(means)))
+    seen = set(range(len(drawn)))
     for ax, outcome in zip(axes.flat, ranked, strict=False):
         model = outcome.model.best_estimator_[-1]
         display = DecisionRegionsDisplay.from_estimator(
@@ -136,4 +137,4 @@ def regions_figure(ranked: Sequence[Outcome], X: np.ndarray, y: np.ndarray) -> F
 
 def _short(name):
     """A name that leaves room for others in a row of the legend."""
-    return name if len(name) <= 12 else f"{name[:11]}…"
+    return name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}"

@@ -153,17 +153,18 @@ def _regions(page, ranked, subject):
     if n_features < 2:
         return
     page.section("Decision regions")
-    where = (
-        "on the plane through the means of the first three known classes"
-        if n_features > 2
-        else "over the two features"
-    )
+    where, warning = "over the two features", ""
+    if n_features > 2:
+        where = "on the plane through the means of the first three known classes"
+        warning = (
+            " Samples that lie off the plane are projected onto it, so that one may be shown in a "
+            "region that is not its own."
+        )
     page.figure(
         regions_figure(ranked, subject.X, subject.y),
         alt="One panel a method: coloured regions are accepted by a class, white is unknown.",
         caption=f"The models of the first repeat {where}, as scaled. Coloured: accepted by the "
-        "class; white: unknown. Samples that lie off the plane are projected onto it, so that one "
-        "may be shown in a region that is not its own.",
+        f"class; white: unknown.{warning}",
         format="png",
     )
 
