@@ -139,9 +139,10 @@ class DaskPool:
 
     def wait(self, seconds: float) -> list[tuple[Task, Row | None]]:
         try:
-            done = self._distributed.wait(
-                list(self._busy), timeout=seconds, return_when="FIRST_COMPLETED"
-            ).done
+            with self._client.as_current():
+                done = self._distributed.wait(
+                    list(self._busy), timeout=seconds, return_when="FIRST_COMPLETED"
+                ).done
         except TimeoutError:
             done = set()
         finished = [(self._busy.pop(future), future) for future in done]
