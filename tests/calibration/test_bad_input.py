@@ -40,6 +40,8 @@ def frozen(iris):
         ({"alpha": np.nan}, "'alpha' parameter"),
         ({"alpha": "5%"}, "'alpha' parameter"),
         ({"per_class": "yes"}, "'per_class' parameter"),
+        ({"by": "lowest"}, "'by' parameter"),
+        ({"by": "highest", "per_class": True}, "by='highest' is for one threshold"),
         ({"criterion": "na"}, "'criterion' parameter"),
         ({"prefer": "both"}, "'prefer' parameter"),
         ({"calibration_size": 1.0}, "'calibration_size' parameter"),

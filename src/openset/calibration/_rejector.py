@@ -31,7 +31,7 @@ class CalibratedRejector(Wrapper):
     By default they keep a promise: **at most a share `alpha` of the known samples is turned away**,
     P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
     is the k-th smallest score that these have for their own class, k = floor(alpha (n + 1)); a
-    class accepts from there on.
+    class accepts from there on. What its own class accepts is not turned away.
 
     Parameters
     ----------
@@ -45,7 +45,15 @@ class CalibratedRejector(Wrapper):
         unknown samples accepted.
     per_class : bool, default=False
         Whether the promise is for each class by itself (Mondrian), with a threshold each, or for
-        known samples as a whole, with one threshold for all classes.
+        known samples as a whole, with one threshold for all classes. The former wants many samples
+        of each class: as long as k = 1, its lowest score is the threshold, and one odd sample
+        makes a class accept almost everything.
+    by : {"own", "highest"}, default="own"
+        Which score of a calibration sample counts for the promise. "own" is that for its own
+        class: with probability 1 - alpha or more, ``predict_set`` has the right class among those
+        that accept, which is more than was asked for where classes are confused. "highest", of
+        any class, promises not to turn away and no more; so its threshold is higher, and more
+        unknown samples are turned away. Only with one threshold for all classes.
     criterion : {"fu", "aus", "hna"}, default="fu"
         "fu": the promise. With a sample of unknowns there are two other choices, which promise
         nothing and have one threshold for all classes. "aus": the lowest threshold at which at
@@ -125,6 +133,7 @@ class CalibratedRejector(Wrapper):
         "estimator": [HasMethods(["fit", "decision_function"])],
         "alpha": [_FRACTION],
         "per_class": ["boolean"],
+        "by": [StrOptions({"own", "highest"})],
         "criterion": [StrOptions({"fu", "aus", "hna"})],
         "prefer": [StrOptions({"promise", "bounded"})],
         "calibration_size": [_FRACTION],
@@ -141,6 +150,7 @@ class CalibratedRejector(Wrapper):
         estimator,
         alpha=0.05,
         per_class=False,
+        by="own",
         criterion="fu",
         prefer="promise",
         calibration_size=0.25,
@@ -150,6 +160,7 @@ class CalibratedRejector(Wrapper):
         self.estimator = estimator
         self.alpha = alpha
         self.per_class = per_class
+        self.by = by
         self.criterion = criterion
         self.prefer = prefer
         self.calibration_size = calibration_size
@@ -174,7 +185,7 @@ class CalibratedRejector(Wrapper):
         self
         """
         unwrap(self.estimator)  # raises for an estimator that answers no unknown
-        self._check_unknowns(X_unknown)
+        self._check_request(X_unknown)
         X, y, _ = self._check_targets(X, y)
         (X,) = indexable(X)
         self._fit_rows = None
@@ -192,7 +203,7 @@ class CalibratedRejector(Wrapper):
             self._answers = _answers(self.classes_, self.unknown_label_)
         codes = self._encode(y)
         if self.criterion == "fu":
-            thresholds = promised(model, transform, X, codes, self.alpha, self.per_class)
+            thresholds = promised(model, transform, X, codes, self.alpha, self.per_class, self.by)
         else:
             samples = transform(X), codes, transform(X_unknown)
             thresholds = traded(model, *samples, self.alpha, self.criterion)
@@ -263,7 +274,12 @@ class CalibratedRejector(Wrapper):
 
         return surroundings
 
-    def _check_unknowns(self, X_unknown):
+    def _check_request(self, X_unknown):
+        if self.per_class and self.by == "highest":
+            raise ValueError(
+                "by='highest' is for one threshold; with per_class=True each class needs the "
+                "scores of its own samples. Use by='own'."
+            )
         if self.criterion == "fu":
             if X_unknown is not None:
                 raise ValueError(

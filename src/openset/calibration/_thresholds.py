@@ -31,11 +31,12 @@ def promised(
     codes: np.ndarray,
     alpha: float,
     per_class: bool,
+    by: str,
 ) -> np.ndarray:
     """Thresholds that turn away a known sample with a probability of at most alpha, shape (K,).
 
-    A sample that its own class accepts is not turned away. So the scores that count are those of
-    the samples for their own class.
+    A sample is turned away if its highest score is below a common threshold; it is not if its own
+    class accepts it, whatever the thresholds of the others.
 
     Parameters
     ----------
@@ -49,41 +50,45 @@ def promised(
     alpha : float
     per_class : bool
         Whether for samples of each class, or for all of them together.
+    by : {"own", "highest"}
+        Which score of a sample counts: that for its own class, or the highest.
     """
     groups = [np.arange(len(codes))]
     if per_class:
         groups = [np.flatnonzero(codes == c) for c in range(len(model.classes_))]
         for label, rows in zip(model.classes_.tolist(), groups, strict=True):
             check_enough(alpha, len(rows), f"of class {label!r}")
-    Z = transform(X)
     thresholds = np.zeros(len(model.classes_))
+
+    def counting(Z, codes):
+        scores = _finite(move(model, Z, thresholds), model)
+        return scores.max(axis=1) if by == "highest" else scores[np.arange(len(codes)), codes]
+
+    Z = transform(X)
     # Expansions are exact near the threshold only: look again once it is about there.
     for _ in range(2 if is_expansion(model) else 1):
-        scores = _own(_finite(move(model, Z, thresholds), model), codes)
+        scores = counting(Z, codes)
         thresholds += [kth_smallest(scores[rows], alpha) for rows in groups]
-    own = _own(move(model, Z, thresholds), codes)
-    return thresholds - _slack(model, transform, X, codes, thresholds, own)
+    scores = counting(Z, codes)
+
+    def alone(i):
+        return counting(transform(_safe_indexing(X, [i])), codes[[i]])[0]
+
+    rounding = _ROUNDING * max(1.0, np.abs(thresholds).max())
+    return thresholds - rounding - _SAFETY * _noise(scores, alone, is_expansion(model))
 
 
-def _own(scores, codes):
-    return scores[np.arange(len(codes)), codes]
-
-
-def _slack(model, transform, X, codes, thresholds, own):
-    """More than the scores near the thresholds differ between batches.
+def _noise(scores, alone, expansion):
+    """By how much scores near the thresholds, less these, differ between batches.
 
     Sums in single precision, of a kernel machine or of a wrapped classifier, are formed in another
     order for another number of samples; how much that matters depends on the model, and is looked
     up where it matters.
     """
-    nearest = np.argsort(np.abs(own))[:_LOOKUPS]
-    if is_expansion(model):  # which is in double precision from here on
-        nearest = nearest[np.abs(own[nearest]) <= EXACT_BAND]
-    alone = [
-        move(model, transform(_safe_indexing(X, [i])), thresholds)[0, codes[i]] for i in nearest
-    ]
-    rounding = _ROUNDING * max(1.0, np.abs(thresholds).max())
-    return rounding + _SAFETY * np.abs(alone - own[nearest]).max()
+    nearest = np.argsort(np.abs(scores))[:_LOOKUPS]
+    if expansion:  # in double precision from here on
+        nearest = nearest[np.abs(scores[nearest]) <= EXACT_BAND]
+    return max(abs(alone(i) - scores[i]) for i in nearest)
 
 
 def traded(
