@@ -19,7 +19,7 @@ SETUP = """
     import numpy as np
     from openset.kernels import RBF, Linear, RationalQuadratic
     from openset.solver import one_class_problem, solve_grid, svdd_problem, svm_problem
-    from openset.solver import _cuda_grid
+    from openset.solver import _cuda_grid, _cuda_matrix
 
     rng = np.random.default_rng(0)
     m = 16
@@ -68,9 +68,61 @@ def in_simulator(code):
 def test_grid_of_machines(in_registers):
     in_simulator(f"""
         if not {in_registers}:
-            _cuda_grid.PER_THREAD = 1  # 16 rows no longer fit the registers of 8 threads
+            _cuda_matrix.PER_THREAD = 1  # 16 rows no longer fit the registers of 8 threads
         compare(RBF(), [4.0, 0.5], svm, 2)
     """)
+
+
+def test_matrix_beyond_the_memory():
+    in_simulator("""
+        _cuda_grid._MATRIX = 0.0
+        _cuda_matrix._WORKING = 6
+        compare(RBF(), [4.0, 0.5], svm, 2)
+    """)
+
+
+def test_prediction():
+    in_simulator("""
+        from openset.solver import _cuda_expansion
+        from openset.solver._expansion import decision_values
+        _cuda_expansion._CHUNK, _cuda_expansion._POINTS, _cuda_expansion._SUPPORT = 11, 4, 5
+        questions = np.vstack([X, rng.normal(size=(30, 3)), np.full((1, 3), 1e200)])
+        coef = rng.normal(size=(3, m))
+        coef[2] = 0.0
+        for kernel in (RBF(), RationalQuadratic(2.0), Linear()):
+            arguments = questions, X, coef, rng.normal(size=3), kernel, np.array([1.0, 2.0, 2.0])
+            cpu, gpu = (decision_values(*arguments, device=device) for device in ("cpu", "cuda"))
+            np.testing.assert_allclose(gpu, cpu, atol=1e-5, rtol=1e-6)
+    """)
+
+
+def test_estimators_and_search():
+    in_simulator("""
+        from openset import MulticlassSVDD, OpenSetSearchCV, OpenSetSVC, UnbiasedSVC
+        for model in (OpenSetSVC(gamma=0.5), MulticlassSVDD(gamma=0.5), UnbiasedSVC(gamma=0.5)):
+            cpu = model.fit(X, y).decision_function(X)
+            gpu = model.set_params(device="cuda").fit(X, y).decision_function(X)
+            np.testing.assert_allclose(gpu, cpu, atol=4e-3)
+        def search(device):
+            grid = {"gamma": [0.1, 1.0], "lam": [0.0, 0.3]}
+            return OpenSetSearchCV(
+                OpenSetSVC(), grid, n_repeats=1, device=device, random_state=0
+            ).fit(X, y)
+        gpu = search("cuda")
+        assert gpu.best_estimator_.device == "cuda"
+        np.testing.assert_allclose(
+            gpu.cv_results_["mean_test_score"], search("cpu").cv_results_["mean_test_score"]
+        )
+    """)
+
+
+def test_search_with_a_device_its_estimator_lacks():
+    from openset import ExtremeValueMachine, OpenSetSearchCV
+
+    search = OpenSetSearchCV(ExtremeValueMachine(), device="auto")
+    X, y = [[0.0], [0.1], [1.0], [1.1], [2.0], [2.1]], [0, 0, 1, 1, 2, 2]
+    with pytest.raises(ValueError, match="ExtremeValueMachine has no such parameter"):
+        search.fit(X, y)
 
 
 @pytest.mark.slow
@@ -94,7 +146,7 @@ def test_other_problems_and_kernels():
 def test_batches_and_iteration_limit():
     in_simulator("""
         import warnings
-        _cuda_grid._STATE = 8 * 2 * m * 3 * 2  # two machines at a time
+        _cuda_grid._STATE = 32 * m * 3 * 2 / 1e9  # two machines at a time
         compare(RBF(), [1.0, 0.5], svm, 3)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

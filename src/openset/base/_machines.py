@@ -98,7 +98,7 @@ def train_one_vs_rest(
 ) -> Iterator[tuple[int, Machine]]:
     """Yield (class, machine), each trained on all rows; classes of one gamma share a kernel.
 
-    `settings` are tol, max_iter and cache_size of :func:`solve_grid`.
+    `settings` are tol, max_iter, cache_size and device of :func:`solve_grid`.
     """
     for gamma in np.unique(setup.gamma):
         group = np.flatnonzero(setup.gamma == gamma)

@@ -40,6 +40,7 @@ SOLVER_RULES = {
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [_POSITIVE],
     "n_jobs": [Integral, None],
+    "device": [StrOptions({"cpu", "cuda", "auto"})],
     "verbose": ["verbose"],
     "unknown_label": "no_validation",
 }
@@ -153,7 +154,9 @@ class OneVsRestSVM(OpenSetClassifier):
             # The model decides: converting it would cost more than converting the question.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
         kernel = get_kernel(self.kernel)
-        return decision_values(X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs)
+        return decision_values(
+            X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs, self.device
+        )
 
     def _class_weights(self, labels):
         class_weight = getattr(self, "class_weight", None)
@@ -241,7 +244,8 @@ class OneVsRestSVM(OpenSetClassifier):
 
     @property
     def _solver_settings(self):
-        return {"tol": self.tol, "max_iter": self.max_iter, "cache_size": self.cache_size}
+        names = ("tol", "max_iter", "cache_size", "device")
+        return {name: getattr(self, name) for name in names}
 
     def _store(self, setup, machines):
         used, self.dual_coef_, self.intercept_ = pack(machines)

@@ -40,7 +40,7 @@ class PISVM(OneVsRestSVM):
         See `tail_size`. The factor of the authors' code.
     class_prior : float or dict {class: float}, default=None
         Factors of the probabilities, in (0, 1]; None is 1 for all.
-    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`openset.OpenSetSVC`.
 
     Attributes
@@ -109,6 +109,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -124,6 +125,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

@@ -46,7 +46,7 @@ class WeibullSVM(OneVsRestSVM):
     tail_factor : float, default=1.5
         Number of decision values in a Weibull fit, in support vectors. The factor of the authors'
         code.
-    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`openset.OpenSetSVC`.
 
     Attributes
@@ -121,6 +121,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -136,6 +137,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

@@ -89,6 +89,7 @@ def _through_engine(model, candidates, X, which, task):
         max_iter=model.max_iter,
         cache_size=model.cache_size,
         n_jobs=task.n_jobs,
+        device=model.device,
     ):
         group, _ = machines[k]
         collected.append(result)

@@ -129,7 +129,11 @@ def _without_shuffles():
 
 @cache
 def smo_kernel(in_registers: bool):
-    """Compile the kernel; its arguments are described in ``_cuda_grid``."""
+    """Compile the kernel.
+
+    Its arguments: kernel rows, and how many rows each problem's own matrix is long (0: all share
+    one); the diagonal; and the arrays of a ``_cuda_grid.Batch``.
+    """
     argmax, ends_of = _without_shuffles() if SIMULATED else _with_shuffles()
     scratch = 1024 if SIMULATED else _WARP
     per_thread = PER_THREAD
@@ -147,7 +151,21 @@ def smo_kernel(in_registers: bool):
         return _global_kernel(argmax, ends_of, scratch, limits)
 
     @cuda.jit(**limits)
-    def kernel(K, diagonal, lower, upper, machine, betas, vs, flags, tol, max_iter, n_iter, ends):
+    def kernel(
+        K,
+        stride_of_K,
+        diagonal,
+        lower,
+        upper,
+        machine,
+        betas,
+        vs,
+        flags,
+        tol,
+        max_iter,
+        n_iter,
+        ends,
+    ):
         tops = cuda.shared.array(scratch, numba.float64)
         bottoms = cuda.shared.array(scratch, numba.float64)
         gains = cuda.shared.array(scratch, numba.float32)
@@ -161,6 +179,7 @@ def smo_kernel(in_registers: bool):
         stride = cuda.blockDim.x
         m = diagonal.size
         own = machine[b]
+        first = b * stride_of_K
 
         v = cuda.local.array(per_thread, numba.float64)
         beta = cuda.local.array(per_thread, numba.float64)
@@ -202,7 +221,7 @@ def smo_kernel(in_registers: bool):
             for r in range(per_thread):
                 t = tid + r * stride
                 if t < m:
-                    k_i[r] = K[i, t]
+                    k_i[r] = K[first + i, t]
                     if state[r] & SHRINK and v[r] < top:
                         g = numba.float32(top - v[r])
                         a = max(k_ii + diagonal[t] - numba.float32(2.0) * k_i[r], _TINY)
@@ -216,7 +235,7 @@ def smo_kernel(in_registers: bool):
             for r in range(per_thread):
                 t = tid + r * stride
                 if t < m:
-                    k_j[r] = K[j, t]
+                    k_j[r] = K[first + j, t]
                 if t == j:
                     a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * k_i[r]), 1e-12)
                     room_i = shared[0]
@@ -248,7 +267,21 @@ def smo_kernel(in_registers: bool):
 
 def _global_kernel(argmax, ends_of, scratch, limits):
     @cuda.jit(**limits)
-    def kernel(K, diagonal, lower, upper, machine, betas, vs, flags, tol, max_iter, n_iter, ends):
+    def kernel(
+        K,
+        stride_of_K,
+        diagonal,
+        lower,
+        upper,
+        machine,
+        betas,
+        vs,
+        flags,
+        tol,
+        max_iter,
+        n_iter,
+        ends,
+    ):
         tops = cuda.shared.array(scratch, numba.float64)
         bottoms = cuda.shared.array(scratch, numba.float64)
         gains = cuda.shared.array(scratch, numba.float32)
@@ -262,6 +295,7 @@ def _global_kernel(argmax, ends_of, scratch, limits):
         stride = cuda.blockDim.x
         m = diagonal.size
         own = machine[b]
+        first = b * stride_of_K
         for t in range(tid, m, stride):
             flags[b, t] = (GROW if betas[b, t] < upper[own, t] else 0) | (
                 SHRINK if betas[b, t] > lower[own, t] else 0
@@ -275,7 +309,7 @@ def _global_kernel(argmax, ends_of, scratch, limits):
             i_new = 0x7FFFFFFF
             bottom = -_INF
             for t in range(tid, m, stride):
-                x = vs[b, t] - step * numba.float64(K[i, t] - K[j, t])
+                x = vs[b, t] - step * numba.float64(K[first + i, t] - K[first + j, t])
                 vs[b, t] = x
                 state = flags[b, t]
                 if state & GROW and x > top:
@@ -292,14 +326,16 @@ def _global_kernel(argmax, ends_of, scratch, limits):
             for t in range(tid, m, stride):
                 if flags[b, t] & SHRINK and vs[b, t] < top:
                     g = numba.float32(top - vs[b, t])
-                    a = max(k_ii + diagonal[t] - numba.float32(2.0) * K[i, t], _TINY)
+                    a = max(k_ii + diagonal[t] - numba.float32(2.0) * K[first + i, t], _TINY)
                     gain = g * g / a
                     if gain > best:
                         best = gain
                         j_new = t
             best, j = argmax(best, numba.int32(j_new), gains, index_2)
             if tid == 0:
-                a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * K[i, j]), 1e-12)
+                a = max(
+                    numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * K[first + i, j]), 1e-12
+                )
                 room_i = upper[own, i] - betas[b, i]
                 room_j = betas[b, j] - lower[own, j]
                 d = min((top - vs[b, j]) / a, min(room_i, room_j))

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
+from ._device import on_gpu
 from ._geometry import (
     columns_of,
     direct_distances,
@@ -37,6 +38,7 @@ def decision_values(
     kernel: Kernel | Linear,
     gamma: np.ndarray,
     n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> np.ndarray:
     """f_c(x) = sum_i coef[c, i] k(gamma[c] |x - s_i|^2) + bias[c].
 
@@ -48,6 +50,7 @@ def decision_values(
     bias, gamma : ndarray of shape (K,)
     kernel : Kernel or Linear
     n_jobs : int or None
+    device : {"cpu", "cuda", "auto"}, default="cpu"
 
     Returns
     -------
@@ -57,6 +60,9 @@ def decision_values(
         weights = support_vectors.T @ coef.T
         return X @ weights + bias
     scores = np.empty((X.shape[0], len(bias)))
+    gpu = on_gpu(device)
+    if gpu:
+        from ._cuda_expansion import CudaExpansion
     # Classes of one gamma share their kernel values.
     for value in np.unique(gamma):
         group = np.flatnonzero(gamma == value)
@@ -64,7 +70,10 @@ def decision_values(
         if used.size == 0:
             scores[:, group] = bias[group]
             continue
-        expansion = _Expansion(support_vectors[used], coef[np.ix_(group, used)], kernel, value)
+        expansion = Expansion(support_vectors[used], coef[np.ix_(group, used)], kernel, value)
+        if gpu and expansion.by_products:
+            CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
+            continue
 
         def evaluate(start, expansion=expansion, group=group):
             stop = min(X.shape[0], start + _POINTS)
@@ -75,32 +84,37 @@ def decision_values(
     return scores
 
 
-class _Expansion:
+class Expansion:
     """Kernel expansions of classes with one gamma."""
 
     def __init__(self, support_vectors, coef, kernel, gamma):
-        self._kernel = kernel
-        self._scale = np.sqrt(gamma)
+        self.kernel = kernel
+        self.scale = np.sqrt(gamma)
         self._sparse = sparse.issparse(support_vectors)
         # Centring keeps the expanded distances accurate; it would fill a sparse matrix.
-        self._center = 0.0 if self._sparse else support_vectors.mean(axis=0)
-        self._support = self._scaled(support_vectors)
-        self._norms = _squared_norms(self._support)
-        largest = self._norms.max()
-        self._far = max(_FAR, 1e3 * np.sqrt(largest)) / np.sqrt(support_vectors.shape[1])
+        self.center = 0.0 if self._sparse else support_vectors.mean(axis=0)
+        self.support = self._scaled(support_vectors)
+        self.norms = _squared_norms(self.support)
+        largest = self.norms.max()
+        self.far = max(_FAR, 1e3 * np.sqrt(largest)) / np.sqrt(support_vectors.shape[1])
         # Clusters that lie far apart for their gamma, or a kernel that is steep near zero.
         self._direct = not self._sparse and needs_differences(kernel, np.sqrt(2 * largest))
-        self._coef = np.ascontiguousarray(coef.T)
+        self.coef = np.ascontiguousarray(coef.T)
         # The product below rounds the norms too, hence the factor.
         dtype = safe_dtype(kernel, np.sqrt(2 * largest), expanded=True)
         self._fast = dtype == np.float32 and not self._sparse
         if self._fast:
-            ones = np.ones((len(self._norms), 1))
+            ones = np.ones((len(self.norms), 1))
             self._fast_support = np.hstack(
-                [-2 * self._support, self._norms[:, None], ones], dtype=dtype, casting="same_kind"
+                [-2 * self.support, self.norms[:, None], ones], dtype=dtype, casting="same_kind"
             )
-        self._fast_coef = self._coef.astype(np.float32)
+        self._fast_coef = self.coef.astype(np.float32)
         self._band = _BAND + _ROUNDING * np.abs(coef).sum(axis=1)
+
+    @property
+    def by_products(self) -> bool:
+        """Whether distances come from dense products: what the GPU does."""
+        return not (self._sparse or self._direct)
 
     def evaluate(self, X, bias):
         Z = self._prepare(X)
@@ -110,25 +124,25 @@ class _Expansion:
             scores = self._sum(Z, self._fast_coef) + bias
         close = np.flatnonzero((np.abs(scores) <= self._band).any(axis=1))
         if close.size:
-            scores[close] = self._sum(Z[close], self._coef) + bias
+            scores[close] = self._sum(Z[close], self.coef) + bias
         return scores
 
     def _scaled(self, X):
-        return (X * self._scale).tocsr() if self._sparse else (X - self._center) * self._scale
+        return (X * self.scale).tocsr() if self._sparse else (X - self.center) * self.scale
 
     def _prepare(self, X):
         """Scaled test points, so far away at most that their squares do not overflow."""
         with np.errstate(over="ignore"):
             Z = self._scaled(X)
         values = Z.data if self._sparse else Z
-        np.clip(values, -self._far, self._far, out=values)
+        np.clip(values, -self.far, self.far, out=values)
         return Z
 
     def _fast_sum(self, Z):
         """Float32, with |z|^2 + |s|^2 - 2 z.s as one product of the extended points."""
         ones = np.ones((len(Z), 1))
         Z = np.hstack([Z, ones, _squared_norms(Z)[:, None]], dtype=np.float32, casting="same_kind")
-        scores = np.zeros((len(Z), self._coef.shape[1]))
+        scores = np.zeros((len(Z), self.coef.shape[1]))
         # Cut from one buffer: fresh memory costs more than the arithmetic.
         memory = np.empty(len(Z) * _SUPPORT, dtype=np.float32)
         for start in range(0, len(self._fast_support), _SUPPORT):
@@ -136,16 +150,16 @@ class _Expansion:
             s = memory[: len(Z) * len(support)].reshape(len(Z), len(support))
             np.matmul(Z, support.T, out=s)
             np.maximum(s, 0, out=s)
-            scores += self._kernel.value(s, out=s) @ self._fast_coef[start : start + _SUPPORT]
+            scores += self.kernel.value(s, out=s) @ self._fast_coef[start : start + _SUPPORT]
         return scores
 
     def _sum(self, Z, coef):
         """Distances in float64; kernel values in the precision of `coef`."""
         norms = _squared_norms(Z)
         scores = np.zeros((Z.shape[0], coef.shape[1]))
-        for start in range(0, self._support.shape[0], _SUPPORT):
+        for start in range(0, self.support.shape[0], _SUPPORT):
             part = slice(start, start + _SUPPORT)
-            support = self._support[part]
+            support = self.support[part]
             s = np.empty((Z.shape[0], support.shape[0]), dtype=coef.dtype)
             if self._direct:
                 everyone = np.arange(Z.shape[0])
@@ -153,8 +167,8 @@ class _Expansion:
             else:
                 dots = Z @ support.T
                 dots = dots.toarray() if self._sparse else dots
-                expand_distances(dots, norms, self._norms[part], s)
-            scores += self._kernel.value(s, out=s) @ coef[part]
+                expand_distances(dots, norms, self.norms[part], s)
+            scores += self.kernel.value(s, out=s) @ coef[part]
         return scores
 
 

@@ -58,7 +58,8 @@ def solve_grid(
     tol, max_iter, cache_size, n_jobs
         As for :class:`openset.OpenSetSVC`.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Which engine; "auto" takes a GPU where there is one.
+        Which engine; "auto" takes a GPU where there is one. Problems without an equality are
+        solved on the CPU.
     stop : threading.Event, default=None
         Set from outside, it ends the run with :class:`Interrupted`.
 
@@ -72,22 +73,15 @@ def solve_grid(
         What `reduce` returned.
     """
     if on_gpu(device):
-        from ._cuda_grid import solve_grid_cuda
+        problems = [machine(k) for k in range(n_machines)]
+        if all(problem.total is not None for problem, _ in problems):
+            from ._cuda_grid import solve_grid_cuda
 
-        rows = LazyRows(X, kernel, cache_size, n_jobs)
-        yield from solve_grid_cuda(
-            X,
-            kernel,
-            gammas,
-            n_machines,
-            machine,
-            reduce,
-            rows,
-            tol=tol,
-            max_iter=max_iter,
-            stop=stop,
-        )
-        return
+            rows = LazyRows(X, kernel, cache_size, n_jobs)
+            yield from solve_grid_cuda(
+                X, kernel, gammas, problems, reduce, rows, tol=tol, max_iter=max_iter, stop=stop
+            )
+            return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
     rows = KernelRows(X, kernel, gammas[order], cache_size, n_machines, n_jobs)

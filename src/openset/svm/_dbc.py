@@ -34,7 +34,7 @@ class DecisionBoundaryCarving(OneVsRestSVM):
         The error is the same between two neighbouring sample scores. Which position of the best
         interval (the nearest to 0 of several) is taken: its middle, or just inside its lower or
         its upper end.
-    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 
     Attributes
@@ -79,6 +79,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -91,6 +92,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

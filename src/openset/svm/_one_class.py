@@ -37,7 +37,7 @@ class MulticlassOneClassSVM(OneVsRestSVM):
     normalize : bool, default=False
         Divide f_c by rho_c, so that the decision values of classes with different nu and gamma are
         of one scale: -1 far away from all samples. Only for a decaying kernel.
-    tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
 
     Attributes
@@ -102,6 +102,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -113,6 +114,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

@@ -34,7 +34,7 @@ class OneVsSetMachine(OneVsRestSVM):
         where its neighbours allow it), negative ones specialise. Changing them needs no new fit.
     search : {"exhaustive", "greedy"}, default="exhaustive"
         Try all pairs of planes, or improve a first pair step by step.
-    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 
     Attributes
@@ -99,6 +99,7 @@ kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -111,6 +112,7 @@ kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

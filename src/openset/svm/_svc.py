@@ -30,6 +30,9 @@ class OneVsRestSVC(OneVsRestSVM):
         Memory for kernel rows, in MB.
     n_jobs : int, default=None
         Threads over classes; None is 1, -1 all cores. The result does not depend on it.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where machines are trained and samples scored; "auto" takes a GPU if there is one. The
+        answers agree within `tol`. A GPU needs the extra ``openset[cuda]``.
     verbose : int, default=0
         Print a line a class when positive.
     unknown_label : "auto" or int, float, str, default="auto"
@@ -66,6 +69,7 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -77,5 +81,6 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label

@@ -40,7 +40,7 @@ class MulticlassSVDD(OneVsRestSVM):
         Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
     kernel : str or Kernel, default="rbf"
         As for :class:`OpenSetSVC`.
-    tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
 
     Attributes
@@ -99,6 +99,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -110,6 +111,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

@@ -36,7 +36,7 @@ class UnbiasedSVC(OneVsRestSVM):
         Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
     kernel : str or Kernel or Linear, default="rbf"
         As for :class:`OpenSetSVC`, and "linear", which is never bounded.
-    class_weight, tol, max_iter, cache_size, n_jobs, verbose, unknown_label
+    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 
     Attributes
@@ -86,6 +86,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         max_iter=-1,
         cache_size=1000,
         n_jobs=None,
+        device="cpu",
         verbose=0,
         unknown_label="auto",
     ):
@@ -99,6 +100,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.unknown_label = unknown_label
 

@@ -35,8 +35,12 @@ def train_from(
     tol: float,
     max_iter: int,
     cache_size: float,
+    device: str,
 ) -> Iterator[tuple[int, Machine]]:
-    """``train_one_vs_rest``, machines that exist already from their `present` multipliers on."""
+    """``train_one_vs_rest``, machines that exist already from their `present` multipliers on.
+
+    On the CPU whatever the `device`: so few rows are needed that it has them soonest.
+    """
     stop = threading.Event()
     m = len(setup.codes)
     for gamma in np.unique(setup.gamma):
