@@ -195,6 +195,14 @@ def test_evaluate_without_unknown_rows(run, trained, tmp_path):
     assert told["oscr"] is None
 
 
+def test_evaluate_figures_without_unknown_rows(run, trained, tmp_path):
+    blobs(seed=5).to_csv(tmp_path / "t.csv", index=False)
+    result = run("evaluate", trained.model, tmp_path / "t.csv", "-t", "kind", "--figures", tmp_path)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    assert {p.name for p in tmp_path.glob("*.png")} == {"confusion_matrix.png"}
+
+
 def test_evaluate_figures(run, trained, questions, tmp_path):
     (tmp_path / "figures").mkdir()
     result = run(

@@ -152,7 +152,7 @@ class Evaluation:
         score = self.scores.max(axis=1)
         displays = {
             "confusion_matrix.png": lambda ax: plots.OpenSetConfusionMatrixDisplay.from_predictions(
-                self.truth, self.answers, **labels, ax=ax
+                self.truth, self.answers, **labels, normalize="true", ax=ax
             ),
         }
         if is_unknown.any() and not is_unknown.all():

@@ -64,6 +64,8 @@ class _Translated:
         return self
 
     def __exit__(self, kind, error, _):
+        if isinstance(error, pa.lib.ArrowCancelled):  # Ctrl-C met the reader, not Python
+            raise KeyboardInterrupt from error
         if isinstance(error, LookupError) and "encoding" in str(error):
             raise TableError(f"unknown encoding {self._encoding!r}; try latin-1 or utf-16")
         if isinstance(error, UnicodeError) or (
