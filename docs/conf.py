@@ -17,6 +17,7 @@ version = release = openset.__version__
 
 extensions = [
     "api_pages",  # before autosummary, which reads what it writes
+    "command_reference",
     "method_table",
     "result_pages",
     "sphinx.ext.autodoc",

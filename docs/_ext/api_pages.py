@@ -5,7 +5,7 @@ page of its own, made by autosummary. So a new public name is documented by bein
 """
 
 from importlib import import_module
-from inspect import isclass, isfunction
+from inspect import isclass, isfunction, ismodule
 from pathlib import Path
 
 import openset
@@ -18,10 +18,14 @@ ORDER = [
     "wrappers",
     "model_selection",
     "calibration",
+    "discovery",
     "metrics",
     "plots",
     "datasets",
     "study",
+    "study.stats",
+    "persistence",
+    "export",
     "kernels",
     "base",
     "solver",
@@ -38,8 +42,9 @@ def public_modules() -> list[str]:
 
 def public_names(module: str) -> list[str]:
     """Names that a module declares public."""
-    names = import_module(module).__all__
-    return sorted((name for name in names if not name.startswith("_")), key=str.lower)
+    found = import_module(module)
+    names = (name for name in found.__all__ if not name.startswith("_"))
+    return sorted((n for n in names if not ismodule(getattr(found, n))), key=str.lower)
 
 
 def _title(text: str, line: str) -> list[str]:
