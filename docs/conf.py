@@ -10,6 +10,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+from api_pages import public_modules  # noqa: E402
+
 project = "openset"
 author = "openset developers"
 copyright = "openset developers"
@@ -39,7 +41,7 @@ suppress_warnings = [
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-autosummary_generate = True
+autosummary_generate = [f"api/{module}.rst" for module in public_modules()]
 autodoc_typehints = "none"  # numpydoc's sections say it, with shapes
 numpydoc_show_class_members = False
 numpydoc_validation_checks = set()  # tests/test_docs.py does it, without a build
