@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import connection
 
 from ._spec import Task
@@ -50,7 +51,9 @@ class LocalPool:
 
     def submit(self, task: Task) -> None:
         slot = self._idle.pop() if self._idle else _Slot(self._context, self._work)
-        slot.connection.send(task)
+        # A process that died while it had nothing to do reports it in `wait`, like any other.
+        with suppress(OSError):
+            slot.connection.send(task)
         self._busy[slot.connection] = slot, task
 
     def wait(self, seconds: float) -> list[tuple[Task, Row | None]]:
