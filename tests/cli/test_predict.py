@@ -112,6 +112,25 @@ def test_columns_in_another_order_and_taken_names(run, trained, questions, tmp_p
     assert set(two.reason) == {"mine"}
 
 
+def test_typed_columns_pass_through(run, fails, trained, questions, tmp_path):
+    typed = questions.assign(
+        kind=questions.kind.astype("category"),
+        when=pd.Timestamp("2026-01-02"),
+        parts=[[1, 2]] * len(questions),
+    )
+    typed.to_parquet(tmp_path / "t.parquet", row_group_size=50)
+    for ending in ("parquet", "arrow"):
+        out = tmp_path / f"o.{ending}"
+        result = run("predict", trained.model, tmp_path / "t.parquet", "-o", out)
+        assert result.exit_code == 0, result.stderr
+        told = pa.Table.from_batches(_tables.open_table(out).batches()).to_pandas()
+        assert told.kind.tolist() == questions.kind.tolist()
+        assert (told.when == pd.Timestamp("2026-01-02")).all()
+        assert told.parts[3].tolist() == [1, 2]
+    told = fails("predict", trained.model, tmp_path / "t.parquet", "-o", tmp_path / "o.csv")
+    assert "write .parquet instead" in told
+
+
 def test_summary_as_json(run, trained, questions, tmp_path):
     data, out = tmp_path / "questions.csv", tmp_path / "o.csv"
     told = json.loads(run("predict", trained.model, data, "-o", out, "--json").stdout)

@@ -38,7 +38,9 @@ def evaluate(
     from openset.cli._scoring import Scorer
     from openset.cli._tables import open_table, require
 
-    if figures is not None:
+    if figures is not None:  # what cannot be drawn is told before any work is done
+        import openset.plots  # noqa: F401
+
         check_folder(figures / "figure.png")
     scorer = Scorer(model, jobs)
     table = open_table(data, encoding)

@@ -47,8 +47,7 @@ class Evaluation:
         unknown, others, n_rows = len(codes), {}, 0
         truth, scores = [], []
         for block in scorer.blocks(table, "evaluate"):
-            column = block.batch.column(target)
-            labels = column.dictionary_encode() if not hasattr(column, "dictionary") else column
+            labels = block.batch.column(target).dictionary_encode()
             texts = [label_text(value) for value in labels.dictionary.to_pylist()]
             indices = labels.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
             blank = np.array([text is None for text in texts] + [True])[indices]

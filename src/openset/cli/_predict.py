@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -38,14 +39,14 @@ def predict(
     table = open_table(data, encoding)
     explainer = Explainer(scorer.final, jobs)
     names = _free_names(table.names, explainer.NAMES)
-    counts: dict = {}
+    counts: Counter = Counter()
     blocks = scorer.blocks(table, "predict")
 
     def answered(block):
-        arrays = [*block.batch.columns, *explainer.columns(block.Z, block.scores)]
-        for answer in pa.array(arrays[-4]).value_counts().to_pylist():
-            counts[answer["values"]] = counts.get(answer["values"], 0) + answer["counts"]
-        return pa.RecordBatch.from_arrays(arrays, names=[*table.names, *names])
+        answers = explainer.columns(block.Z, block.scores)
+        counts.update({n["values"]: n["counts"] for n in answers[0].value_counts().to_pylist()})
+        columns = [*block.batch.columns, *answers]
+        return pa.RecordBatch.from_arrays(columns, names=[*table.names, *names])
 
     first = answered(next(blocks))  # a table without rows complains here
     with open_writer(output, first.schema) as writer:
@@ -53,9 +54,9 @@ def predict(
         for block in blocks:
             writer.write(answered(block))
     n_rows = sum(counts.values())
-    unknown = counts.get(scorer.final.unknown_label_, 0)
+    unknown = counts[scorer.final.unknown_label_]
     if as_json:
-        by_answer = {str(answer): n for answer, n in sorted(counts.items(), key=lambda c: -c[1])}
+        by_answer = {str(answer): n for answer, n in counts.most_common()}
         typer.echo(json.dumps({"rows": n_rows, "unknown": unknown, "answers": by_answer}))
         return
     typer.echo(

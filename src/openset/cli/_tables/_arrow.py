@@ -29,7 +29,7 @@ class ParquetTable:
             with pq.ParquetFile(self.path) as file:
                 for batch in file.iter_batches(batch_size=CHUNK):
                     self._rows += batch.num_rows
-                    yield batch
+                    yield _plain(batch)
         except (pa.ArrowException, OSError) as error:
             raise unreadable(self.path, error) from error
 
@@ -55,7 +55,7 @@ class ArrowTable:
                 self._total = reader.num_record_batches
                 for i in range(self._total):
                     self._read = i + 1
-                    batch = reader.get_batch(i)
+                    batch = _plain(reader.get_batch(i))
                     for start in range(0, batch.num_rows, CHUNK):
                         yield batch.slice(start, CHUNK)
         except (pa.ArrowException, OSError) as error:
@@ -63,3 +63,15 @@ class ArrowTable:
 
     def done(self) -> float:
         return self._read / max(self._total, 1)
+
+
+def _plain(batch):
+    """The batch with categories and views of texts as plain texts, which every writer takes."""
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.large_string())
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

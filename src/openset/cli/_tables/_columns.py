@@ -47,8 +47,6 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     bad : ndarray of shape (k,)
         Rows that hold something that is neither a number nor a sign for a missing one.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     none = np.empty(0, dtype=np.intp)
     if not (_is_text(column.type) or _is_number(column.type)):
         present = column.is_valid().to_numpy(zero_copy_only=False)

@@ -227,10 +227,7 @@ def _complete(table, names, X, missing):
 
 def _classes(table, target, chunks):
     """Labels as texts, or as integers where all are; and which rows have one."""
-    encoded = pa.chunked_array(chunks)
-    if not pa.types.is_dictionary(encoded.type):
-        encoded = encoded.dictionary_encode()
-    encoded = encoded.unify_dictionaries().combine_chunks()
+    encoded = pa.chunked_array(chunks).dictionary_encode().combine_chunks()
     values = [label_text(value) for value in encoded.dictionary.to_pylist()]
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
     # A class may be called "NA"; only a blank is no class at all.

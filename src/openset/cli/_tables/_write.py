@@ -33,7 +33,12 @@ class _TextWriter:
         try:
             content = self._rendered(batch, "none")
         except pa.ArrowInvalid:  # a separator, a quote or a line break in some text of the batch
-            content = self._rendered(batch, "needed")
+            try:
+                content = self._rendered(batch, "needed")
+            except pa.ArrowInvalid as error:
+                raise TableError(
+                    f"a text table cannot hold every column ({error}); write .parquet instead"
+                ) from error
         self._file.write(content)
 
     def _rendered(self, batch, quoting):
