@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from sklearn.metrics import pairwise_distances_argmin_min
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from openset.metrics._labels import encode_true, index_known
 from openset.plots import _style
 from openset.plots._plane import find_plane, grid_of, like, mesh
 from openset.utils import unwrap
+from openset.utils._unwrap import take_apart
 
 _LEGEND_UP_TO = 10  # more classes than these are told apart by place, not by a legend
 
@@ -274,26 +274,16 @@ class DecisionRegionsDisplay:
 
 def _beyond(estimator, X):
     """(K, n): distance of each point beyond the certificate of each class; NaN without one."""
-    model = unwrap(estimator)
+    transform, model = take_apart(estimator)
     if not hasattr(model, "known_radius_"):
         raise ValueError(
             f"certificate=True needs known_radius_, which {type(model).__name__} does not have. "
             "Use OpenSetSVC, or certificate=False."
         )
-    X = np.asarray(_before(estimator, model, X))
+    X = np.asarray(transform(X))
     beyond = np.full((len(model.classes_), len(X)), np.nan)
     for c in np.flatnonzero(np.isfinite(model.known_radius_)):
         positive = model.support_vectors_[model.dual_coef_[c] > 0]
         if positive.shape[0]:
             beyond[c] = pairwise_distances_argmin_min(X, positive)[1] - model.known_radius_[c]
     return beyond
-
-
-def _before(estimator, model, X):
-    """X as `model` sees it, behind the transformers that stand before it."""
-    while estimator is not model:
-        if isinstance(estimator, Pipeline):
-            X, estimator = estimator[:-1].transform(X), estimator[-1]
-        else:
-            estimator = estimator.best_estimator_
-    return X
