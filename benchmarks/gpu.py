@@ -1,6 +1,8 @@
-"""The jobs of the GPU, run where there is one: `python benchmarks/gpu.py DATA_FOLDER [job ...]`.
+"""The jobs of the GPU, run where there is one: `python benchmarks/gpu.py DATA OUT [job ...]`.
 
-DATA_FOLDER holds letter.npz, clinc.npz, aloi.npz and mnist.npz with arrays X and y.
+The folder DATA holds letter.npz, clinc.npz, aloi.npz and mnist.npz with arrays X and y. The table
+is written to OUT/gpu.md. With `--peers` the CPU engine (all cores) and scikit-learn run the same
+jobs on the same machine, scikit-learn on a sample of the fits, scaled.
 """
 
 import sys
@@ -12,11 +14,19 @@ import numpy as np
 # numba-cuda 0.30 still imports a name that NumPy 2.5 removed.
 vars(np).setdefault("row_stack", np.vstack)
 
+import cupy as cp  # noqa: E402
+from sklearn.svm import SVC  # noqa: E402
+
 from openset.kernels import RBF  # noqa: E402
 from openset.solver import solve_grid, svm_problem  # noqa: E402
+from openset.solver._expansion import decision_values  # noqa: E402
 
 LAMBDAS = np.arange(20) / 20
 GAMMAS = 2.0 ** np.arange(-15, 16, 2)
+TOL = 1e-3
+
+# What an H200 can do: bytes and float32 operations a second, from its data sheet.
+BANDWIDTH, FLOPS = 4.8e12, 67e12
 
 
 def unit(X):
@@ -30,17 +40,19 @@ def load(folder, name):
         return data["X"], data["y"]
 
 
-def timed(function, repeats=3):
-    """First call (with compilation), then the median of the others."""
+def timed(function, repeats):
+    """First call (with compilation), the median of the others, and the last result."""
     times = []
     for _ in range(repeats + 1):
+        result = None  # let go of the memory first
         begin = time.perf_counter()
         result = function()
         times.append(time.perf_counter() - begin)
-    return times[0], float(np.median(times[1:])), result
+    return times[0], float(np.median(times[1:])) if repeats else times[0], result
 
 
-def grid(X, y, gammas, lams, device, **settings):
+def grid(X, y, gammas, lams, device, n_jobs=None):
+    """(objective, gap, scores, iterations, support and multipliers) of every cell."""
     classes = np.unique(y)
 
     def machine(k):
@@ -48,70 +60,186 @@ def grid(X, y, gammas, lams, device, **settings):
         return problem, lams * problem.upper.sum()
 
     def reduce(k, path, rows):
-        return path.objective, path.kkt_gap, path.scores, path.n_iter
+        return path.objective, path.scores, path.n_iter, path.beta
 
     return {
         (g, k): result
         for g, k, result in solve_grid(
-            X, RBF(), gammas, len(classes), machine, reduce, device=device, **settings
+            X, RBF(), gammas, len(classes), machine, reduce, tol=TOL, n_jobs=n_jobs, device=device
         )
     }
 
 
-def agreement(a, b):
+def true_gap(X, y, gammas, cells, sample):
+    """Largest KKT gap of some cells, kernel and gradient in float64 from the beginning."""
+    X = cp.asarray(X)
+    classes = np.unique(y)
+    worst = -np.inf
+    norms = (X * X).sum(axis=1)
+    for g, k in sample:
+        beta = cp.asarray(cells[g, k][3])
+        positive = cp.asarray(y == classes[k])
+        v = cp.where(positive, 1.0, -1.0) - cp.zeros_like(beta)
+        used = cp.flatnonzero(beta.any(axis=0))
+        for start in range(0, len(used), 2048):
+            part = used[start : start + 2048]
+            s = norms[:, None] + norms[part] - 2 * X @ X[part].T
+            v -= beta[:, part] @ cp.exp(-gammas[g] * cp.maximum(s, 0)).T
+        can_grow = beta < cp.where(positive, 1.0, 0.0)
+        can_shrink = beta > cp.where(positive, 0.0, -1.0)
+        top = cp.where(can_grow, v, -np.inf).max(axis=1)
+        bottom = cp.where(can_shrink, v, np.inf).min(axis=1)
+        worst = max(worst, float((top - bottom).max()))
+    return worst
+
+
+def differences(a, b):
+    """Largest relative difference of objectives; labels that differ away from ties."""
     objective = max(
-        np.max(np.abs(a[key][0] - b[key][0]) / np.maximum(1, np.abs(a[key][0]))) for key in a
+        float(np.max(np.abs(a[key][0] - b[key][0]) / np.maximum(1, np.abs(a[key][0])))) for key in a
     )
-    scores = max(np.max(np.abs(a[key][2] - b[key][2])) for key in a)
-    return objective, scores
+    flipped = sum(
+        int(((a[key][1] * b[key][1] < 0) & (np.abs(a[key][1]) > 10 * TOL)).sum()) for key in a
+    )
+    return objective, flipped
 
 
-def paper_grid(folder, n_rows):
+def fit_job(title, limit, X, y, gammas, lams, peers, n_sklearn, cpu):
+    first, warm, cells = timed(lambda: grid(X, y, gammas, lams, "cuda"), 3)
+    rng = np.random.default_rng(0)
+    keys = sorted(cells)
+    sample = [keys[i] for i in rng.permutation(len(keys))[:48]]
+    gap = true_gap(X, y, gammas, cells, sample)
+    iterations = sum(int(result[2].sum()) for result in cells.values())
+    # Rows i and j of every iteration; beyond the registers row i again, v three times, flags.
+    m = len(X)
+    moved = iterations * m * (8 if m <= 4096 else 8 + 4 + 24 + 2)
+    row = {
+        "job": title,
+        "at most, s": limit,
+        "first, s": f"{first:.2f}",
+        "warm, s": f"{warm:.3f}",
+        "KKT gap": f"{gap:.2e}",
+        "achieved": f"{iterations} iterations, {moved / warm / 1e12:.2f} TB/s "
+        f"({100 * moved / warm / BANDWIDTH:.0f} % of memory bandwidth)",
+    }
+    if peers and cpu:
+        _, seconds, other = timed(lambda: grid(X, y, gammas, lams, "cpu", -1), 0)
+        objective, flipped = differences(other, cells)
+        row["CPU engine, s"] = f"{seconds:.2f}"
+        row["objectives differ"] = f"{objective:.1e}"
+        row["labels differ"] = flipped
+    if peers and n_sklearn:
+        classes = np.unique(y)
+        fits = [(g, c) for g in gammas for c in classes]
+        chosen = [fits[i] for i in rng.permutation(len(fits))[:n_sklearn]]
+        begin = time.perf_counter()
+        for g, c in chosen:
+            SVC(gamma=g, tol=TOL, cache_size=1000).fit(X, y == c)
+        scaled = (time.perf_counter() - begin) * len(fits) * len(lams) / len(chosen)
+        row["scikit-learn, s"] = f"{scaled:.0f} ({len(chosen)} fits, scaled)"
+    return row
+
+
+def paper_grid(folder, n_rows, limit, peers):
     X, y = load(folder, "letter")
     rng = np.random.default_rng(0)
     classes = rng.permutation(np.unique(y))[:12]
     rows = np.sort(rng.permutation(np.flatnonzero(np.isin(y, classes)))[:n_rows])
-    X, y = unit(X[rows]), y[rows]
-    first, warm, gpu = timed(lambda: grid(X, y, GAMMAS, LAMBDAS, "cuda"))
-    _, cpu, other = timed(lambda: grid(X, y, GAMMAS, LAMBDAS, "cpu", n_jobs=16), 1)
-    gap = max(result[1].max() for result in gpu.values())
-    iterations = sum(result[3].sum() for result in gpu.values())
-    print(
-        f"grid {n_rows} rows: first {first:.2f} s, warm {warm:.4f} s, CPU engine {cpu:.3f} s, "
-        f"gap {gap:.2e}, objective and scores differ by {agreement(other, gpu)}, "
-        f"iterations {iterations}",
-        flush=True,
-    )
+    title = f"paper's grid, letter {n_rows} rows, 3840 machines, scores of all rows"
+    return fit_job(title, limit, unit(X[rows]), y[rows], GAMMAS, LAMBDAS, peers, 24, True)
 
 
-def one_vs_rest(folder, name, gamma, limit=None, scale=unit):
+def one_vs_rest(folder, name, gamma, limit, peers, rows=slice(None), scale=unit, **others):
     X, y = load(folder, name)
-    if limit is not None:
-        X, y = X[limit], y[limit]
-    X = scale(X)
-    first, warm, gpu = timed(lambda: grid(X, y, [gamma], np.zeros(1), "cuda"), 1)
-    gap = max(result[1].max() for result in gpu.values())
-    iterations = np.array([result[3][0] for result in gpu.values()])
-    print(
-        f"{name} {X.shape}, {len(np.unique(y))} classes, gamma {gamma}: first {first:.2f} s, "
-        f"warm {warm:.3f} s, gap {gap:.2e}, iterations {iterations.mean():.0f} "
-        f"(max {iterations.max()})",
-        flush=True,
-    )
+    X, y = scale(X[rows]), y[rows]
+    title = f"one-vs-rest, {name} {X.shape[0]} x {X.shape[1]}, {len(np.unique(y))} classes"
+    title += f", gamma {gamma:g}"
+    return fit_job(title, limit, X, y, np.array([gamma]), np.zeros(1), peers, **others)
 
 
-def main(folder, *jobs):
-    folder = Path(folder)
-    for job in jobs:
-        if job.startswith("grid"):
-            paper_grid(folder, int(job[4:]))
-        elif job == "clinc":
-            one_vs_rest(folder, "clinc", 1.0, scale=lambda X: X.astype(np.float64))
-        elif job == "aloi":
-            rows = np.random.default_rng(0).permutation(108_000)[:54_000]
-            one_vs_rest(folder, "aloi", 0.5, limit=np.sort(rows))
-        elif job == "mnist":
-            one_vs_rest(folder, "mnist", 0.02, limit=slice(60_000), scale=lambda X: X / 255.0)
+def prediction(folder, limit, peers, n=10_000_000):
+    X, _ = load(folder, "letter")
+    X = unit(X)
+    rng = np.random.default_rng(0)
+    coef = rng.uniform(-1, 1, (26, len(X)))
+    bias, gamma = rng.uniform(-1, 0, 26), np.full(26, 8.0)
+    questions = rng.random((n, X.shape[1]))
+
+    def score(part, device, n_jobs=None):
+        return decision_values(part, X, coef, bias, RBF(), gamma, n_jobs, device)
+
+    first, warm, scores = timed(lambda: score(questions, "cuda"), 2)
+    # A kernel value: one product of 18 numbers, an exponential (about 20), 26 sums.
+    flops = n * len(X) * (2 * 18 + 20 + 2 * 26)
+    row = {
+        "job": f"prediction, 26 classes, {len(X)} support vectors, {n} rows x {X.shape[1]}",
+        "at most, s": limit,
+        "first, s": f"{first:.2f}",
+        "warm, s": f"{warm:.3f}",
+        "achieved": f"{flops / warm / 1e12:.1f} Tflop/s in float32 "
+        f"({100 * flops / warm / FLOPS:.0f} % of the peak)",
+    }
+    if peers:
+        part = questions[:20_000]
+        _, seconds, other = timed(lambda: score(part, "cpu", -1), 1)
+        row["CPU engine, s"] = f"{seconds * n / len(part):.0f} ({len(part)} rows, scaled)"
+        off = np.abs(other - scores[: len(part)])
+        row["labels differ"] = int(
+            ((other * scores[: len(part)] < 0) & (np.abs(other) > 10 * TOL)).sum()
+        )
+        row["objectives differ"] = f"scores {off.max():.1e}"
+    return row
+
+
+def main(folder, out, *jobs):
+    folder, peers = Path(folder), "--peers" in jobs
+    half = np.sort(np.random.default_rng(0).permutation(108_000)[:54_000])
+    every = {
+        "grid1500": lambda: paper_grid(folder, 1500, 0.10, peers),
+        "grid4000": lambda: paper_grid(folder, 4000, 0.45, peers),
+        "clinc": lambda: one_vs_rest(
+            folder, "clinc", 1.0, 1.0, peers, scale=np.float64, n_sklearn=2, cpu=True
+        ),
+        "aloi": lambda: one_vs_rest(folder, "aloi", 0.5, 30, peers, half, n_sklearn=0, cpu=True),
+        "mnist": lambda: one_vs_rest(
+            folder,
+            "mnist",
+            0.02,
+            10,
+            peers,
+            slice(60_000),
+            lambda X: X / 255.0,
+            n_sklearn=0,
+            cpu=True,
+        ),
+        "predict": lambda: prediction(folder, 5, peers),
+    }
+    names = [name for name in jobs if name in every] or list(every)
+    rows = []
+    for name in names:
+        rows.append(every[name]())
+        cp.get_default_memory_pool().free_all_blocks()
+        print(rows[-1], flush=True)
+        write(rows, Path(out) / "gpu.md")
+
+
+def write(rows, path):
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    lines = [
+        "# On a GPU",
+        "",
+        f"Written by `benchmarks/gpu.py` on one {name}; tolerance {TOL:g}. *first* includes "
+        "compilation, *warm* is the median of three. The KKT gap is computed in float64 from the "
+        "multipliers (48 machines at random where there are more).",
+        "",
+        "| " + " | ".join(columns) + " |",
+        "|" + " --- |" * len(columns),
+        *("| " + " | ".join(str(row.get(c, "")) for c in columns) + " |" for row in rows),
+        "",
+    ]
+    path.write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from ._cuda_kernels import SIMULATED
 from ._cuda_matrix import kernel_matrix
 from ._path import Path
 from ._problem import feasible_start
-from ._solve import Interrupted, bias_of, warn_not_converged
+from ._solve import Interrupted, biases_of, warn_not_converged
 from ._starts import near_identity
+from ._threads import thread_map
 
 # Shares of the free memory that the kernel matrix, and the multipliers, v and boxes may take.
 _MATRIX = 0.7
@@ -44,7 +45,7 @@ def array_module():
     return cupy
 
 
-def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, stop):
+def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop):
     """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`."""
     xp = array_module()
     gammas = np.asarray(gammas, dtype=np.float64)
@@ -68,13 +69,13 @@ def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter,
             left -= matrix.launch(batch, tol, left)
             # The GPU is at work meanwhile.
             if ready is not None:
-                yield from _reduced(*ready, problems, reduce, rows, tol)
+                yield from _reduced(*ready, problems, reduce, rows, n_jobs, tol)
             while batch.gap() > tol and left > 0:
                 if stop is not None and stop.is_set():
                     raise Interrupted
                 left -= matrix.launch(batch, tol, left)
             ready = g, gammas[g], batch.first, batch.to_host()
-    yield from _reduced(*ready, problems, reduce, rows, tol)
+    yield from _reduced(*ready, problems, reduce, rows, n_jobs, tol)
 
 
 def free_memory(xp) -> float:
@@ -85,26 +86,29 @@ def free_memory(xp) -> float:
     return xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
 
 
-def _reduced(g, gamma, first, solutions, problems, reduce, rows, tol):
+def _reduced(g, gamma, first, solutions, problems, reduce, rows, n_jobs, tol):
     """Results of a batch, from what it left on the host."""
     rows.use(gamma)
     betas, vs, n_iter = solutions
-    a = 0
+    parts = []
+    end = 0
     for k in range(first, len(problems)):
+        if end == len(betas):
+            break
+        start, end = end, end + len(problems[k][1])
+        parts.append((k, slice(start, end)))
+
+    def result(task):
+        k, part = task
         problem, totals = problems[k]
-        if a == len(betas):
-            return
-        b = a + len(totals)
-        summary = [bias_of(problem, *state) for state in zip(betas[a:b], vs[a:b], strict=True)]
-        bias, interval, objective = (np.array(part) for part in zip(*summary, strict=True))
+        summary = biases_of(problem, betas[part], vs[part])
         totals = np.asarray(totals, dtype=np.float64)
-        path = Path(
-            problem, totals, betas[a:b], vs[a:b], bias, interval, objective, n_iter[a:b], tol
-        )
+        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol)
         for t in np.flatnonzero(path.kkt_gap > tol):
             warn_not_converged(path.n_iter[t], path.kkt_gap[t], tol)
-        yield int(g), k, reduce(k, path, rows)
-        a = b
+        return int(g), k, reduce(k, path, rows)
+
+    yield from thread_map(result, parts, n_jobs)
 
 
 class Batch:
@@ -207,7 +211,7 @@ def _starts(problem, totals):
 def _identity_solutions(xp, p, lower, upper, totals):
     """``identity_solution`` for all problems at once; the sums are right to rounding."""
     low, high = (lower - p).min(axis=1), (upper - p).max(axis=1)
-    for _ in range(60):
+    for _ in range(48):
         mu = 0.5 * (low + high)
         above = xp.clip(p + mu[:, None], lower, upper).sum(axis=1) > totals
         low, high = xp.where(above, low, mu), xp.where(above, mu, high)

@@ -102,14 +102,14 @@ class Expansion:
         self.coef = np.ascontiguousarray(coef.T)
         # The product below rounds the norms too, hence the factor.
         dtype = safe_dtype(kernel, np.sqrt(2 * largest), expanded=True)
-        self._fast = dtype == np.float32 and not self._sparse
-        if self._fast:
+        self.fast = dtype == np.float32 and not self._sparse
+        if self.fast:
             ones = np.ones((len(self.norms), 1))
             self._fast_support = np.hstack(
                 [-2 * self.support, self.norms[:, None], ones], dtype=dtype, casting="same_kind"
             )
         self._fast_coef = self.coef.astype(np.float32)
-        self._band = _BAND + _ROUNDING * np.abs(coef).sum(axis=1)
+        self.band = _BAND + _ROUNDING * np.abs(coef).sum(axis=1)
 
     @property
     def by_products(self) -> bool:
@@ -118,11 +118,11 @@ class Expansion:
 
     def evaluate(self, X, bias):
         Z = self._prepare(X)
-        if self._fast:
+        if self.fast:
             scores = self._fast_sum(Z) + bias
         else:
             scores = self._sum(Z, self._fast_coef) + bias
-        close = np.flatnonzero((np.abs(scores) <= self._band).any(axis=1))
+        close = np.flatnonzero((np.abs(scores) <= self.band).any(axis=1))
         if close.size:
             scores[close] = self._sum(Z[close], self.coef) + bias
         return scores

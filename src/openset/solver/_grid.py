@@ -78,9 +78,8 @@ def solve_grid(
             from ._cuda_grid import solve_grid_cuda
 
             rows = LazyRows(X, kernel, cache_size, n_jobs)
-            yield from solve_grid_cuda(
-                X, kernel, gammas, problems, reduce, rows, tol=tol, max_iter=max_iter, stop=stop
-            )
+            settings = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs, "stop": stop}
+            yield from solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, **settings)
             return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")

@@ -24,7 +24,7 @@ from ._row_maker import no_maker
 from ._rows import KernelRows
 from ._solve import (
     Interrupted,
-    bias_of,
+    biases_of,
     gradient_update,
     slice_iterations,
     solve,
@@ -204,11 +204,11 @@ def _run(path, first, rows, tol, max_iter, stop):
         )
         if stop is not None and stop.is_set():
             raise Interrupted
+    rest = slice(first, None)
+    path.bias[rest], path.bias_interval[rest], path.objective[rest] = biases_of(
+        problem, path.beta[rest], path.v[rest]
+    )
     for k in range(first, len(path.totals)):
-        here = replace(problem, total=float(path.totals[k]))
-        path.bias[k], path.bias_interval[k], path.objective[k] = bias_of(
-            here, path.beta[k], path.v[k]
-        )
         if path.kkt_gap[k] > tol:
             warn_not_converged(path.n_iter[k], path.kkt_gap[k], tol)
 

@@ -368,3 +368,15 @@ def summarise(p, lower, upper, beta, v):
         objective -= 0.5 * beta[t] * (p[t] + v[t])
     bias = total / n_free if n_free > 0 else 0.5 * (top + bottom)
     return bias, top, bottom, objective
+
+
+@njit(cache=True, nogil=True)
+def summarise_all(p, lower, upper, betas, vs):
+    """`summarise` for each row of betas and vs: biases, intervals, objectives."""
+    n = len(betas)
+    bias, interval, objective = np.empty(n), np.empty((n, 2)), np.empty(n)
+    for k in range(n):
+        bias[k], interval[k, 0], interval[k, 1], objective[k] = summarise(
+            p, lower, upper, betas[k], vs[k]
+        )
+    return bias, interval, objective

@@ -209,14 +209,16 @@ def slice_iterations(m: int) -> int:
     return max(1, int(_SLICE * _SPEED / m))
 
 
-def bias_of(problem, beta, v):
-    """Bias, bias interval and objective of a solution."""
-    bias, top, bottom, objective = _smo.summarise(problem.p, problem.lower, problem.upper, beta, v)
+def biases_of(problem, betas, vs):
+    """Biases, bias intervals and objectives of solutions, one a row."""
+    bias, interval, objective = _smo.summarise_all(
+        problem.p, problem.lower, problem.upper, betas, vs
+    )
     if problem.total is None:
-        return 0.0, (0.0, 0.0), objective
-    if not np.isfinite(bias):
+        return np.zeros(len(bias)), np.zeros_like(interval), objective
+    if not np.isfinite(bias).all():
         raise ValueError(ONE_SIDED)
-    return bias, (top, bottom), objective
+    return bias, interval, objective
 
 
 def warn_not_converged(n_iter, gap, tol):
@@ -230,8 +232,9 @@ def warn_not_converged(n_iter, gap, tol):
 
 def _finish(problem, beta, v, top, bottom, n_iter, tol):
     gap = max(float(top - bottom), 0.0)
-    bias, interval, objective = bias_of(problem, beta, v)
+    (bias,), (interval,), (objective,) = biases_of(problem, beta[None], v[None])
     status = "optimal" if gap <= tol else "max_iter"
     if status == "max_iter":
         warn_not_converged(n_iter, gap, tol)
-    return Solution(beta, v, bias, interval, objective, gap, int(n_iter), status)
+    interval = tuple(interval.tolist())
+    return Solution(beta, v, float(bias), interval, float(objective), gap, int(n_iter), status)
