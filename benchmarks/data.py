@@ -83,6 +83,23 @@ def clinc(n_classes=150):
     return bunch.data[rows], bunch.target[rows]
 
 
+def aloi_half(n_classes=1000):
+    """Half of the rows of the first classes of ALOI, scaled to [0, 1]: (54 n_classes, 128)."""
+    bunch = _load("aloi")
+    rng = np.random.default_rng(0)
+    classes = np.unique(bunch.target)[:n_classes]
+    rows = np.concatenate(
+        [rng.permutation(np.flatnonzero(bunch.target == c))[:54] for c in classes]
+    )
+    return minmax_scale(bunch.data[rows]), bunch.target[rows]
+
+
+def mnist(n_rows=60_000):
+    """The first training images of MNIST, scaled to [0, 1]: (n_rows, 784)."""
+    bunch = _load("mnist")
+    return bunch.data[:n_rows] / 255, bunch.target[:n_rows]
+
+
 def clusters(n_rows, n_features, n_classes):
     """Overlapping normal clusters with features of about unit variance; gamma = 1 / d fits them."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,19 @@
 """The jobs: each a function of one argument, whether to be quick, that returns a Section."""
 
-from . import binary, clinc, extremes, gain, grid, growth, ovr, predict, selection, stream
+from . import (
+    binary,
+    classes,
+    clinc,
+    extremes,
+    gain,
+    grid,
+    growth,
+    ovr,
+    predict,
+    scale,
+    selection,
+    stream,
+)
 
 JOBS = {
     "grid": grid.run,
@@ -9,6 +22,8 @@ JOBS = {
     "binary": binary.run,
     "clinc": clinc.run,
     "growth": growth.run,
+    "scale": scale.run,
+    "classes": classes.run,
     "selection": selection.run,
     "extremes": extremes.run,
     "gain": gain.run,
