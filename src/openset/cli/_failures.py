@@ -44,8 +44,15 @@ def reported(command: Callable) -> Callable:
 
 
 def complain(message: str) -> None:
-    """One line on standard error."""
-    print(f"openset: {message}", file=sys.stderr)
+    """One line on standard error, in place of a line of progress that may stand there."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{clear}openset: {message}", file=sys.stderr)
+
+
+def stage(message: str) -> None:
+    """Say on a terminal what is going on; nothing elsewhere."""
+    if sys.stderr.isatty():
+        print(message, file=sys.stderr)
 
 
 def _line(error):
@@ -62,4 +69,4 @@ def _line(error):
 
 def _show_warning(message, category, filename, lineno, file=None, line=None):
     if issubclass(category, UserWarning):  # deprecations are for developers
-        print(f"openset: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        complain(f"warning: {' '.join(str(message).split())}")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from openset.cli._tables import Table, TableError, numbers, require
+from openset.cli._tables import Table, TableError, numbers, read_batches, require
 from openset.persistence import load_model, read_card
-from openset.utils._progress import Progress
 from openset.utils._unwrap import take_apart
 
 
@@ -67,17 +65,11 @@ class Scorer:
     def blocks(self, table: Table, title: str) -> Iterator[Block]:
         """Score all rows in order; progress is shown on a terminal."""
         names = self.features(table)
-        progress = Progress(100, f"{title}, percent", sys.stderr.isatty())
-        percent, n_rows = 0, 0
-        for batch in table.batches():
-            if batch.num_rows == 0:
-                continue
+        n_rows = 0
+        for batch in read_batches(table, title):
             Z = self._transform(self._matrix(table, batch, names, n_rows))
             yield Block(batch, Z, self.final.decision_function(Z))
             n_rows += batch.num_rows
-            if (now := int(100 * table.done())) > percent:
-                progress.step(now - percent)
-                percent = now
         if n_rows == 0:
             raise TableError(f"{table.path} has a header and no rows")
 

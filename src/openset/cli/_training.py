@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from openset.cli._failures import stage
 from openset.cli._measures import answers_of, measures
 from openset.model_selection import OpenSetSearchCV
 from openset.utils import unwrap
@@ -51,6 +52,7 @@ class Tuning:
             random_state=self.seed,
             verbose=int(sys.stderr.isatty()),
         ).fit(X[some], y[some])
+        stage(f"fitting to {len(y):,} rows")
         fitted = clone(model).set_params(**search.best_params_).fit(X, y)
         return Tuned(fitted, search, len(some))
 
@@ -129,9 +131,8 @@ def held_out(model: BaseEstimator, X, y, tuning: Tuning, n_turns: int, others=No
         c: {"named": [], "rejected": []} for c in classes.tolist()
     }
     for turn, group in enumerate(groups, start=1):
-        if sys.stderr.isatty():
-            names = ", ".join(map(str, group)) or "nothing"
-            print(f"turn {turn} of {len(groups)}: {names} withheld", file=sys.stderr)
+        names = ", ".join(map(str, group)) or "nothing"
+        stage(f"turn {turn} of {len(groups)}: {names} withheld")
         withheld = np.isin(y, group)
         fitted = tuning.fit(model, X[~test & ~withheld], y[~test & ~withheld]).model
         final = unwrap(fitted)

@@ -1,7 +1,7 @@
 """Tables on disk: opened by the ending of their name, read and written in batches of rows."""
 
 from ._columns import numbers, require
-from ._open import Table, TableError, open_table
+from ._open import Table, TableError, open_table, read_batches
 from ._training import TrainingData, label_text, read_training
 from ._write import check_writable, open_writer
 
@@ -14,6 +14,7 @@ __all__ = [
     "numbers",
     "open_table",
     "open_writer",
+    "read_batches",
     "read_training",
     "require",
 ]

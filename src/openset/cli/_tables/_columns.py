@@ -22,8 +22,9 @@ def require(table: Table, names: list[str], what: str) -> None:
     if not absent:
         return
     first = absent[0]
-    close = get_close_matches(first.lower(), [name.lower() for name in table.names], n=3)
-    similar = [name for name in table.names if name.lower() in close]
+    spare = [name for name in table.names if name not in names]
+    close = get_close_matches(first.lower(), [name.lower() for name in spare], n=3)
+    similar = [name for name in spare if name.lower() in close]
     if similar:
         hint = f"; did you mean {' or '.join(map(repr, similar))}?"
     else:

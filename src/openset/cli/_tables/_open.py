@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+
+from openset.utils._progress import Progress
 
 # Rows of a batch, where the format leaves the choice.
 CHUNK = 65_536
@@ -81,6 +84,19 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     if twice:
         raise TableError(f"{path} has more than one column named {twice[0]!r}; rename them")
     return table
+
+
+def read_batches(table: Table, title: str) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a table that have rows; on a terminal, show how far it is."""
+    progress = Progress(100, f"{title}, percent", sys.stderr.isatty())
+    percent = 0
+    for batch in table.batches():
+        if batch.num_rows:
+            yield batch
+        now = int(100 * table.done())
+        if now > percent:
+            progress.step(now - percent)
+            percent = now
 
 
 def unreadable(path: Path, error: Exception) -> TableError:

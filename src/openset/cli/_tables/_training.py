@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ._columns import numbers, require
-from ._open import Table, TableError
+from ._open import Table, TableError, read_batches
 
 # A column of which at least this share are numbers was meant to be one: what is not is an error.
 _MEANT_AS_NUMBERS = 0.5
@@ -104,7 +104,7 @@ def read_training(
     wanted = [name for name in wanted if name not in (drop or [])]
     columns = {name: _Column() for name in wanted}
     labels = []
-    for batch in table.batches():
+    for batch in read_batches(table, "read"):
         labels.append(batch.column(target))
         for name, column in columns.items():
             column.add(batch.column(name))
