@@ -87,7 +87,7 @@ def test_gaps_are_filled_when_asked(run, tmp_path):
     arguments = ("fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops")
     result = run(*arguments, "-m", "osnn", "--turns", 0, "--missing", "median")
     assert result.exit_code == 0, result.stderr
-    assert "no held-out report was asked for" in result.stdout
+    assert "no held-out report" in result.stdout
     result = run("predict", tmp_path / "m.skops", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
     assert result.exit_code == 0, result.stderr
 
@@ -103,6 +103,20 @@ def test_two_classes_cannot_be_withheld(run, tmp_path):
         "openset: warning: y has 2 classes; withholding some takes at least 3. The search is "
         "closed-set: it cannot learn to reject."
     }
+
+
+def test_the_smallest_classes(run, fails, tmp_path):
+    def table(*sizes):
+        y = np.repeat(list("abcd")[: len(sizes)], sizes)
+        X = np.random.default_rng(0).normal(size=(len(y), 2))
+        np.savez(tmp_path / "t.npz", X=X + 5 * (y == "b")[:, None], y=y)
+        return ("fit", tmp_path / "t.npz", "-t", "y", "-o", tmp_path / "m.skops", "--jobs", 1)
+
+    told = fails(*table(2, 1, 30))
+    assert "class 'a' has 2 rows (and 1 more classes); 3 are needed" in told
+    result = run(*table(3, 3, 3, 3))
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
 
 
 def test_troubles(fails, tmp_path):

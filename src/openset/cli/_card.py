@@ -80,7 +80,7 @@ def make_card(summary: dict[str, Any], tuned: Tuned, held_out: HeldOut) -> dict[
         "parameters": {k: v for k, v in unwrap(model).get_params(deep=False).items()},
         "search": {
             "chosen": {k.rpartition("__")[2]: v for k, v in search.best_params_.items()},
-            "score": search.best_score_,
+            "score": search.best_score_ if np.isfinite(search.best_score_) else None,
             "measure": search.scoring,
             "scenario": search.scenario_,
             "rows": n_rows,
@@ -137,7 +137,7 @@ def describe_held_out(card: dict[str, Any]) -> list[str]:
     """The table of measures, and the classes that fare worst."""
     held = card["held_out"]
     if not held["turns"]:
-        return ["no held-out report was asked for"]
+        return ["no held-out report"]
     turns = held["turns"]
     withheld = [len(turn["withheld"]) for turn in turns]
     if max(withheld):

@@ -49,7 +49,7 @@ def fit(
     from openset.cli import _card
     from openset.cli._methods import get_method, make_model
     from openset.cli._tables import open_table, read_training
-    from openset.cli._training import HeldOut, Tuning, held_out
+    from openset.cli._training import FEWEST_ROWS, HeldOut, Tuning, held_out
     from openset.persistence import save_model
 
     get_method(method)  # a wrong name is an error before the table is read
@@ -59,6 +59,7 @@ def fit(
         table, target, features=split(features), drop=split(drop), missing=missing
     )
     others = training.keep_known(split(known), table.path)
+    training.check_sizes(FEWEST_ROWS)
     summary = _card.summarize(training, target, data.name)
 
     def tell(*lines):

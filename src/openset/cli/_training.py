@@ -14,8 +14,11 @@ from openset.cli._measures import answers_of, measures
 from openset.model_selection import OpenSetSearchCV
 from openset.utils import unwrap
 
-# Share of the rows of each class that is held out for the report.
+# Share of the rows of each class that is held out for the report, one at least.
 _TEST_SHARE = 0.2
+
+# One row of a class to hold out, one to fit and one to judge by in the search.
+FEWEST_ROWS = 3
 
 
 class Tuned(NamedTuple):
@@ -118,7 +121,7 @@ def held_out(model: BaseEstimator, X, y, tuning: Tuning, n_turns: int, others=No
     test = np.zeros(len(y), dtype=bool)
     for label in classes:
         rows = rng.permutation(np.flatnonzero(y == label))
-        test[rows[: int(_TEST_SHARE * len(rows))]] = True
+        test[rows[: max(1, int(_TEST_SHARE * len(rows)))]] = True
     if len(classes) < 3:
         groups = [classes[:0]]
     else:

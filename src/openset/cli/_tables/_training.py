@@ -67,6 +67,17 @@ class TrainingData:
         self.X, self.y = self.X[chosen], self.y[chosen]
         return others if len(others) else None
 
+    def check_sizes(self, fewest: int) -> None:
+        """Raise TableError unless each class has enough rows."""
+        classes, counts = np.unique(self.y, return_counts=True)
+        small = classes[counts < fewest].tolist()
+        if small:
+            many = f" (and {len(small) - 1} more classes)" if small[1:] else ""
+            raise TableError(
+                f"class {small[0]!r} has {counts[counts < fewest][0]} rows{many}; {fewest} are "
+                "needed to hold out, tune and fit: add rows, or name the other classes by --known"
+            )
+
 
 def read_training(
     table: Table,
