@@ -176,3 +176,17 @@ def test_withheld_rows_have_no_part_in_the_fit():
     assert {label: sorted(shares) for label, shares in result.classes.items()} == {
         c: ["named", "rejected"] for c in "abcd"
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", _METHODS.split(", "))
+def test_every_method_from_table_to_answers(run, tmp_path, method):
+    blobs().to_csv(tmp_path / "t.csv", index=False)
+    model, data = tmp_path / "m.skops", tmp_path / "t.csv"
+    fitted = run("fit", data, "-t", "kind", "-o", model, "-m", method, "--turns", 1, "--jobs", 1)
+    assert fitted.exit_code == 0, fitted.stderr
+    assert run("predict", model, data, "-o", tmp_path / "o.csv").exit_code == 0
+    told = json.loads(run("evaluate", model, data, "-t", "kind", "--json").stdout)
+    # The plain SVM never rejects with two known classes, so its search has nothing to go by here.
+    assert method == "svm" or told["measures"]["accuracy_known"] > 0.6
+    assert run("info", model).exit_code == 0
