@@ -88,16 +88,17 @@ def aloi_half(n_classes=1000):
     bunch = _load("aloi")
     rng = np.random.default_rng(0)
     classes = np.unique(bunch.target)[:n_classes]
-    rows = np.concatenate(
-        [rng.permutation(np.flatnonzero(bunch.target == c))[:54] for c in classes]
-    )
+    halves = [rng.permutation(np.flatnonzero(bunch.target == c))[:54] for c in classes]
+    rows = np.concatenate(halves)
     return minmax_scale(bunch.data[rows]), bunch.target[rows]
 
 
 def mnist(n_rows=60_000):
     """The first training images of MNIST, scaled to [0, 1]: (n_rows, 784)."""
-    bunch = _load("mnist")
-    return bunch.data[:n_rows] / 255, bunch.target[:n_rows]
+    bunch = _load.__wrapped__("mnist")  # too large to be kept beside what is made of it
+    X = bunch.data[:n_rows]
+    X /= 255
+    return X, bunch.target[:n_rows]
 
 
 def clusters(n_rows, n_features, n_classes):

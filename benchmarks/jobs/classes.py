@@ -49,8 +49,8 @@ def run(quick):
     section = Section(
         "New classes",
         f"letter, {np.sum(after)} rows, one class added to {BEFORE}, gamma {GAMMA:g}: "
-        "`OpenSetSVC.add_classes` against a fit of everything. All decision values on letter, other "
-        f"classes included, differ by at most {difference:.1e}.",
+        "`OpenSetSVC.add_classes` against a fit of everything. Decision values on all of letter, "
+        f"other classes included, differ by at most {difference:.1e}.",
         [table],
     )
     ratio = fitted.seconds / added.seconds
