@@ -43,9 +43,9 @@ def run(quick):
         "A long table",
         f"`openset predict` on {n_rows:,} rows x {len(names)} ({size:.0f} MB of CSV), a model of "
         f"{N_KNOWN} classes and {len(model[-1].support_vectors_)} support vectors, {N_JOBS} "
-        "threads. Reading alone, in a process of its own: the file parsed and converted to numbers. "
-        "Kernel arithmetic: what the whole command spends in decision_function. The rest are "
-        "reasons (the certificates of rejected rows) and writing.",
+        "threads. Reading alone, in a process of its own: the file parsed and converted to "
+        "numbers. Kernel arithmetic: what the whole command spends in decision_function. The rest "
+        "are reasons (the certificates of rejected rows) and writing.",
         [
             [
                 ["what", "seconds"],
