@@ -78,11 +78,12 @@ def module_page(module: str) -> str:
 
 def index_page() -> str:
     """The list of modules, with the first line of their docstrings."""
+    names = [f":obj:`~openset.{room}.{name}`" for name, room in sorted(openset._NAMES.items())]
     lines = [
         *_title("API", "="),
-        "The names that most programs need can be imported from ``openset`` itself: the",
-        "estimators, :class:`~openset.model_selection.OpenSetSearchCV` and ``all_estimators``.",
-        "What is not listed here is not public.",
+        f"What most programs need can be imported from ``openset`` itself: {', '.join(names)}.",
+        "",
+        "All public modules; what is not listed there is not public.",
         "",
         ".. list-table::",
         "   :widths: 30 70",
