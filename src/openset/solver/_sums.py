@@ -8,8 +8,8 @@ from ._rows import KernelRows
 from ._threads import thread_map
 
 # Kernel values of a tile: support vectors, whose products are summed in float32, by points.
-_SUPPORT = 64
-_POINTS = 2048
+_SUPPORT = 256
+_POINTS = 1024
 
 
 def expansions(
