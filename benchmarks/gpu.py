@@ -52,7 +52,7 @@ def timed(function, repeats):
 
 
 def grid(X, y, gammas, lams, device, n_jobs=None):
-    """(objective, gap, scores, iterations, support and multipliers) of every cell."""
+    """(objectives, scores, iterations, multipliers, bias intervals) of every cell."""
     classes = np.unique(y)
 
     def machine(k):
@@ -60,7 +60,7 @@ def grid(X, y, gammas, lams, device, n_jobs=None):
         return problem, lams * problem.upper.sum()
 
     def reduce(k, path, rows):
-        return path.objective, path.scores, path.n_iter, path.beta
+        return path.objective, path.scores, path.n_iter, path.beta, path.bias_interval
 
     return {
         (g, k): result
@@ -94,13 +94,23 @@ def true_gap(X, y, gammas, cells, sample):
 
 
 def differences(a, b):
-    """Largest relative difference of objectives; labels that differ away from ties."""
-    objective = max(
-        float(np.max(np.abs(a[key][0] - b[key][0]) / np.maximum(1, np.abs(a[key][0])))) for key in a
+    """Relative differences of objectives, in words; labels that differ away from ties.
+
+    Where no multiplier is free any bias in an interval is optimal: such machines have no labels to
+    compare.
+    """
+    off = np.concatenate(
+        [np.abs(a[key][0] - b[key][0]) / np.maximum(1, np.abs(a[key][0])) for key in a]
     )
-    flipped = sum(
-        int(((a[key][1] * b[key][1] < 0) & (np.abs(a[key][1]) > 10 * TOL)).sum()) for key in a
-    )
+    objective = f"{off.max():.1e}"
+    if off.max() > 1e-4:
+        objective += f" (above 1e-4 in {np.sum(off > 1e-4)} of {off.size})"
+    flipped = 0
+    for key in a:
+        one, two = a[key][1], b[key][1]
+        settled = a[key][4][:, 0] >= a[key][4][:, 1]
+        differ = (one * two < 0) & (np.abs(one) > 10 * TOL)
+        flipped += int(differ[settled].sum())
     return objective, flipped
 
 
@@ -124,10 +134,10 @@ def fit_job(title, limit, X, y, gammas, lams, peers, n_sklearn, cpu):
         f"({100 * moved / warm / BANDWIDTH:.0f} % of memory bandwidth)",
     }
     if peers and cpu:
-        _, seconds, other = timed(lambda: grid(X, y, gammas, lams, "cpu", -1), 0)
+        _, seconds, other = timed(lambda: grid(X, y, gammas, lams, "cpu", -1), 1)
         objective, flipped = differences(other, cells)
         row["CPU engine, s"] = f"{seconds:.2f}"
-        row["objectives differ"] = f"{objective:.1e}"
+        row["objectives differ"] = objective
         row["labels differ"] = flipped
     if peers and n_sklearn:
         classes = np.unique(y)
@@ -201,7 +211,7 @@ def main(folder, out, *jobs):
         "clinc": lambda: one_vs_rest(
             folder, "clinc", 1.0, 1.0, peers, scale=np.float64, n_sklearn=2, cpu=True
         ),
-        "aloi": lambda: one_vs_rest(folder, "aloi", 0.5, 30, peers, half, n_sklearn=0, cpu=True),
+        "aloi": lambda: one_vs_rest(folder, "aloi", 0.5, 30, peers, half, n_sklearn=0, cpu=False),
         "mnist": lambda: one_vs_rest(
             folder,
             "mnist",
@@ -211,7 +221,7 @@ def main(folder, out, *jobs):
             slice(60_000),
             lambda X: X / 255.0,
             n_sklearn=0,
-            cpu=True,
+            cpu=False,
         ),
         "predict": lambda: prediction(folder, 5, peers),
     }
@@ -232,7 +242,10 @@ def write(rows, path):
         "",
         f"Written by `benchmarks/gpu.py` on one {name}; tolerance {TOL:g}. *first* includes "
         "compilation, *warm* is the median of three. The KKT gap is computed in float64 from the "
-        "multipliers (48 machines at random where there are more).",
+        "multipliers (48 machines at random where there are more). Objectives are compared with "
+        "those of the CPU engine at the same tolerance, relative to max(1, |objective|); where the "
+        "objective of a grid crosses zero, the CPU engine alone is up to 2e-4 away from its own "
+        "answer at tolerance 1e-5.",
         "",
         "| " + " | ".join(columns) + " |",
         "|" + " --- |" * len(columns),
