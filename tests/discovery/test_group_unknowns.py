@@ -5,12 +5,19 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from openset import ExtremeValueMachine, OpenSetSearchCV, OpenSetSVC, ThresholdRejector
+from openset import (
+    CalibratedRejector,
+    ExtremeValueMachine,
+    OpenSetSearchCV,
+    OpenSetSVC,
+    ThresholdRejector,
+)
 from openset.discovery import group_unknowns
 
 KNOWN = 3
@@ -98,6 +105,15 @@ def test_works_behind_searches_and_wrappers(blobs):
         assert_classes_found(group_unknowns(estimator, X), estimator, X, y)
     # A neighbour is always near enough for this one.
     assert len(group_unknowns(threshold.fit(X[known], y[known]), X)) == 0
+
+
+def test_works_with_calibrated_thresholds(blobs):
+    X, y = blobs
+    X = X * [1.0, 1e-6]
+    known = y < KNOWN
+    pipe = make_pipeline(StandardScaler(), OpenSetSVC(gamma=4.0, C=8.0)).fit(X[known], y[known])
+    calibrated = CalibratedRejector(FrozenEstimator(pipe), alpha=0.02).fit(X[known], y[known])
+    assert_classes_found(group_unknowns(calibrated, X), calibrated, X, y)
 
 
 def test_uses_the_metric_of_the_model():
