@@ -384,3 +384,4 @@ def test_verbose(capsys):
     OpenSetSVC(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3 and all("support vectors, b = " in line for line in lines)
+    assert lines[2].startswith("[OpenSetSVC] 3/3: class 2, ")

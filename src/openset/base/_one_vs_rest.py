@@ -226,13 +226,14 @@ class OneVsRestSVM(OpenSetClassifier):
             return self._machine(path, rows, **setup.params[c])
 
         machines = [None] * len(self.classes_)
+        labels = self.classes_.tolist()
         train = train or self._train
         trained = train(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
         for done, (c, machine) in enumerate(trained, start=1):
             machines[c] = machine
             if self.verbose:
                 print(
-                    f"[{type(self).__name__}] {done}/{len(machines)}: class {self.classes_[c]!r}, "
+                    f"[{type(self).__name__}] {done}/{len(machines)}: class {labels[c]!r}, "
                     f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
                 )
         return machines
