@@ -96,9 +96,7 @@ def aloi_half(n_classes=1000):
 def mnist(n_rows=60_000):
     """The first training images of MNIST, scaled to [0, 1]: (n_rows, 784)."""
     bunch = _load.__wrapped__("mnist")  # too large to be kept beside what is made of it
-    X = bunch.data[:n_rows]
-    X /= 255
-    return X, bunch.target[:n_rows]
+    return bunch.data[:n_rows] / 255, bunch.target[:n_rows].copy()
 
 
 def clusters(n_rows, n_features, n_classes):
