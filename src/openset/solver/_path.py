@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba import njit
 
-from . import _smo
+from . import _state
 from ._problem import Problem, Solution, shift_total
 from ._row_maker import no_maker
 from ._rows import KernelRows
+from ._smo import smo
 from ._solve import (
     Interrupted,
     biases_of,
@@ -301,15 +302,15 @@ def _run_slice(
         v = vs[k]
         if not resume:
             n, total = extrapolate(betas, vs, totals, k, lower, upper, beta, v, index, change)
-            _smo.subtract_rows(v, change[:n], index[:n], rows, slot)
+            _state.subtract_rows(v, change[:n], index[:n], rows, slot)
             missing = totals[k] - total
             # The line keeps the sum: only clipping, not rounding, calls for a repair.
             if abs(missing) > 1e-12 * np.abs(totals[k]):
                 n = _fill_by_v(missing, lower, upper, beta, v, index, change)
-                _smo.subtract_rows(v, change[:n], index[:n], rows, slot)
-        _smo.set_marks(beta, lower, upper, grow, shrink)
+                _state.subtract_rows(v, change[:n], index[:n], rows, slot)
+        _state.set_marks(beta, lower, upper, grow, shrink)
         allowed = min(per_slice, max_iter - n_iters[k])
-        status, _, done, intervals[k, 0], intervals[k, 1] = _smo.smo(
+        status, _, done, intervals[k, 0], intervals[k, 1] = smo(
             rows,
             slot,
             diagonal,
@@ -329,7 +330,7 @@ def _run_slice(
         )
         n_iters[k] += done
         per_slice -= done
-        if status == _smo.PAUSED and n_iters[k] < max_iter:
+        if status == _state.PAUSED and n_iters[k] < max_iter:
             return k, True
         k += 1
         resume = False

@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from . import _smo
+from . import _state
+from ._coordinate_descent import coordinate_descent
 from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
+from ._smo import smo
 
 # A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
 _SLICE = 0.2
@@ -80,10 +82,10 @@ def _optimise(problem, rows, beta, v, tol, limit, stop):
     their own part of the kernel matrix (the same again, with fewer rows), and v of all is brought
     up to date at once: a moved multiplier then costs one pass over v, not one for every move.
     """
-    loop = _smo.coordinate_descent if problem.total is None else _smo.smo
+    loop = coordinate_descent if problem.total is None else smo
     grow = np.empty(len(v), dtype=np.float32)
     shrink = np.empty(len(v), dtype=np.float32)
-    _smo.set_marks(beta, problem.lower, problem.upper, grow, shrink)
+    _state.set_marks(beta, problem.lower, problem.upper, grow, shrink)
     pair = np.empty(2, dtype=np.int64)
     reference = np.zeros(1)
     needed = pair[:0]
@@ -113,19 +115,19 @@ def _optimise(problem, rows, beta, v, tol, limit, stop):
                 )
             rows.clock += done
             n_iter += done
-            if status == _smo.OPTIMAL or (status == _smo.PAUSED and n_iter >= limit):
+            if status == _state.OPTIMAL or (status == _state.PAUSED and n_iter >= limit):
                 return n_iter, top, bottom
             if stop is not None and stop.is_set():
                 raise Interrupted
             needed = pair[:0]
-            if status == _smo.WANTS_ROW:
+            if status == _state.WANTS_ROW:
                 if not rows.refill(maker, pair[pair >= 0]):
                     needed = _candidates(wanted, pair, rows, v, grow, shrink)
                 continue
-            active = np.flatnonzero(_smo.may_move(v, grow, shrink, top, bottom))
+            active = np.flatnonzero(_state.may_move(v, grow, shrink, top, bottom))
             if _FEW < len(v) and len(active) < _SHARE * len(v):
                 n_iter += _optimise_part(active, problem, rows, beta, v, tol, limit - n_iter, stop)
-                _smo.set_marks(beta, problem.lower, problem.upper, grow, shrink)
+                _state.set_marks(beta, problem.lower, problem.upper, grow, shrink)
 
 
 def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
@@ -189,7 +191,7 @@ def gradient_update(rows: KernelRows, v: np.ndarray, index: np.ndarray, change: 
     for k in range(0, len(index), batch):
         part = index[k : k + batch]
         with rows.reading(part):
-            _smo.subtract_rows(v, change[k : k + batch], part, rows.rows, rows.slot)
+            _state.subtract_rows(v, change[k : k + batch], part, rows.rows, rows.slot)
 
 
 def _candidates(wanted, pair, rows, v, grow, shrink):
@@ -211,7 +213,7 @@ def slice_iterations(m: int) -> int:
 
 def biases_of(problem, betas, vs):
     """Biases, bias intervals and objectives of solutions, one a row."""
-    bias, interval, objective = _smo.summarise_all(
+    bias, interval, objective = _state.summarise_all(
         problem.p, problem.lower, problem.upper, betas, vs
     )
     if problem.total is None:
