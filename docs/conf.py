@@ -65,7 +65,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "doc_module": ("openset",),
     "backreferences_dir": "auto_examples/backreferences",
-    "default_thumb_file": str(HERE / "images" / "decision-regions.png"),
 }
 
 # Pages

@@ -205,5 +205,6 @@ def draw(model, points, curve, X, y):
     return figure
 
 
+# sphinx_gallery_thumbnail_path = 'images/clinc150.png'
 if __name__ == "__main__":
     main()

@@ -60,5 +60,6 @@ def main():
     save(figure, arguments.output, dpi=100)
 
 
+# sphinx_gallery_thumbnail_path = '../tests/plots/baseline/critical_difference.png'
 if __name__ == "__main__":
     main()
