@@ -153,9 +153,9 @@ class OpenSetSVC(OneVsRestSVM):
         """Learn new classes beside the present ones, from the present solution on.
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
-        for all the data. On large training sets it takes less than half the time. The kernel width does not follow the new data:
-        gamma="scale" and "auto" keep the value ``gamma_`` they had. Parameters given as a dict
-        have to name the new classes, too; ``set_params`` first.
+        for all the data; on large training sets it takes about half the time. The kernel width
+        does not follow the new data: gamma="scale" and "auto" keep the value ``gamma_`` they had.
+        Parameters given as a dict have to name the new classes, too; ``set_params`` first.
 
         Parameters
         ----------
