@@ -2,7 +2,7 @@
 
 import argparse
 
-from . import report
+from . import readme, report
 from .data import Absent
 from .jobs import JOBS
 
@@ -15,12 +15,11 @@ def main():
     if unknown := set(options.jobs) - set(JOBS):
         parser.error(f"no job {', '.join(sorted(unknown))}; choose from {', '.join(JOBS)}")
 
-    # Figures belong together: the file is written only by a run of everything at full size.
-    whole = not options.jobs and not options.quick
-    heading, sections = report.heading(), []
-    print(heading, flush=True)
+    print(report.heading(), flush=True)
+    sections = []
     for name in options.jobs or JOBS:
         print(f"\n[{name}]", flush=True)
+        stamp = report.stamp()
         try:
             section = JOBS[name](options.quick)
         except Absent as reason:
@@ -28,8 +27,11 @@ def main():
             continue
         sections.append(section)
         print("\n" + section.markdown(), flush=True)
-        if whole:
-            report.write(heading, sections)
+        # Ratios are taken within a job, so a job may be run, and its figures replaced, alone.
+        if not options.quick:
+            report.keep(name, section, stamp)
+            report.write(JOBS)
+            readme.write()
     print("\n" + report.summary(sections))
     if options.quick:
         print("\nThe targets are meant for the full sizes.")

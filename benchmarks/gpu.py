@@ -51,12 +51,12 @@ def timed(function, repeats):
     return times[0], float(np.median(times[1:])) if repeats else times[0], result
 
 
-def grid(X, y, gammas, lams, device, n_jobs=None):
+def grid(X, y, gammas, lams, C, device, n_jobs=None):
     """(objectives, scores, iterations, multipliers, bias intervals) of every cell."""
     classes = np.unique(y)
 
     def machine(k):
-        problem = svm_problem(np.where(y == classes[k], 1.0, -1.0), np.ones(len(y)), 0.0)
+        problem = svm_problem(np.where(y == classes[k], 1.0, -1.0), np.full(len(y), C), 0.0)
         return problem, lams * problem.upper.sum()
 
     def reduce(k, path, rows):
@@ -70,7 +70,7 @@ def grid(X, y, gammas, lams, device, n_jobs=None):
     }
 
 
-def true_gap(X, y, gammas, cells, sample):
+def true_gap(X, y, gammas, C, cells, sample):
     """Largest KKT gap of some cells, kernel and gradient in float64 from the beginning."""
     X = cp.asarray(X)
     classes = np.unique(y)
@@ -85,8 +85,8 @@ def true_gap(X, y, gammas, cells, sample):
             part = used[start : start + 2048]
             s = norms[:, None] + norms[part] - 2 * X @ X[part].T
             v -= beta[:, part] @ cp.exp(-gammas[g] * cp.maximum(s, 0)).T
-        can_grow = beta < cp.where(positive, 1.0, 0.0)
-        can_shrink = beta > cp.where(positive, 0.0, -1.0)
+        can_grow = beta < cp.where(positive, C, 0.0)
+        can_shrink = beta > cp.where(positive, 0.0, -C)
         top = cp.where(can_grow, v, -np.inf).max(axis=1)
         bottom = cp.where(can_shrink, v, np.inf).min(axis=1)
         worst = max(worst, float((top - bottom).max()))
@@ -114,12 +114,12 @@ def differences(a, b):
     return objective, flipped
 
 
-def fit_job(title, limit, X, y, gammas, lams, peers, n_sklearn, cpu):
-    first, warm, cells = timed(lambda: grid(X, y, gammas, lams, "cuda"), 3)
+def fit_job(title, limit, X, y, gammas, lams, peers, n_sklearn, cpu, C=1.0):
+    first, warm, cells = timed(lambda: grid(X, y, gammas, lams, C, "cuda"), 3)
     rng = np.random.default_rng(0)
     keys = sorted(cells)
     sample = [keys[i] for i in rng.permutation(len(keys))[:48]]
-    gap = true_gap(X, y, gammas, cells, sample)
+    gap = true_gap(X, y, gammas, C, cells, sample)
     iterations = sum(int(result[2].sum()) for result in cells.values())
     # Rows i and j of every iteration; beyond the registers row i again, v three times, flags.
     m = len(X)
@@ -134,7 +134,7 @@ def fit_job(title, limit, X, y, gammas, lams, peers, n_sklearn, cpu):
         f"({100 * moved / warm / BANDWIDTH:.0f} % of memory bandwidth)",
     }
     if peers and cpu:
-        _, seconds, other = timed(lambda: grid(X, y, gammas, lams, "cpu", -1), 1)
+        _, seconds, other = timed(lambda: grid(X, y, gammas, lams, C, "cpu", -1), 1)
         objective, flipped = differences(other, cells)
         row["CPU engine, s"] = f"{seconds:.2f}"
         row["objectives differ"] = objective
@@ -145,7 +145,7 @@ def fit_job(title, limit, X, y, gammas, lams, peers, n_sklearn, cpu):
         chosen = [fits[i] for i in rng.permutation(len(fits))[:n_sklearn]]
         begin = time.perf_counter()
         for g, c in chosen:
-            SVC(gamma=g, tol=TOL, cache_size=1000).fit(X, y == c)
+            SVC(C=C, gamma=g, tol=TOL, cache_size=1000).fit(X, y == c)
         scaled = (time.perf_counter() - begin) * len(fits) * len(lams) / len(chosen)
         row["scikit-learn, s"] = f"{scaled:.0f} ({len(chosen)} fits, scaled)"
     return row
@@ -164,7 +164,7 @@ def one_vs_rest(folder, name, gamma, limit, peers, rows=slice(None), scale=unit,
     X, y = load(folder, name)
     X, y = scale(X[rows]), y[rows]
     title = f"one-vs-rest, {name} {X.shape[0]} x {X.shape[1]}, {len(np.unique(y))} classes"
-    title += f", gamma {gamma:g}"
+    title += f", gamma {gamma:g}, C {others.get('C', 1):g}"
     return fit_job(title, limit, X, y, np.array([gamma]), np.zeros(1), peers, **others)
 
 
@@ -211,7 +211,9 @@ def main(folder, out, *jobs):
         "clinc": lambda: one_vs_rest(
             folder, "clinc", 1.0, 1.0, peers, scale=np.float64, n_sklearn=2, cpu=True
         ),
-        "aloi": lambda: one_vs_rest(folder, "aloi", 0.5, 30, peers, half, n_sklearn=0, cpu=False),
+        "aloi": lambda: one_vs_rest(
+            folder, "aloi", 2.0, 30, peers, half, n_sklearn=0, cpu=False, C=8.0
+        ),
         "mnist": lambda: one_vs_rest(
             folder,
             "mnist",
@@ -222,6 +224,7 @@ def main(folder, out, *jobs):
             lambda X: X / 255.0,
             n_sklearn=0,
             cpu=False,
+            C=8.0,
         ),
         "predict": lambda: prediction(folder, 5, peers),
     }

@@ -1,10 +1,11 @@
 """What the benchmarks found, as Markdown."""
 
+import json
 import os
 import platform
 import re
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from .programs import CACHE, TOL, versions
 from .race import HEAVY, REPEATS
 
 _FILE = Path(__file__).with_name("results.md")
+# What each job found when it was last run, for the file above.
+_FOUND = Path(__file__).with_name("results")
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,14 @@ class Target:
 
 def at_least(job, target, measured):
     """The target that a ratio of times is at least `target`."""
-    return Target(job, f"at least {target:g}x", f"{measured:.1f}x", measured >= target)
+    return Target(job, f"at least {target:g}x", f"{measured:.1f}x", bool(measured >= target))
 
 
 def at_most(job, target, measured, unit=""):
     """The target that a number is at most `target`."""
-    return Target(job, f"at most {target:.4g}{unit}", f"{measured:.4g}{unit}", measured <= target)
+    return Target(
+        job, f"at most {target:.4g}{unit}", f"{measured:.4g}{unit}", bool(measured <= target)
+    )
 
 
 @dataclass
@@ -114,14 +119,12 @@ def agreement(job, qualities):
 
 
 def heading():
-    """Machine, versions and date."""
+    """Machine, versions and rules."""
     packages = {name: version(name) for name in ("numpy", "scipy", "numba")} | versions()
-    load = os.getloadavg()[0]
     return "\n".join(
         [
             "# Benchmarks",
             "",
-            f"- {date.today()}, `make bench`, load before the run {load:.1f}",
             f"- {_cpu()}, {os.cpu_count()} cores, {_memory():.0f} GB of memory",
             f"- Python {platform.python_version()}, "
             + ", ".join(f"{name} {number}" for name, number in packages.items()),
@@ -154,7 +157,27 @@ def summary(sections):
     return "\n".join(["## Targets", "", _table([["job", "target", "measured", "reached"], *rows])])
 
 
-def write(heading, sections):
-    """Write the results file."""
-    parts = [heading, summary(sections), *(section.markdown() for section in sections)]
+def stamp():
+    """When, and how busy the machine was before."""
+    return f"{datetime.now():%Y-%m-%d %H:%M}, load before {os.getloadavg()[0]:.1f}"
+
+
+def keep(name, section, stamp):
+    """Keep what a job found in place of what it found before."""
+    _FOUND.mkdir(exist_ok=True)
+    found = {"stamp": stamp, "heading": heading(), **asdict(section)}
+    (_FOUND / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def write(names):
+    """Write the results file from what the jobs found last, in the order of `names`."""
+    files = [_FOUND / f"{name}.json" for name in names]
+    found = [json.loads(file.read_text()) for file in files if file.exists()]
+    sections = [
+        Section(f["title"], f["text"], f["tables"], [Target(**t) for t in f["targets"]])
+        for f in found
+    ]
+    parts = [found[-1]["heading"], summary(sections)]
+    for section, f in zip(sections, found, strict=True):
+        parts.append(section.markdown() + f"\n\n*Measured {f['stamp']}.*")
     _FILE.write_text("\n\n".join(parts) + "\n")
