@@ -25,9 +25,12 @@ _EPS = float(np.finfo(np.float32).eps) / 2
 # Up to this many features direct differences beat a matrix product.
 NARROW = 64
 
-# Rows of a matrix product; always this many, padded with zeros, because BLAS may round
-# differently for another shape and results must not depend on which rows were asked for together.
-GEMM_ROWS = 64
+# Rows of a matrix product where a solver asks for some, and where a tile of a whole matrix is
+# filled; always so many, padded with zeros, because BLAS may round differently for another shape
+# and results must not depend on which rows were asked for together. Few for the solver: it often
+# needs only one of them.
+GEMM_ROWS = 16
+_TILE_ROWS = 64
 
 
 def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
@@ -118,9 +121,10 @@ class Geometry:
 
     def _wide_block(self, index, start, stop, out):
         Z = self._Z
-        padded = np.zeros((GEMM_ROWS, Z.shape[1]), dtype=Z.dtype)
-        for k in range(0, len(index), GEMM_ROWS):
-            part = index[k : k + GEMM_ROWS]
+        n = GEMM_ROWS if len(index) <= GEMM_ROWS else _TILE_ROWS
+        padded = np.zeros((n, Z.shape[1]), dtype=Z.dtype)
+        for k in range(0, len(index), n):
+            part = index[k : k + n]
             padded[: len(part)] = Z[part]
             dots = padded @ Z[start:stop].T
             self._expand(dots, part, start, stop, out[k : k + len(part)])

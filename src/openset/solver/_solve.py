@@ -195,15 +195,27 @@ def gradient_update(rows: KernelRows, v: np.ndarray, index: np.ndarray, change: 
 
 
 def _candidates(wanted, pair, rows, v, grow, shrink):
-    """The working set, and rows likely to be wanted next where computing several is cheaper."""
+    """The working set, and rows likely to be wanted next where computing several is cheaper.
+
+    With the row of i at hand, those are the other good partners of i; without it, the rows that
+    violate the optimality conditions most.
+    """
+    i = pair[0]
     pair = pair[pair >= 0]
     if rows.batch == 1:
         return pair
     missing = rows.slot < 0
-    violation = np.where(missing, np.maximum(v + grow - v.mean(), v.mean() - v - shrink), -np.inf)
-    violation[wanted] = np.inf
+    if rows.slot[i] >= 0:
+        gap = np.maximum(v[i] - v - shrink, 0.0)
+        near = rows.rows[rows.slot[i]]
+        curvature = np.maximum(rows.diagonal[i] + rows.diagonal - 2 * near, 1e-12)
+        promise = gap**2 / curvature
+    else:
+        promise = np.maximum(v + grow - v.mean(), v.mean() - v - shrink)
+    promise[~missing] = -np.inf
+    promise[wanted] = np.inf
     n = min(rows.batch, int(missing.sum()))
-    return np.union1d(pair, np.argpartition(-violation, n - 1)[:n])
+    return np.union1d(pair, np.argpartition(-promise, n - 1)[:n])
 
 
 def slice_iterations(m: int) -> int:
