@@ -53,7 +53,7 @@ def run(quick):
     for name, (data, size, *_) in CASES.items():
         ours = _apart(_fit_ours, name, quick)
         try:
-            theirs = _apart(_fit_theirs, name, quick, timeout=LIMIT / 2)
+            theirs = _apart(_fit_theirs, name, quick, timeout=LIMIT)
         except TimeoutError:
             theirs = None
         X, y = data(size) if quick else data()

@@ -14,6 +14,7 @@ from numba import njit
 
 from ..kernels import exp_neg
 from ._geometry import stretch_distances
+from ._state import axpy, axpy4
 
 # Slots handed out at a time, and how many the cache must have for that: what solvers hold in
 # reserve cannot be evicted, and must never keep another from the rows it needs.
@@ -56,6 +57,55 @@ def no_maker(owner: np.ndarray) -> RowMaker:
 
 
 @njit(cache=True, nogil=True)
+def _padded(Z, columns, i):
+    z = np.zeros(columns.shape[0], dtype=Z.dtype)
+    z[: Z.shape[1]] = Z[i]
+    return z
+
+
+@njit(cache=True, nogil=True)
+def _make_stretch(z, columns, ratio, begin, stretch):
+    """Kernel values of the point z with the points begin, begin + 1, ..."""
+    stretch_distances(z, columns, begin, begin + stretch.size, stretch)
+    if ratio != np.float32(1.0):
+        for t in range(stretch.size):
+            stretch[t] *= ratio
+    exp_neg(stretch)
+
+
+@njit(cache=True, nogil=True)
+def subtract_made_rows(v, coef, index, Z, columns, ratio):
+    """v -= sum_k coef[k] * row(index[k]), in float64; the rows are made and not kept."""
+    points = np.zeros((index.size, columns.shape[0]), dtype=Z.dtype)
+    for k in range(index.size):
+        points[k, : Z.shape[1]] = Z[index[k]]
+    made = np.empty((4, _STRETCH), dtype=np.float32)
+    for begin in range(0, v.size, _STRETCH):
+        target = v[begin : begin + _STRETCH]
+        n = target.size
+        k = 0
+        while k + 4 <= index.size:
+            for r in range(4):
+                _make_stretch(points[k + r], columns, ratio, begin, made[r, :n])
+            axpy4(
+                target,
+                coef[k],
+                made[0],
+                coef[k + 1],
+                made[1],
+                coef[k + 2],
+                made[2],
+                coef[k + 3],
+                made[3],
+            )
+            k += 4
+        while k < index.size:
+            _make_stretch(points[k], columns, ratio, begin, made[0, :n])
+            axpy(target, coef[k], made[0])
+            k += 1
+
+
+@njit(cache=True, nogil=True)
 def make_row(maker, i, rows, slot, used, clock):
     """Make the row of sample i in a reserved slot; False if there is none."""
     if maker.left[0] == 0:
@@ -63,15 +113,9 @@ def make_row(maker, i, rows, slot, used, clock):
     maker.left[0] -= 1
     s = maker.reserve[maker.left[0]]
     row = rows[s]
-    z = np.zeros(maker.columns.shape[0], dtype=maker.Z.dtype)
-    z[: maker.Z.shape[1]] = maker.Z[i]
+    z = _padded(maker.Z, maker.columns, i)
     for begin in range(0, row.size, _STRETCH):
-        stretch = row[begin : begin + _STRETCH]
-        stretch_distances(z, maker.columns, begin, begin + stretch.size, stretch)
-        if maker.ratio != np.float32(1.0):
-            for t in range(stretch.size):
-                stretch[t] *= maker.ratio
-        exp_neg(stretch)
+        _make_stretch(z, maker.columns, maker.ratio, begin, row[begin : begin + _STRETCH])
     used[s] = clock
     maker.owner[s] = i
     # Last, because other threads may look at any time.

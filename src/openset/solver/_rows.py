@@ -10,7 +10,7 @@ import numpy as np
 
 from ..kernels import RBF, Kernel, Linear
 from ._geometry import DotProducts, Geometry
-from ._row_maker import ENOUGH, RESERVE, RowMaker, no_maker
+from ._row_maker import ENOUGH, RESERVE, RowMaker, no_maker, subtract_made_rows
 from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
@@ -223,10 +223,27 @@ class KernelRows:
             self._values(index, 0, out.shape[1], out)
             self.rows[slots] = out
 
+    @property
+    def points(self):
+        """Points and columns of narrow data whose rows compiled loops can make, or None."""
+        return self._source.points if type(self._kernel) is RBF and not self.whole else None
+
+    def subtract_missing(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """``v -= K[:, index] @ coef`` for rows that are not at hand but cheaply made.
+
+        They are not kept: what a finished part has moved is seldom wanted again. Returns which of
+        `index` were not done.
+        """
+        if self.points is None:
+            return np.ones(len(index), dtype=bool)
+        missing = self.slot[index] < 0
+        subtract_made_rows(v, coef[missing], index[missing], *self.points, self._ratio)
+        return ~missing
+
     @contextmanager
     def maker(self):
         """A :class:`RowMaker` for one solver; what it leaves unused is taken back."""
-        points = self._source.points if type(self._kernel) is RBF and not self.whole else None
+        points = self.points
         if points is None or len(self.rows) < ENOUGH:
             yield no_maker(self.owner)
             return

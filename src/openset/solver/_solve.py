@@ -140,7 +140,9 @@ def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
     change = part_beta - beta[active]
     moved = np.flatnonzero(change)
     beta[active] = part_beta
-    gradient_update(rows, v, active[moved], change[moved])
+    moved_rows, change = active[moved], change[moved]
+    left = rows.subtract_missing(v, moved_rows, change)
+    gradient_update(rows, v, moved_rows[left], change[left])
     return n_iter
 
 

@@ -42,13 +42,15 @@ def mark(t, beta, lower, upper, grow, shrink):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _axpy4(v, b0, row0, b1, row1, b2, row2, b3, row3):
+def axpy4(v, b0, row0, b1, row1, b2, row2, b3, row3):
+    """v -= b0 row0 + b1 row1 + b2 row2 + b3 row3, in float64."""
     for t in range(v.size):
         v[t] -= b0 * row0[t] + b1 * row1[t] + b2 * row2[t] + b3 * row3[t]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _axpy(v, b, row):
+def axpy(v, b, row):
+    """v -= b row, in float64."""
     for t in range(v.size):
         v[t] -= b * row[t]
 
@@ -58,7 +60,7 @@ def subtract_rows(v, coef, index, rows, slot):
     """v -= sum_k coef[k] * row(index[k]), in float64; all rows have to be at hand."""
     k = 0
     while k + 4 <= index.size:
-        _axpy4(
+        axpy4(
             v,
             coef[k],
             rows[slot[index[k]]],
@@ -71,7 +73,7 @@ def subtract_rows(v, coef, index, rows, slot):
         )
         k += 4
     while k < index.size:
-        _axpy(v, coef[k], rows[slot[index[k]]])
+        axpy(v, coef[k], rows[slot[index[k]]])
         k += 1
 
 
