@@ -62,7 +62,8 @@ def _line(error):
         return f"{where}{error.strerror}"
     if isinstance(error, MemoryError):
         return "out of memory"
-    if isinstance(error, ValueError | OSError | ImportError):
+    ours = type(error).__module__.partition(".")[0] == "openset"
+    if ours or isinstance(error, ValueError | OSError | ImportError):
         return message
     return f"{type(error).__name__}: {message} (set OPENSET_DEBUG=1 to see where)"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from openset.cli._failures import FAILED, INTERRUPTED, complain, reported
 
 app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
 
@@ -35,6 +35,7 @@ _Limit = Annotated[
 
 
 @app.command()
+@reported
 def run(
     study: _Study,
     store: _Store = None,
@@ -51,6 +52,7 @@ def run(
 
 
 @app.command()
+@reported
 def retry(
     study: _Study,
     store: _Store = None,
@@ -68,15 +70,15 @@ def retry(
 
 
 @app.command()
+@reported
 def status(study: _Study, store: _Store = None) -> None:
     """Say what is done and what failed."""
     from openset.study import load_study
 
-    with _one_line_errors():
-        plan = load_study(study)
-        with _open(plan, store) as results:
-            done, failures = results.tasks("done"), results.tasks("failed")
-            rows = [row for row in results.rows() if row["status"] == "failed"]
+    plan = load_study(study)
+    with _open(plan, store) as results:
+        done, failures = results.tasks("done"), results.tasks("failed")
+        rows = [row for row in results.rows() if row["status"] == "failed"]
     by_cell = Counter((task.dataset, task.n_known) for task in done)
     typer.echo(f"{plan.name}: {len(done)} done, {len(failures)} failed")
     for (dataset, n_known), count in sorted(by_cell.items()):
@@ -89,6 +91,7 @@ def status(study: _Study, store: _Store = None) -> None:
 
 
 @app.command()
+@reported
 def export(
     study: _Study,
     csv: Annotated[Path, typer.Argument(help="CSV file to write.")],
@@ -97,11 +100,12 @@ def export(
     """Write the results to a CSV file."""
     from openset.study import load_study
 
-    with _one_line_errors(), _open(load_study(study), store) as results:
+    with _open(load_study(study), store) as results:
         typer.echo(f"{results.export_csv(csv)} rows to {csv}")
 
 
 @app.command("import")
+@reported
 def import_(
     study: _Study,
     csv: Annotated[Path, typer.Argument(help="CSV file that export wrote, here or elsewhere.")],
@@ -110,14 +114,14 @@ def import_(
     """Add the rows of a CSV file to the results."""
     from openset.study import load_study
 
-    with _one_line_errors():
-        plan = load_study(study)
-        with _open(plan, store, create=True) as results:
-            results.bind(plan)
-            typer.echo(f"{results.import_csv(csv)} rows from {csv}")
+    plan = load_study(study)
+    with _open(plan, store, create=True) as results:
+        results.bind(plan)
+        typer.echo(f"{results.import_csv(csv)} rows from {csv}")
 
 
 @app.command()
+@reported
 def report(
     study: _Study,
     folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
@@ -130,40 +134,36 @@ def report(
     """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
     from openset.study import load_study, write_report
 
-    with _one_line_errors():
-        plan = load_study(study)
-        with _open(plan, store) as results:
-            typer.echo(write_report(results, folder, study=plan, published=published))
+    plan = load_study(study)
+    with _open(plan, store) as results:
+        typer.echo(write_report(results, folder, study=plan, published=published))
 
 
 def _run(study, store, data_home, parts, jobs, scheduler, time_limit, retry=False):
     # Imported here, so that --help does not load the estimators.
     from openset.study import load_study, run_study
 
-    with _one_line_errors():
-        datasets, methods, numbers = map(_items, parts)
-        plan = load_study(study).restrict(datasets, methods, _integers(numbers))
-        with _open(plan, store, create=not retry) as results:
-            try:
-                counts = run_study(
-                    plan,
-                    results,
-                    data_home=data_home,
-                    jobs=jobs,
-                    scheduler=scheduler,
-                    time_limit=None if time_limit is None else 60 * time_limit,
-                    retry=retry,
-                    verbose=True,
-                )
-            except KeyboardInterrupt:
-                typer.echo(
-                    "openset: stopped. Finished tasks are kept; run again to go on.", err=True
-                )
-                raise typer.Exit(130) from None
+    datasets, methods, numbers = map(_items, parts)
+    plan = load_study(study).restrict(datasets, methods, _integers(numbers))
+    with _open(plan, store, create=not retry) as results:
+        try:
+            counts = run_study(
+                plan,
+                results,
+                data_home=data_home,
+                jobs=jobs,
+                scheduler=scheduler,
+                time_limit=None if time_limit is None else 60 * time_limit,
+                retry=retry,
+                verbose=True,
+            )
+        except KeyboardInterrupt:
+            complain("stopped. Finished tasks are kept; run again to go on.")
+            raise typer.Exit(INTERRUPTED) from None
     typer.echo(f"{counts['done']} done, {counts['failed']} failed, {counts['left']} left")
     if counts["failed"]:
         typer.echo(f"see: openset study status {study}; then: openset study retry {study}")
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def _items(text: str) -> list[str]:
@@ -185,14 +185,3 @@ def _open(plan, store, create=False):
         if create:
             store.parent.mkdir(exist_ok=True)
     return Store(store, create=create)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    from openset.study import StoreError
-
-    try:
-        yield
-    except (StoreError, ValueError, OSError, ImportError) as error:
-        typer.echo(f"openset: {error}", err=True)
-        raise typer.Exit(1) from None
