@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..metrics import oscr_curve
+from ..metrics._counts import harmonic_mean
 from ..metrics._labels import encode_true, index_known
 from ..utils import unwrap
 
@@ -84,8 +85,7 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
     known = np.sort(scores[encode_true(y, index) < len(index)].max(axis=1))
     fu = np.searchsorted(known, thresholds) / len(known)
     aus = 1.0 - fpr
-    total = np.where(aks + aus > 0, aks + aus, 1.0)
-    return OperatingCurve(thresholds, aks, fu, aus, 2 * aks * aus / total)
+    return OperatingCurve(thresholds, aks, fu, aus, harmonic_mean(aks, aus))
 
 
 def between(thresholds: np.ndarray, i: int) -> float:

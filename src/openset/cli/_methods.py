@@ -11,8 +11,6 @@ from sklearn.preprocessing import MinMaxScaler
 
 from openset.utils import all_estimators
 
-DEFAULT = "ossvm"
-
 
 def methods() -> dict[str, type]:
     """Estimators that need no other estimator, by short name: ossvm, svm, evm, ..."""
