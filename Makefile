@@ -16,7 +16,7 @@ demo: $(VENV)/.installed-cli,plots
 test: $(VENV)/.installed-test
 	$(PYTEST) -n 2
 
-test-slow: $(VENV)/.installed-test
+test-slow: $(VENV)/.installed-test,docs
 	$(PYTEST) -m slow
 
 lint: $(VENV)/.installed-dev
