@@ -194,6 +194,23 @@ def test_threads_do_not_change_a_bit(layout, n_slots, stop):
         assert (one.bias, one.n_iter) == (other.bias, other.n_iter)
 
 
+def test_what_is_at_hand_does_not_change_a_bit_of_a_sum():
+    rng = np.random.default_rng(0)
+    X, index, coef = rng.normal(size=(2100, 3)), np.arange(0, 2100, 7), rng.normal(size=300)
+    sums = []
+    for at_hand in (0, 1, 2, 5):
+        rows = KernelRows(X, RBF(), 0.5, 10.0)
+        if at_hand:
+            with rows.reading(index[::at_hand]):
+                pass
+        sums.append(np.zeros(2100))
+        assert rows.subtract_made(sums[-1], index, coef)
+    K = RBF().value(0.5 * cdist(X, X[index], "sqeuclidean"))
+    np.testing.assert_allclose(sums[0], -K @ coef, atol=1e-4)
+    for other in sums[1:]:
+        np.testing.assert_array_equal(other, sums[0])
+
+
 def test_a_thread_that_needs_room_is_served():
     X, _ = two_classes(100, 3)
     rows = KernelRows(X, RBF(), 0.5, 20 * 4 * 100 / 2**20)

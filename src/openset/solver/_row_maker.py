@@ -74,8 +74,21 @@ def _make_stretch(z, columns, ratio, begin, stretch):
 
 
 @njit(cache=True, nogil=True)
-def subtract_made_rows(v, coef, index, Z, columns, ratio):
-    """v -= sum_k coef[k] * row(index[k]), in float64; the rows are made and not kept."""
+def _stretch_of(i, z, columns, ratio, begin, rows, slot, made):
+    """A stretch of the row of sample i, at the point z: as it is at hand, or made."""
+    if slot[i] >= 0:
+        return rows[slot[i], begin : begin + made.size]
+    _make_stretch(z, columns, ratio, begin, made)
+    return made
+
+
+@njit(cache=True, nogil=True)
+def subtract_made_rows(v, coef, index, Z, columns, ratio, rows, slot):
+    """v -= sum_k coef[k] * row(index[k]), in float64; rows not at hand are made and not kept.
+
+    The sum is formed in the order of `index`, so that it is the same to the bit whatever other
+    solvers have left in the cache.
+    """
     points = np.zeros((index.size, columns.shape[0]), dtype=Z.dtype)
     for k in range(index.size):
         points[k, : Z.shape[1]] = Z[index[k]]
@@ -85,23 +98,27 @@ def subtract_made_rows(v, coef, index, Z, columns, ratio):
         n = target.size
         k = 0
         while k + 4 <= index.size:
-            for r in range(4):
-                _make_stretch(points[k + r], columns, ratio, begin, made[r, :n])
             axpy4(
                 target,
                 coef[k],
-                made[0],
+                _stretch_of(index[k], points[k], columns, ratio, begin, rows, slot, made[0, :n]),
                 coef[k + 1],
-                made[1],
+                _stretch_of(
+                    index[k + 1], points[k + 1], columns, ratio, begin, rows, slot, made[1, :n]
+                ),
                 coef[k + 2],
-                made[2],
+                _stretch_of(
+                    index[k + 2], points[k + 2], columns, ratio, begin, rows, slot, made[2, :n]
+                ),
                 coef[k + 3],
-                made[3],
+                _stretch_of(
+                    index[k + 3], points[k + 3], columns, ratio, begin, rows, slot, made[3, :n]
+                ),
             )
             k += 4
         while k < index.size:
-            _make_stretch(points[k], columns, ratio, begin, made[0, :n])
-            axpy(target, coef[k], made[0])
+            row = _stretch_of(index[k], points[k], columns, ratio, begin, rows, slot, made[0, :n])
+            axpy(target, coef[k], row)
             k += 1
 
 

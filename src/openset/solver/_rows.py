@@ -15,6 +15,8 @@ from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
 _TILE = 512
+# Rows that are made and subtracted before other solvers may evict some.
+_MADE = 256
 
 
 class KernelRows:
@@ -228,17 +230,21 @@ class KernelRows:
         """Points and columns of narrow data whose rows compiled loops can make, or None."""
         return self._source.points if type(self._kernel) is RBF and not self.whole else None
 
-    def subtract_missing(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """``v -= K[:, index] @ coef`` for rows that are not at hand but cheaply made.
+    def subtract_made(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray) -> bool:
+        """``v -= K[:, index] @ coef``; False if rows are not cheaply made and nothing was done.
 
-        They are not kept: what a finished part has moved is seldom wanted again. Returns which of
-        `index` were not done.
+        Rows that are not at hand are made and not kept: what a finished part has moved is seldom
+        wanted again.
         """
         if self.points is None:
-            return np.ones(len(index), dtype=bool)
-        missing = self.slot[index] < 0
-        subtract_made_rows(v, coef[missing], index[missing], *self.points, self._ratio)
-        return ~missing
+            return False
+        for k in range(0, len(index), _MADE):
+            part = slice(k, k + _MADE)
+            with self.reading(index[:0]):  # rows at hand stay meanwhile
+                subtract_made_rows(
+                    v, coef[part], index[part], *self.points, self._ratio, self.rows, self.slot
+                )
+        return True
 
     @contextmanager
     def maker(self):

@@ -141,8 +141,8 @@ def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
     moved = np.flatnonzero(change)
     beta[active] = part_beta
     moved_rows, change = active[moved], change[moved]
-    left = rows.subtract_missing(v, moved_rows, change)
-    gradient_update(rows, v, moved_rows[left], change[left])
+    if not rows.subtract_made(v, moved_rows, change):
+        gradient_update(rows, v, moved_rows, change)
     return n_iter
 
 
