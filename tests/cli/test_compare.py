@@ -263,6 +263,10 @@ def test_bad_arguments(arguments, message, csv, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [csv.name]
 
 
+def test_wrong_usage_has_an_exit_code_of_its_own(csv):
+    assert runner.invoke(app, ["compare", str(csv), *QUICK, "--methods", ","]).exit_code == 2
+
+
 def test_two_classes_are_too_few(tmp_path, table):
     table[table["kind"] <= "V"].to_csv(tmp_path / "t.csv", index=False)
     result = runner.invoke(app, ["compare", str(tmp_path / "t.csv"), *QUICK])

@@ -33,10 +33,10 @@ def reported(command: Callable) -> Callable:
             except BrokenPipeError:
                 raise  # the reader of our output has gone: click ends quietly
             except Exception as error:
-                if isinstance(error, typer.Exit) or os.environ.get("OPENSET_DEBUG"):
+                if isinstance(error, typer.Exit | typer.BadParameter):
+                    raise  # typer ends, or reports the wrong usage
+                if os.environ.get("OPENSET_DEBUG"):
                     raise
-                if type(error).__module__.partition(".")[0] == "click":
-                    raise  # wrong usage, which click reports
                 complain(_line(error))
                 raise typer.Exit(FAILED) from None
 
