@@ -82,6 +82,12 @@ def test_a_parameter_newer_than_the_file_has_its_default(tmp_path):
     assert load_model(tmp_path / "old.skops")[-1].cache_size == OpenSetSVC().cache_size
 
 
+def test_the_stamp_is_not_replaced(model, tmp_path):
+    save_model(model, tmp_path / "m.skops", {"format": "mine", "note": "kept"})
+    card = read_card(tmp_path / "m.skops")
+    assert (card["format"], card["note"]) == (FORMAT, "kept")
+
+
 def test_card_and_stamp(path):
     card = read_card(path)
     assert card["note"] == "kept"

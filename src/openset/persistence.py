@@ -92,7 +92,8 @@ def save_model(
     sio = _skops()
     final = unwrap(model)
     check_is_fitted(final)
-    card = _stamp(final) | dict(card or {})
+    stamp = _stamp(final)
+    card = stamp | dict(card or {}) | stamp  # the stamp comes first, and is not replaced
     try:
         content = sio.dumps(model, compression=ZIP_DEFLATED)
     except Exception as error:
