@@ -214,6 +214,16 @@ def test_evaluate_without_unknown_rows(run, trained, tmp_path):
     assert told["oscr"] is None
 
 
+def test_evaluate_a_model_of_float_classes(run, tmp_path):
+    X, y = np.repeat([[0.0, 0.0], [5.0, 5.0]], 4, axis=0), np.repeat([1.0, 2.0], 4)
+    save_model(
+        OpenSetSVC(gamma=1.0).fit(X, y), tmp_path / "m.skops", {"data": {"features": ["a", "b"]}}
+    )
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "kind": y}).to_parquet(tmp_path / "t.parquet")
+    result = run("evaluate", tmp_path / "m.skops", tmp_path / "t.parquet", "-t", "kind", "--json")
+    assert json.loads(result.stdout)["measures"]["accuracy_known"] == 1.0
+
+
 def test_evaluate_figures_without_unknown_rows(run, trained, tmp_path):
     blobs(seed=5).to_csv(tmp_path / "t.csv", index=False)
     result = run("evaluate", trained.model, tmp_path / "t.csv", "-t", "kind", "--figures", tmp_path)

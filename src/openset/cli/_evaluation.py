@@ -41,9 +41,9 @@ class Evaluation:
 
     @classmethod
     def of(cls, scorer: Scorer, table: Table, target: str) -> Evaluation:
-        """Score the table; labels are compared as texts, so that 1 and "1" are one class."""
+        """Score the table; labels are compared as texts, so that 1, 1.0 and "1" are one class."""
         final = scorer.final
-        codes = {str(label): code for code, label in enumerate(final.classes_.tolist())}
+        codes = {label_text(label): code for code, label in enumerate(final.classes_.tolist())}
         unknown, others, n_rows = len(codes), {}, 0
         truth, scores = [], []
         for block in scorer.blocks(table, "evaluate"):
