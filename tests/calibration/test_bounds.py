@@ -191,6 +191,15 @@ def test_pipeline_and_copies(iris):
     assert moved.support_vectors_ is svc.support_vectors_
 
 
+def test_no_certificate_of_other_thresholds(iris):
+    X, y = iris
+    svc = OpenSetSVC(gamma=0.5).fit(X[::2], y[::2])
+    once = CalibratedRejector(FrozenEstimator(svc), alpha=0.3).fit(X[1::4], y[1::4])
+    twice = CalibratedRejector(FrozenEstimator(once), alpha=0.2).fit(X[3::4], y[3::4])
+    assert hasattr(once, "known_radius_") and not hasattr(twice, "known_radius_")
+    assert twice.explain(X[:2])["region_gap"].isna().all()
+
+
 def test_inclusion_proba_is_not_calibrated(iris):
     X, y = iris
     pisvm = PISVM().fit(X[::2], y[::2])

@@ -254,20 +254,25 @@ class CalibratedRejector(Wrapper):
     @property
     def known_radius_(self) -> np.ndarray:
         """(K,) distances from all positive support vectors beyond which a class rejects."""
-        return self._moved(take_apart(self.estimator_)[1]).known_radius_
-
-    def _moved(self, model):
-        return move_bias(model, self.thresholds_) if is_expansion(model) else model
+        model = take_apart(self.estimator_)[1]
+        if not is_expansion(model):
+            raise AttributeError(
+                f"no certificate of {type(model).__name__} follows a moved threshold"
+            )
+        return move_bias(model, self.thresholds_).known_radius_
 
     def _far_scores(self):
         return far_scores(take_apart(self.estimator_)[1]) - self.thresholds_
 
     def _surroundings(self):
         transform, model = take_apart(self.estimator_)
-        inner = self._moved(model)._surroundings()
+        expansion = is_expansion(model)
+        inner = (move_bias(model, self.thresholds_) if expansion else model)._surroundings()
 
         def surroundings(X):
             similar, distance, gap = inner(transform(X))
+            if not expansion:  # a certificate, if there is any, is one for other thresholds
+                gap = np.full(len(gap), np.nan)
             if self._fit_rows is not None:  # the estimator knows a part of the samples of fit
                 similar = np.where(similar < 0, -1, self._fit_rows[similar])
             return similar, distance, gap
