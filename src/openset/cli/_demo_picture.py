@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from openset.utils._files import atomic_write
+
 
 def save_picture(
     models: dict[str, BaseEstimator], X, y, path: Path = Path("demo-regions.png")
@@ -47,5 +49,6 @@ def save_picture(
         ax.set(title=f"{title}\n{bounded}", aspect="equal", xlabel="", ylabel="")
     digits = ", ".join(map(str, three))
     figure.suptitle(f"A plane through the mean images of {digits}; white is unknown")
-    figure.savefig(path, dpi=100)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, dpi=100)
     return path
