@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import OpenSetSVC, metrics
@@ -212,6 +213,18 @@ def test_evaluate_without_unknown_rows(run, trained, tmp_path):
     told = json.loads(result.stdout, parse_constant=pytest.fail)  # NaN is no JSON
     assert "accuracy_unknown" not in told["measures"]
     assert told["oscr"] is None
+
+
+def test_a_model_fitted_to_a_frame_knows_its_columns(run, tmp_path):
+    table = blobs(seed=6)
+    model = make_pipeline(MinMaxScaler(), OpenSetSVC()).fit(table[FEATURES], table["kind"])
+    save_model(model, tmp_path / "m.skops", {"data": "some blobs"})
+    table[["kind", *reversed(FEATURES)]].to_csv(tmp_path / "t.csv", index=False)
+    result = run("predict", tmp_path / "m.skops", tmp_path / "t.csv", "-o", tmp_path / "out.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    answers = pd.read_csv(tmp_path / "out.csv")["prediction"]
+    assert answers.tolist() == model.predict(table[FEATURES]).tolist()
+    assert run("info", tmp_path / "m.skops").exit_code == 0
 
 
 def test_evaluate_a_model_of_float_classes(run, tmp_path):

@@ -58,6 +58,15 @@ def summarize(data: TrainingData, target: str, source: str) -> dict[str, Any]:
     }
 
 
+def features_of(card: dict[str, Any]) -> list[str] | None:
+    """Columns that the model was fitted on, where its card tells them: that of `openset fit` does.
+
+    Whoever saves a model from Python writes into the card what they like.
+    """
+    data = card.get("data")
+    return data.get("features") if isinstance(data, dict) else None
+
+
 def make_card(summary: dict[str, Any], tuned: Tuned, held_out: HeldOut) -> dict[str, Any]:
     """The card of a fitted model.
 

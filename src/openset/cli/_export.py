@@ -22,12 +22,12 @@ def export(
 ) -> None:
     """Write a model as ONNX, scaler included, for programs without Python."""
     check_folder(onnx)
+    from openset.cli._card import features_of
     from openset.export import to_onnx
     from openset.persistence import load_model, read_card
     from openset.utils._files import atomic_write
 
-    features = read_card(model).get("data", {}).get("features")
-    exported = to_onnx(load_model(model), feature_names=features)
+    exported = to_onnx(load_model(model), feature_names=features_of(read_card(model)))
     with atomic_write(onnx) as temporary:
         temporary.write_bytes(exported.SerializeToString())
     told = {prop.key: json.loads(prop.value) for prop in exported.metadata_props}

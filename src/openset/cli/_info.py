@@ -36,7 +36,7 @@ def _lines(card):
         f"classes: {_card.shortened([str(c) for c in card['classes']], 30)}; "
         f"anything else is answered {card['unknown_label']!r}"
     )
-    if "data" in card:
+    if _card.features_of(card):
         lines += _card.describe_data(card["data"])
     if "parameters" in card:
         shown = {k: v for k, v in card["parameters"].items() if k not in _TECHNICAL}

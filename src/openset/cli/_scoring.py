@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from openset.cli._card import features_of
 from openset.cli._tables import Table, TableError, numbers, read_batches, require
 from openset.persistence import load_model, read_card
 from openset.utils._unwrap import take_apart
@@ -47,12 +49,15 @@ class Scorer:
             self.final.set_params(n_jobs=jobs)
         self.jobs = jobs
         self._n_features = model.n_features_in_
+        self._names = features_of(self.card)
+        if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
+            self._names = model.feature_names_in_.tolist()
         self._fills_gaps = "SimpleImputer" in self.card.get("steps", [])
 
     def features(self, table: Table) -> list[str]:
         """The columns of the table that the model wants, in its order; TableError if any lacks."""
-        names = self.card.get("data", {}).get("features")
-        if names is None:  # saved from Python: columns go by their place
+        names = self._names
+        if names is None:  # fitted to an array: columns go by their place
             names = table.names
             if len(names) != self._n_features:
                 raise TableError(
@@ -67,8 +72,13 @@ class Scorer:
         names = self.features(table)
         n_rows = 0
         for batch in read_batches(table, title):
-            Z = self._transform(self._matrix(table, batch, names, n_rows))
-            yield Block(batch, Z, self.final.decision_function(Z))
+            X = self._matrix(table, batch, names, n_rows)
+            with warnings.catch_warnings():
+                # The columns were taken by name, whatever the estimators were fitted to.
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                Z = self._transform(X)
+                scores = self.final.decision_function(Z)
+            yield Block(batch, Z, scores)
             n_rows += batch.num_rows
         if n_rows == 0:
             raise TableError(f"{table.path} has a header and no rows")
