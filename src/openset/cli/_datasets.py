@@ -10,10 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from openset.cli._failures import reported
+
 if TYPE_CHECKING:
     from openset.datasets import DatasetRow
 
 
+@reported
 def datasets(
     data_home: Annotated[
         Path | None,

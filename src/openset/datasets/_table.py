@@ -100,6 +100,6 @@ def _count(path: Path) -> dict[str, int]:
         "n_samples": len(labels),
         "n_features": len(features),
         "n_classes": len(sizes),
-        "smallest": min(sizes),
-        "largest": max(sizes),
+        "smallest": min(sizes, default=0),
+        "largest": max(sizes, default=0),
     }
