@@ -227,6 +227,7 @@ def test_three_classes_are_tuned_closed_and_the_page_says_so(tmp_path, table):
     assert result.exit_code == 0, result.output
     assert "warning" not in result.stderr
     assert "two known classes are too few to withhold one" in page.read_text()
+    assert "on the plane of the first two principal directions" in page.read_text()
 
 
 @pytest.mark.slow

@@ -86,7 +86,8 @@ def regions_figure(ranked: Sequence[Outcome], X: np.ndarray, y: np.ndarray) -> F
     """Cuts through the models of the first repeat, a panel for each, and samples beside them.
 
     Two features are the plane of the figure. Of more, the plane through the means of the first
-    three known classes is shown, after scaling, as the models see it.
+    three known classes is shown, or without such that of the first two principal directions; after
+    scaling, as the models see it.
 
     Parameters
     ----------

@@ -156,6 +156,8 @@ def _regions(page, ranked, subject):
     where, warning = "over the two features", ""
     if n_features > 2:
         where = "on the plane through the means of the first three known classes"
+        if len(ranked[0].model.classes_) < 3:
+            where = "on the plane of the first two principal directions"
         warning = (
             " Samples that lie off the plane are projected onto it, so that one may be shown in a "
             "region that is not its own."
