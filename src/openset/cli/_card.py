@@ -53,7 +53,10 @@ def summarize(data: TrainingData, target: str, source: str) -> dict[str, Any]:
         "rows_used": len(data.y),
         "rows_by_class": {str(k): int(n) for k, n in zip(labels, counts, strict=True)},
         "features": data.features,
-        "ranges": [[float(a), float(b)] for a, b in zip(low, high, strict=True)],
+        # NaN, of a column without values, is no JSON.
+        "ranges": [
+            [float(a), float(b)] if np.isfinite(a) else None for a, b in zip(low, high, strict=True)
+        ],
         "dropped": data.dropped,
     }
 
