@@ -2,10 +2,12 @@
 
 `make bench` writes `benchmarks/*.md`: each becomes a page, word for word. `openset study report`
 writes a folder with `report.html` and tables: it becomes a page with the average ranks and a link
-to the report, which is copied. A result that has not been measured yet has no page.
+to the report, which is copied. `studies/results/README.md` says what came out of them. A result
+that has not been measured yet has no page.
 """
 
 import csv
+import re
 import shutil
 from pathlib import Path
 
@@ -18,6 +20,10 @@ _HEAD = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 def pages() -> dict[str, str]:
     """Text of each page by its name."""
     found = {path.name: path.read_text("utf-8") for path in ROOT.glob("benchmarks/*.md")}
+    summary = STUDIES / "README.md"
+    if summary.is_file():
+        text = re.sub("^#", "##", summary.read_text("utf-8"), flags=re.MULTILINE)
+        found["studies.md"] = f"# Studies\n\n{text}"
     for name, report in reports().items():
         found[f"study-{name}.md"] = _study_page(name, report)
     return {name: _HEAD + text for name, text in sorted(found.items())}
@@ -33,20 +39,55 @@ def _study_page(name: str, report: Path) -> str:
     lines = [
         f"# Study: {name}",
         "",
+        *_about(STUDIES.parent / f"{name}.toml"),
         f'<a href="../studies/{name}.html">The whole report</a>: means by dataset, ranks, tests, '
         "diagrams, the signs of the biases, times, what is missing.",
     ]
     for path in sorted(report.parent.glob("tables/ranks*.csv"), key=lambda path: len(path.stem)):
         which = path.stem.removeprefix("ranks").strip("-").replace("-", " ") or "all methods"
-        lines += ["", f"## Average ranks, {which}", "", "1 is the best.", "", *_table(path)]
+        lines += ["", f"## Average ranks, {which}", "", "1 is the best.", "", *_ranks(path)]
+        tests = path.with_name(path.name.replace("ranks", "tests"))
+        if tests.is_file():
+            lines += ["", "Against OSSVM by the Bonferroni-Dunn test at the level 0.05:", ""]
+            lines += _tests(tests)
     return "\n".join([*lines, ""])
 
 
-def _table(path: Path) -> list[str]:
+def _about(study: Path) -> list[str]:
+    """What the file of a study says of itself in its first comment."""
+    if not study.is_file():
+        return []
+    lines = []
+    for line in study.read_text("utf-8").splitlines():
+        if not line.removeprefix("#").strip() or not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return [*lines, ""]
+
+
+def _read(path: Path) -> list[list[str]]:
     with open(path, encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
-    rows = [[row[0], *(f"{float(x):.2f}" if x else "" for x in row[1:])] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows]]
+        return list(csv.reader(file))
+
+
+def _ranks(path: Path) -> list[str]:
+    header, *rows = _read(path)
+    return _table([header, *([row[0], *(f"{float(x):.2f}" for x in row[1:])] for row in rows)])
+
+
+def _tests(path: Path) -> list[str]:
+    header, *rows = _read(path)
+    wanted = [header.index(c) for c in ("n_blocks", "better", "not_different", "worse")]
+    difference = header.index("cd_exact")
+    shown = [["measure", "critical difference", "blocks", "better", "not different", "worse"]]
+    for row in rows:
+        shown.append([row[0], f"{float(row[difference]):.2f}", *(row[k] for k in wanted)])
+    return _table(shown)
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    rows = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def write_pages(docs: Path) -> None:
