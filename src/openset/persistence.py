@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -233,7 +234,7 @@ def _stamp(final) -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": type(final).__name__,
         "classes": final.classes_.tolist(),
-        "unknown_label": final.unknown_label_,
+        "unknown_label": np.asarray(final.unknown_label_).tolist(),  # numpy's numbers are no JSON
     }
 
 
