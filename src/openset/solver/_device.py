@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 
 from ._rows import KernelRows
 
@@ -30,13 +31,15 @@ class LazyRows:
     def __init__(self, X, kernel, cache_size, n_jobs):
         self._arguments = X, kernel, cache_size, n_jobs
         self._gamma = self._rows = None
+        self._lock = threading.Lock()  # several threads may look first
 
     def use(self, gamma: float) -> None:
         """Turn to another width."""
         self._gamma, self._rows = gamma, None
 
     def __getattr__(self, name):
-        if self._rows is None:
-            X, kernel, cache_size, n_jobs = self._arguments
-            self._rows = KernelRows(X, kernel, self._gamma, cache_size, 1, n_jobs)
+        with self._lock:
+            if self._rows is None:
+                X, kernel, cache_size, n_jobs = self._arguments
+                self._rows = KernelRows(X, kernel, self._gamma, cache_size, 1, n_jobs)
         return getattr(self._rows, name)
