@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numba import cuda
 
 from ._cuda_kernels import SIMULATED
 from ._cuda_matrix import kernel_matrix
@@ -136,6 +137,20 @@ class Batch:
         self.lower = xp.asarray(np.stack([problem.lower for problem, _ in problems]))
         self.upper = xp.asarray(np.stack([problem.upper for problem, _ in problems]))
         self._p = xp.asarray(np.stack([problem.p for problem, _ in problems]))
+        n = len(machine)
+        self.vs = xp.empty((n, self.lower.shape[1]))
+        self._open = _open(xp, n)
+        self.ends = self._open.copy()
+        self.n_iter = xp.empty(n, dtype=np.int64)
+        self._views = {}
+
+    def views(self, *names):
+        """Arrays as Numba takes them; finding out costs as much as a small kernel, so once."""
+        for name in names:
+            if name not in self._views:
+                array = getattr(self, name)
+                self._views[name] = array if self._xp is np else cuda.as_cuda_array(array)
+        return [self._views[name] for name in names]
 
     def begin(self, near):
         """Feasible multipliers; near the identity, those of the identity."""
@@ -154,26 +169,23 @@ class Batch:
 
     def refresh(self, matrix):
         """v and the counters, for the matrix as it is now."""
-        xp = self._xp
-        self.vs = self._p[self.machine]
+        self.vs[...] = self._p[self.machine]
         if not self._zero:
             self.vs -= matrix.product(self.betas)
         self._zero = False
-        n = len(self.machine)
-        self.ends = xp.empty((n, 2))
-        self.ends[:, 0], self.ends[:, 1] = np.inf, -np.inf
-        self.n_iter = xp.zeros(n, dtype=np.int64)
+        self.ends[...] = self._open
+        self.n_iter[...] = 0
 
     def part(self, problem, index):
         """The rows `index` of each problem as a batch, for problems restricted to them."""
         xp = self._xp
         part = object.__new__(Batch)
+        part._xp, part._views = xp, {}
         own = self.machine[problem]
         part.lower, part.upper = self.lower[own, index], self.upper[own, index]
         part.machine = xp.arange(len(index), dtype=np.int32)
         part.betas, part.vs = self.betas[problem, index], self.vs[problem, index]
-        part.ends = xp.empty((len(index), 2))
-        part.ends[:, 0], part.ends[:, 1] = np.inf, -np.inf
+        part.ends = _open(xp, len(index))
         part.n_iter = xp.zeros(len(index), dtype=np.int64)
         return part
 
@@ -187,11 +199,17 @@ class Batch:
 
     def gap(self) -> float:
         """The largest gap; waits for the GPU."""
-        return float((self.ends[:, 0] - self.ends[:, 1]).max())
+        ends = self.ends if self._xp is np else self.ends.get()
+        return float((ends[:, 0] - ends[:, 1]).max())
 
     def to_host(self):
         """Multipliers, v and numbers of iterations."""
         return [_to_host(self._xp, array) for array in (self.betas, self.vs, self.n_iter)]
+
+
+def _open(xp, n):
+    """Bias intervals of problems that were not looked at yet."""
+    return xp.tile(xp.asarray([np.inf, -np.inf]), (n, 1))
 
 
 def _to_host(xp, array):

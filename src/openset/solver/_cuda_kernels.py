@@ -206,7 +206,8 @@ def smo_kernel(in_registers: bool):
             i = 0x7FFFFFFF
             bottom = -_INF  # of -v, so that both are maxima
             for r in range(per_thread):
-                v[r] -= step * numba.float64(k_i[r] - k_j[r])
+                # In float64, where it is exact, as in ``_smo``: v does not drift.
+                v[r] -= step * (numba.float64(k_i[r]) - numba.float64(k_j[r]))
                 if state[r] & GROW and v[r] > top:
                     top = v[r]
                     i = tid + r * stride
@@ -309,7 +310,8 @@ def _global_kernel(argmax, ends_of, scratch, limits):
             i_new = 0x7FFFFFFF
             bottom = -_INF
             for t in range(tid, m, stride):
-                x = vs[b, t] - step * numba.float64(K[first + i, t] - K[first + j, t])
+                difference = numba.float64(K[first + i, t]) - numba.float64(K[first + j, t])
+                x = vs[b, t] - step * difference
                 vs[b, t] = x
                 state = flags[b, t]
                 if state & GROW and x > top:

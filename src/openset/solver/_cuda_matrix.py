@@ -205,20 +205,17 @@ def launch(xp, values, diagonal, stride, batch, tol, max_iter):
     threads = _threads(m)
     in_registers = m <= threads * PER_THREAD
     flags = xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
+    n_iter, ends = batch.views("n_iter", "ends")
     smo_kernel(in_registers)[len(batch.machine), threads](
         values,
         stride,
         diagonal,
-        batch.lower,
-        batch.upper,
-        batch.machine,
-        batch.betas,
-        batch.vs,
+        *batch.views("lower", "upper", "machine", "betas", "vs"),
         flags,
         tol,
         max_iter,
-        batch.n_iter,
-        batch.ends,
+        n_iter,
+        ends,
     )
 
 
