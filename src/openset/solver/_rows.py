@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernels import RBF, Kernel, Linear
 from ._geometry import DotProducts, Geometry
+from ._memory import empty_rows
 from ._row_maker import ENOUGH, RESERVE, RowMaker, no_maker, subtract_made_rows
 from ._threads import thread_map
 
@@ -79,7 +80,7 @@ class KernelRows:
         m = self._source.n_rows
         n_slots = m if self.whole else min(m, max(budget, 2 * self._source.batch))
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
-        self.rows = np.empty((n_slots, m), dtype=np.float32)
+        self.rows = empty_rows(n_slots, m)
         self.slot = np.full(m, -1, dtype=np.int32)
         self.used = np.zeros(n_slots, dtype=np.int64)
         self.clock = 0

@@ -1,0 +1,53 @@
+"""Memory for kernel rows that the next fit finds warm.
+
+Touching fresh memory costs as much as computing what is written to it, or several times that in a
+virtual machine, so a large buffer that is no longer used is kept for the next one. The system may
+take its pages whenever it needs them (``MADV_FREE``): they are a cache, not a claim.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+import weakref
+
+import numpy as np
+
+# Below this an ordinary array is as good. Sizes are multiples of it, so that buffers fit again.
+_CHUNK = 2**26
+
+_lock = threading.Lock()
+_kept: list[mmap.mmap] = []
+
+
+def empty_rows(n_slots: int, m: int) -> np.ndarray:
+    """An uninitialised float32 array of shape (n_slots, m)."""
+    size = 4 * n_slots * m
+    if size < _CHUNK or not hasattr(mmap, "MADV_FREE"):
+        return np.empty((n_slots, m), dtype=np.float32)
+    memory = _take(-(-size // _CHUNK) * _CHUNK)
+    whole = np.frombuffer(memory, dtype=np.float32)
+    # Every view keeps this array alive; when the last one is gone, nobody can look any more.
+    weakref.finalize(whole, _give_back, memory).atexit = False
+    return whole[: n_slots * m].reshape(n_slots, m)
+
+
+def _take(size):
+    with _lock:
+        for memory in _kept:
+            if len(memory) >= size:
+                _kept.remove(memory)
+                return memory
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def _give_back(memory):
+    memory.madvise(mmap.MADV_FREE)
+    with _lock:
+        # One is enough: the largest.
+        _kept.append(memory)
+        _kept.sort(key=len)
+        del _kept[:-1]
