@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -90,10 +91,12 @@ def split(names: str | None) -> list[str] | None:
 
 
 def check_folder(output: Path) -> None:
-    """Raise, before any work is done, if there is no folder to write the file into."""
+    """Raise, before any work is done, if the file cannot be written."""
     if not output.parent.is_dir():
         raise FileNotFoundError(
             f"cannot write {output}: there is no folder {output.parent}; make it first"
         )
+    if not os.access(output.parent, os.W_OK):
+        raise PermissionError(f"cannot write {output}: the folder {output.parent} is read-only")
     if output.is_dir():
         raise FileExistsError(f"cannot write {output}: it is a folder")
