@@ -22,7 +22,7 @@ JOBS = {
     "binary": binary.run,
     "clinc": clinc.run,
     "growth": growth.run,
-    "scale": scale.run,
+    **{f"scale-{name}": scale.job(name) for name in scale.CASES},
     "classes": classes.run,
     "selection": selection.run,
     "extremes": extremes.run,
