@@ -16,8 +16,6 @@ from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
 _TILE = 512
-# Values that the rows of a subset may hold.
-_PART = 2**25
 # Rows that are made and subtracted before other solvers may evict some.
 _MADE = 256
 
@@ -96,15 +94,15 @@ class KernelRows:
     def subset(self, index: np.ndarray) -> KernelRows:
         """The kernel matrix of the samples `index` alone, for one solver that has left the rest.
 
-        It has rows of its own, in at most an eighth of the budget and 128 MB: where rows are
-        short, making or copying them again costs less than reading every few values of long ones.
+        It has rows of its own, in at most an eighth of the budget: where rows are short, making
+        or copying them again costs less than reading every few values of the long ones.
         """
         part = copy(self)
         part._source = self._source.subset(index)
         part._n_jobs = 1
         part.diagonal = self.diagonal[index]
         part.whole = self.whole or len(index) < ENOUGH
-        part._allocate(min(self.rows.size // 8, _PART) // len(index))
+        part._allocate(self.rows.size // (8 * len(index)))
         if self.whole:
             part.rows[:] = self.rows[index[:, None], index]
             part.slot[:] = np.arange(len(index))
