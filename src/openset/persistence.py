@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, kernels
 from .calibration import CalibratedRejector
-from .evt._weibull import WeibullTail
+from .evt._weibull_tail import WeibullTail
 from .model_selection import OpenSetSearchCV
 from .svm._planes import Slab
 from .utils import all_estimators, unwrap

@@ -48,10 +48,12 @@ def test_rows_are_there_after_opening_again(store):
         assert again._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
-def test_export_and_import(store, tmp_path):
-    path = tmp_path / "rows.csv"
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_export_and_import(store, tmp_path, name):
+    path = tmp_path / name
     store.put(DONE, {**FAILED, "run": 1})
     assert store.export_csv(path) == 2
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == name.endswith(".gz")
     with Store(tmp_path / "other.sqlite", create=True) as other:
         other.put({**DONE, "run": 1}, {**DONE, "run": 2})
         assert other.import_csv(path) == 2

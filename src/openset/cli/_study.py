@@ -94,7 +94,7 @@ def status(study: _Study, store: _Store = None) -> None:
 @reported
 def export(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(help="CSV file to write.")],
+    csv: Annotated[Path, typer.Argument(help="CSV to write; .gz compresses it.")],
     store: _Store = None,
 ) -> None:
     """Write the results to a CSV file."""

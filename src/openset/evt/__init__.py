@@ -2,7 +2,8 @@
 
 from openset.evt._evm import ExtremeValueMachine
 from openset.evt._pisvm import PISVM
-from openset.evt._weibull import WeibullTail, fit_weibull
+from openset.evt._weibull import fit_weibull
+from openset.evt._weibull_tail import WeibullTail
 from openset.evt._wsvm import WeibullSVM
 
 __all__ = ["PISVM", "ExtremeValueMachine", "WeibullSVM", "WeibullTail", "fit_weibull"]

@@ -13,7 +13,7 @@ from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..kernels import get_kernel
 from ._svm_tails import inclusion_tail, low_tail
-from ._weibull import WeibullTail
+from ._weibull_tail import WeibullTail
 
 
 class PISVM(OneVsRestSVM):

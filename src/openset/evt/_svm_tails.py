@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._weibull import WeibullTail
+from ._weibull_tail import WeibullTail
 
 # Fewest scores of a tail, where there are as many. The authors' code stops with an error below 3
 # support vectors, which well separated classes may have.

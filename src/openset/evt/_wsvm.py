@@ -14,7 +14,7 @@ from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..kernels import get_kernel
 from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
-from ._weibull import WeibullTail
+from ._weibull_tail import WeibullTail
 
 # Powers of two, as the paper searches them; 1 rejects almost everything.
 _THRESHOLDS = [2.0**k for k in range(-7, 1)]

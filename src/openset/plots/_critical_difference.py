@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
 
 from openset.plots import _style
+from openset.utils._critical_difference import critical_difference
 
 
 class CriticalDifferenceDisplay:
@@ -76,13 +76,9 @@ class CriticalDifferenceDisplay:
         -------
         CriticalDifferenceDisplay
         """
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha={alpha!r} must lie in (0, 1).")
         if n_datasets < 1:
             raise ValueError(f"n_datasets={n_datasets!r} must be at least 1.")
-        k = max(len(ranks), 2)
-        q = norm.isf(alpha / (2 * (k - 1)))
-        difference = float(q * np.sqrt(k * (k + 1) / (6 * n_datasets)))
+        difference = critical_difference(max(len(ranks), 2), n_datasets, alpha=alpha)
         return cls(ranks=ranks, control=control, critical_difference=difference).plot(ax=ax)
 
     @property

@@ -15,116 +15,16 @@ import numba
 import numpy as np
 from numba import cuda
 
+from ._cuda_reductions import WARP, with_shuffles, without_shuffles
+
 _INF = math.inf
 _TINY = np.float32(1e-12)
-_WARP = 32
-_ALL = 0xFFFFFFFF
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 # Rows a thread may hold in registers.
 PER_THREAD = 8
 
 GROW, SHRINK = 1, 2
-
-
-@cuda.jit(device=True, inline=True)
-def _better(a, i, b, j):
-    """Whether (b, j) comes before (a, i): the larger value, then the smaller index."""
-    return b > a or (b == a and j < i)
-
-
-def _with_shuffles():
-    @cuda.jit(device=True, inline=True)
-    def argmax(value, index, values, indices):
-        """Largest value of the block and its index, known to every thread afterwards."""
-        lane = cuda.threadIdx.x % _WARP
-        warp = cuda.threadIdx.x // _WARP
-        offset = _WARP // 2
-        while offset > 0:
-            other = cuda.shfl_xor_sync(_ALL, value, offset)
-            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
-            if _better(value, index, other, other_index):
-                value = other
-                index = other_index
-            offset //= 2
-        if lane == 0:
-            values[warp] = value
-            indices[warp] = index
-        cuda.syncthreads()
-        # Every warp reduces the results of all warps, which saves a second barrier.
-        source = lane if lane < cuda.blockDim.x // _WARP else 0
-        value = values[source]
-        index = indices[source]
-        offset = _WARP // 2
-        while offset > 0:
-            other = cuda.shfl_xor_sync(_ALL, value, offset)
-            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
-            if _better(value, index, other, other_index):
-                value = other
-                index = other_index
-            offset //= 2
-        return value, index
-
-    @cuda.jit(device=True, inline=True)
-    def ends(top, index, low, tops, indices, lows):
-        """Largest top with its index, and largest low, side by side with one barrier."""
-        lane = cuda.threadIdx.x % _WARP
-        warp = cuda.threadIdx.x // _WARP
-        offset = _WARP // 2
-        while offset > 0:
-            other = cuda.shfl_xor_sync(_ALL, top, offset)
-            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
-            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
-            if _better(top, index, other, other_index):
-                top = other
-                index = other_index
-            offset //= 2
-        if lane == 0:
-            tops[warp] = top
-            indices[warp] = index
-            lows[warp] = low
-        cuda.syncthreads()
-        source = lane if lane < cuda.blockDim.x // _WARP else 0
-        top = tops[source]
-        index = indices[source]
-        low = lows[source]
-        offset = _WARP // 2
-        while offset > 0:
-            other = cuda.shfl_xor_sync(_ALL, top, offset)
-            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
-            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
-            if _better(top, index, other, other_index):
-                top = other
-                index = other_index
-            offset //= 2
-        return top, index, low
-
-    return argmax, ends
-
-
-def _without_shuffles():
-    @cuda.jit(device=True)
-    def argmax(value, index, values, indices):
-        """The same for the simulator, which has no shuffles."""
-        t = cuda.threadIdx.x
-        values[t] = value
-        indices[t] = index
-        cuda.syncthreads()
-        best, best_index = values[0], indices[0]
-        for k in range(1, cuda.blockDim.x):
-            if _better(best, best_index, values[k], indices[k]):
-                best, best_index = values[k], indices[k]
-        return best, best_index
-
-    @cuda.jit(device=True)
-    def ends(top, index, low, tops, indices, lows):
-        lows[cuda.threadIdx.x] = low
-        top, index = argmax(top, index, tops, indices)
-        for k in range(cuda.blockDim.x):
-            low = max(low, lows[k])
-        return top, index, low
-
-    return argmax, ends
 
 
 @cache
@@ -134,8 +34,8 @@ def smo_kernel(in_registers: bool):
     Its arguments: kernel rows, and how many rows each problem's own matrix is long (0: all share
     one); the diagonal; and the arrays of a ``_cuda_grid.Batch``.
     """
-    argmax, ends_of = _without_shuffles() if SIMULATED else _with_shuffles()
-    scratch = 1024 if SIMULATED else _WARP
+    argmax, ends_of = without_shuffles() if SIMULATED else with_shuffles()
+    scratch = 1024 if SIMULATED else WARP
     per_thread = PER_THREAD
     # 512 threads of 128 registers fill a multiprocessor.
     limits = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -172,6 +173,7 @@ class Store:
         Parameters
         ----------
         path : path-like
+            Compressed where the name ends in ``.gz``.
 
         Returns
         -------
@@ -180,7 +182,7 @@ class Store:
         """
         rows = self.rows()
         with atomic_write(path) as temporary:
-            with open(temporary, "w", newline="", encoding="utf-8") as file:
+            with _text(temporary, "wt") as file:
                 writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
@@ -198,7 +200,7 @@ class Store:
         int
             Number of rows in the file.
         """
-        with open(path, newline="", encoding="utf-8") as file:
+        with _text(Path(path), "rt") as file:
             rows = list(_parsed(csv.reader(file), path))
         self.put(*rows)
         return len(rows)
@@ -220,6 +222,11 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: {_explain(str(error))}") from error
+
+
+def _text(path: Path, mode: str):
+    opened = gzip.open if path.suffix == ".gz" else open
+    return opened(path, mode, newline="", encoding="utf-8")
 
 
 def _explain(message: str) -> str:

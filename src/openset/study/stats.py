@@ -13,11 +13,13 @@ Learning Research 7, 2006.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2, f, norm, rankdata, studentized_range
+
+from ..utils._critical_difference import critical_difference, critical_value, rank_error
 
 __all__ = [
     "Comparison",
@@ -30,18 +32,6 @@ __all__ = [
     "friedman",
     "ranks",
 ]
-
-Test = Literal["bonferroni-dunn", "nemenyi"]
-
-# q of k = 2, ..., 10 methods as printed in Demšar's tables 5(a) and 5(b), by (test, alpha). The
-# Bonferroni-Dunn entry 2.724 for nine methods at 0.05 is a slip of the table: the quantile is
-# 2.734. The paper's figures use it.
-_TABLE = {
-    ("nemenyi", 0.05): (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164),
-    ("nemenyi", 0.10): (1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920),
-    ("bonferroni-dunn", 0.05): (1.960, 2.241, 2.394, 2.498, 2.576, 2.638, 2.690, 2.724, 2.773),
-    ("bonferroni-dunn", 0.10): (1.645, 1.960, 2.128, 2.241, 2.326, 2.394, 2.450, 2.498, 2.539),
-}
 
 
 class FriedmanResult(NamedTuple):
@@ -184,89 +174,6 @@ def friedman(scores: ArrayLike) -> FriedmanResult:
     )
 
 
-def critical_value(
-    n_methods: int,
-    *,
-    test: Test = "bonferroni-dunn",
-    alpha: float = 0.05,
-    tabulated: bool = False,
-) -> float:
-    """The q of the critical difference.
-
-    Parameters
-    ----------
-    n_methods : int
-        k, the control included.
-    test : {"bonferroni-dunn", "nemenyi"}, default="bonferroni-dunn"
-        All methods against one control, or all pairs of methods.
-    alpha : float, default=0.05
-        Level of the whole family of comparisons.
-    tabulated : bool, default=False
-        Take the value printed in Demšar's tables (k = 2 to 10; alpha 0.05 or 0.10) instead of the
-        exact quantile. They agree but for rounding, and for one slip: nine methods at 0.05 in the
-        Bonferroni-Dunn table, which the paper used.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from openset.study.stats import critical_value
-    >>> round(critical_value(9), 3), critical_value(9, tabulated=True)
-    (2.734, 2.724)
-    """
-    if n_methods < 2:
-        raise ValueError(f"n_methods={n_methods!r} must be at least 2.")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha!r} must lie in (0, 1).")
-    if test not in ("bonferroni-dunn", "nemenyi"):
-        raise ValueError(f"test={test!r} must be 'bonferroni-dunn' or 'nemenyi'.")
-    if tabulated:
-        values = _TABLE.get((test, alpha), ())
-        if n_methods - 2 >= len(values):
-            raise ValueError(
-                f"n_methods={n_methods}, alpha={alpha} is not in the printed tables (2 to 10 "
-                "methods, alpha 0.05 or 0.1); use tabulated=False."
-            )
-        return values[n_methods - 2]
-    if test == "nemenyi":
-        return float(studentized_range.isf(alpha, n_methods, np.inf) / np.sqrt(2))
-    return float(norm.isf(alpha / (2 * (n_methods - 1))))
-
-
-def critical_difference(
-    n_methods: int,
-    n_blocks: int,
-    *,
-    test: Test = "bonferroni-dunn",
-    alpha: float = 0.05,
-    tabulated: bool = False,
-) -> float:
-    """Difference of average ranks above which two methods differ.
-
-    Parameters
-    ----------
-    n_methods, n_blocks : int
-        How many methods were ranked, in how many blocks.
-    test, alpha, tabulated
-        As for `critical_value`.
-
-    Returns
-    -------
-    float
-        q sqrt(k (k + 1) / (6 N)).
-
-    Examples
-    --------
-    >>> from openset.study.stats import critical_difference
-    >>> round(critical_difference(9, 74), 4)  # the paper's experiment
-    1.2311
-    """
-    q = critical_value(n_methods, test=test, alpha=alpha, tabulated=tabulated)
-    return q * _unit(n_methods, n_blocks)
-
-
 def compare_with_control(
     ranks: dict[str, float],
     control: str,
@@ -307,7 +214,7 @@ def compare_with_control(
     for method in sorted(ranks, key=ranks.get):
         if method != control:
             difference = ranks[method] - ranks[control]
-            z = abs(difference) / _unit(k, n_blocks)
+            z = abs(difference) / rank_error(k, n_blocks)
             p_value = min(1.0, (k - 1) * 2 * float(norm.sf(z)))
             result.append(Comparison(method, control, difference, p_value, abs(difference) > limit))
     return result
@@ -345,14 +252,7 @@ def compare_all(
     for i, method in enumerate(names):
         for other in names[i + 1 :]:
             difference = ranks[method] - ranks[other]
-            z = abs(difference) / _unit(k, n_blocks)
+            z = abs(difference) / rank_error(k, n_blocks)
             p_value = float(studentized_range.sf(z * np.sqrt(2), k, np.inf))
             result.append(Comparison(method, other, difference, p_value, abs(difference) > limit))
     return result
-
-
-def _unit(n_methods: int, n_blocks: int) -> float:
-    """Standard error of a difference of average ranks when all methods are alike."""
-    if n_blocks < 1:
-        raise ValueError(f"n_blocks={n_blocks!r} must be at least 1.")
-    return float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))

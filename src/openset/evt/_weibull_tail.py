@@ -1,0 +1,262 @@
+"""Probability models of scores, each a Weibull distribution fitted to a tail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._weibull import fit_weibull
+
+
+@dataclass(frozen=True)
+class WeibullTail:
+    """Probability models of a score, each fitted to a tail of observed scores.
+
+    A score s becomes z = translate + sign (s - location), to which the Weibull distribution
+    belongs. The probability is F(z), or 1 - F(z) if `survivor`. A tail with fewer than two
+    distinct scores gives a step: probability 1 at the common score and on its likely side, else 0.
+    Scores from a solver are known to some `resolution` only; a tail no wider than that says
+    nothing about its shape, and gives a step that lies below all its scores by the resolution.
+
+    Use one of the four constructors, named after the tail that they look at. Each takes values of
+    shape (..., m) and fits one model per row.
+
+    Parameters
+    ----------
+    scale, shape : ndarray of shape (...)
+        Of the distribution of z.
+    location : ndarray of shape (...)
+        The score of the tail nearest to the bulk.
+    sign : {-1, 1}
+        Whether z falls or rises with the score.
+    translate : float
+        1 in the form of libMR, which keeps z away from 0; it makes the model depend on the unit
+        of the scores.
+    survivor : bool
+        Whether the probability is 1 - F(z).
+
+    References
+    ----------
+    W. Scheirer, A. Rocha, R. Micheals, T. Boult, "Meta-Recognition: The Theory and Practice of
+    Recognition Score Analysis", IEEE TPAMI 33(8), 2011.
+
+    Examples
+    --------
+    >>> from openset.evt import WeibullTail
+    >>> tail = WeibullTail.low_positives([0.2, 0.5, 0.9, 1.1, 1.3, 1.6, 2.0], size=5)
+    >>> tail.probability([-0.5, 0.0, 0.5, 1.0, 2.3]).round(6)
+    array([1.33000e-04, 1.95240e-02, 2.41828e-01, 6.93126e-01, 1.00000e+00])
+    """
+
+    scale: np.ndarray
+    shape: np.ndarray
+    location: np.ndarray
+    sign: int
+    translate: float
+    survivor: bool
+
+    @classmethod
+    def low_positives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
+        """From the `size` smallest scores of positive samples: rises to 1 with the score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (..., m)
+            Of positive samples.
+        size : int
+            Number of scores in the tail; all if there are fewer.
+        resolution : float, default=0.0
+            How well the scores are known.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
+        tail = _smallest(scores, size)
+        lowest, location = tail[..., 0], tail[..., -1]
+        scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
+        narrow = location - lowest <= resolution
+        scale = np.where(narrow, 1.0 + (location - lowest) + resolution, scale)
+        shape = np.where(narrow, np.inf, shape)
+        return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
+
+    @classmethod
+    def high_negatives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
+        """From the `size` largest scores of negative samples: rises from 0 with the score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (..., m)
+            Of negative samples.
+        size : int
+            Number of scores in the tail; all if there are fewer.
+        resolution : float, default=0.0
+            How well the scores are known.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
+        tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
+        highest, location = tail[..., 0], tail[..., -1]
+        scale, shape = fit_weibull(1.0 + (tail - location[..., None]))
+        narrow = highest - location <= resolution
+        scale = np.where(narrow, 1.0 - resolution, scale)
+        shape = np.where(narrow, np.inf, shape)
+        return cls(scale, shape, location, sign=1, translate=1.0, survivor=False)
+
+    @classmethod
+    def low_distances(cls, distances, size: int) -> WeibullTail:
+        """From the `size` smallest distances: falls with the distance, to 0 at 1 + location.
+
+        A tail without two distinct distances takes in further ones until it has them.
+
+        Parameters
+        ----------
+        distances : array-like of shape (..., m)
+            Distances >= 0; infinite ones do not count.
+        size : int
+            Number of distances in the tail; all if there are fewer.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
+        tail, counts = _extend(distances, size)
+        location = np.max(tail, axis=-1, where=np.isfinite(tail), initial=0.0)
+        scale, shape = fit_weibull(1.0 + (location[..., None] - tail), counts)
+        return cls(scale, shape, location, sign=-1, translate=1.0, survivor=False)
+
+    @classmethod
+    def low_margins(cls, distances, size: int) -> WeibullTail:
+        """From the `size` smallest distances > 0, without transform: falls from 1 at distance 0.
+
+        A tail without two distinct distances takes in further ones until it has them. Zeros are
+        left out: no Weibull distribution has density there.
+
+        Parameters
+        ----------
+        distances : array-like of shape (..., m)
+            Distances >= 0; infinite ones do not count.
+        size : int
+            Number of distances in the tail; all if there are fewer.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
+        distances = np.asarray(distances, dtype=np.float64)
+        tail, counts = _extend(np.where(distances == 0, np.inf, distances), size)
+        scale, shape = fit_weibull(tail, counts)
+        return cls(scale, shape, np.zeros_like(scale), sign=1, translate=0.0, survivor=True)
+
+    @classmethod
+    def concatenate(cls, tails: Sequence[WeibullTail]) -> WeibullTail:
+        """Join models made by the same constructor.
+
+        Parameters
+        ----------
+        tails : sequence of WeibullTail
+            Each of shape (n_i,).
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (sum of n_i,).
+        """
+        scale, shape, location = (
+            np.concatenate([getattr(tail, name) for tail in tails])
+            for name in ("scale", "shape", "location")
+        )
+        return cls(scale, shape, location, tails[0].sign, tails[0].translate, tails[0].survivor)
+
+    def __getitem__(self, index) -> WeibullTail:
+        return WeibullTail(
+            self.scale[index],
+            self.shape[index],
+            self.location[index],
+            self.sign,
+            self.translate,
+            self.survivor,
+        )
+
+    def probability(self, s) -> np.ndarray:
+        """Probability at each score.
+
+        Parameters
+        ----------
+        s : array-like
+            Scores, of a shape that broadcasts with that of the parameters.
+
+        Returns
+        -------
+        ndarray
+            Between 0 and 1, never NaN for a score that is not.
+        """
+        z = self.translate + self.sign * (np.asarray(s, dtype=np.float64) - self.location)
+        with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+            power = (np.maximum(z, 0.0) / self.scale) ** self.shape
+            p = np.exp(-power) if self.survivor else -np.expm1(-power)
+        step = np.isinf(self.shape)
+        if np.any(step):
+            p = np.where(step, z <= self.scale if self.survivor else z >= self.scale, p)
+        return p
+
+    def score_at(self, probability: float) -> np.ndarray:
+        """The score that has a given probability.
+
+        Parameters
+        ----------
+        probability : float
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of the shape of the parameters
+            The common score where the model is a step.
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"probability must lie strictly between 0 and 1; got {probability!r}.")
+        rest = probability if self.survivor else 1.0 - probability
+        z = self.scale * (-np.log(rest)) ** (1.0 / self.shape)
+        return self.location + self.sign * (z - self.translate)
+
+
+def _smallest(values, size):
+    """The `size` smallest of each row, or all, ascending."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0:
+        raise ValueError("a tail needs at least one score; got none.")
+    if size < 1:
+        raise ValueError(f"size of the tail must be at least 1; got {size!r}.")
+    if size < values.shape[-1]:
+        values = np.partition(values, size - 1, axis=-1)[..., :size]
+    return np.sort(values, axis=-1)
+
+
+def _extend(distances, size):
+    """The smallest finite distances of each row, ascending, and how many count.
+
+    These are `size`, or so many that the last differs from the first, or all that there are.
+    """
+    distances = np.asarray(distances, dtype=np.float64)
+    tail = _smallest(distances, size)
+    counts = np.isfinite(tail).sum(axis=-1)
+    flat = tail[..., 0] == tail[..., -1]
+    if tail.shape[-1] < distances.shape[-1] and np.any(flat):
+        rows = np.sort(distances[flat], axis=-1)
+        tied = (rows == rows[..., :1]).sum(axis=-1)
+        longer = np.minimum(tied + 1, np.isfinite(rows).sum(axis=-1))
+        wider = np.full((*counts.shape, max(longer.max(), tail.shape[-1])), np.inf)
+        wider[..., : tail.shape[-1]] = tail
+        wider[flat] = rows[..., : wider.shape[-1]]
+        counts = np.array(counts)
+        counts[flat] = longer
+        tail = wider
+    return tail, counts

@@ -1,0 +1,112 @@
+"""Reductions over a thread block: with shuffles for a GPU, without for the simulator."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+WARP = 32
+_ALL = 0xFFFFFFFF
+
+
+@cuda.jit(device=True, inline=True)
+def _better(a, i, b, j):
+    """Whether (b, j) comes before (a, i): the larger value, then the smaller index."""
+    return b > a or (b == a and j < i)
+
+
+def with_shuffles():
+    """The two reductions as a GPU does them."""
+
+    @cuda.jit(device=True, inline=True)
+    def argmax(value, index, values, indices):
+        """Largest value of the block and its index, known to every thread afterwards."""
+        lane = cuda.threadIdx.x % WARP
+        warp = cuda.threadIdx.x // WARP
+        offset = WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, value, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            if _better(value, index, other, other_index):
+                value = other
+                index = other_index
+            offset //= 2
+        if lane == 0:
+            values[warp] = value
+            indices[warp] = index
+        cuda.syncthreads()
+        # Every warp reduces the results of all warps, which saves a second barrier.
+        source = lane if lane < cuda.blockDim.x // WARP else 0
+        value = values[source]
+        index = indices[source]
+        offset = WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, value, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            if _better(value, index, other, other_index):
+                value = other
+                index = other_index
+            offset //= 2
+        return value, index
+
+    @cuda.jit(device=True, inline=True)
+    def ends(top, index, low, tops, indices, lows):
+        """Largest top with its index, and largest low, side by side with one barrier."""
+        lane = cuda.threadIdx.x % WARP
+        warp = cuda.threadIdx.x // WARP
+        offset = WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, top, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
+            if _better(top, index, other, other_index):
+                top = other
+                index = other_index
+            offset //= 2
+        if lane == 0:
+            tops[warp] = top
+            indices[warp] = index
+            lows[warp] = low
+        cuda.syncthreads()
+        source = lane if lane < cuda.blockDim.x // WARP else 0
+        top = tops[source]
+        index = indices[source]
+        low = lows[source]
+        offset = WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, top, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
+            if _better(top, index, other, other_index):
+                top = other
+                index = other_index
+            offset //= 2
+        return top, index, low
+
+    return argmax, ends
+
+
+def without_shuffles():
+    """The same for the simulator, which has no shuffles."""
+
+    @cuda.jit(device=True)
+    def argmax(value, index, values, indices):
+        """The same for the simulator, which has no shuffles."""
+        t = cuda.threadIdx.x
+        values[t] = value
+        indices[t] = index
+        cuda.syncthreads()
+        best, best_index = values[0], indices[0]
+        for k in range(1, cuda.blockDim.x):
+            if _better(best, best_index, values[k], indices[k]):
+                best, best_index = values[k], indices[k]
+        return best, best_index
+
+    @cuda.jit(device=True)
+    def ends(top, index, low, tops, indices, lows):
+        lows[cuda.threadIdx.x] = low
+        top, index = argmax(top, index, tops, indices)
+        for k in range(cuda.blockDim.x):
+            low = max(low, lows[k])
+        return top, index, low
+
+    return argmax, ends
