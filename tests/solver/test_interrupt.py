@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from openset.solver._threads import thread_map
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a signal cannot be sent to a child")
 
 # Each would run for a minute at least; it is interrupted after a moment.
@@ -63,3 +65,25 @@ def test_interrupt(child, job, n_jobs):
     child.send_signal(signal.SIGINT)
     assert child.stdout.readline() == "interrupted\n"
     assert time.perf_counter() - start < 3  # a second, and what a loaded machine adds
+
+
+def test_interrupt_while_a_result_is_wrapped():
+    """What Numba makes of a Ctrl-C that comes while it wraps a returned array: an interrupt."""
+
+    def summarise(depth):
+        if depth == 0:
+            raise KeyboardInterrupt
+        try:
+            summarise(depth - 1)
+        except BaseException as cause:
+            raise SystemError("returned a result with an exception set") from cause
+
+    for depth in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            list(thread_map(summarise, [depth], 1))
+
+    def broken(_):
+        raise SystemError("another")
+
+    with pytest.raises(SystemError, match="another"):
+        list(thread_map(broken, [0], 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 
 from joblib import effective_n_jobs
@@ -15,6 +16,21 @@ from threadpoolctl import ThreadpoolController
 def _controller() -> ThreadpoolController:
     # Looking for the loaded BLAS libraries takes milliseconds: once is enough.
     return ThreadpoolController()
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    # Where Ctrl-C comes while Numba wraps an array that a compiled function returns, the
+    # KeyboardInterrupt arrives as the cause of a SystemError, or as the cause of its cause.
+    try:
+        yield
+    except SystemError as error:
+        cause = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from None
+        raise
 
 
 def thread_map(
@@ -30,7 +46,8 @@ def thread_map(
     n_threads = effective_n_jobs(n_jobs)
     with _controller().limit(limits=1, user_api="blas"):
         if n_threads == 1:
-            yield from map(function, items)
+            with _interrupts():
+                yield from map(function, items)
             return
         pool = ThreadPoolExecutor(n_threads)
         try:
