@@ -9,8 +9,9 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from openset import OpenSetSVC
-from openset.svm import _warm_start
-from openset.svm._warm_start import locate
+from openset.solver import _rows
+from openset.svm import _open_set_svc, _warm_start
+from openset.svm._warm_start import keys_of, locate
 
 TOL = 1e-3
 
@@ -181,10 +182,51 @@ def test_needs_a_fitted_model(digits):
 
 def test_locate_gives_equal_rows_different_places():
     X = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
-    np.testing.assert_array_equal(locate(X[[3, 2, 0]], X), [3, 0, 2])
-    np.testing.assert_array_equal(locate(np.array([[5.0, 5.0], [2.0, 0.0]]), X), [-1, 1])
-    stored = sparse.csr_array(X)
+    keys = keys_of(X)
+    np.testing.assert_array_equal(locate(keys[[3, 2, 0]], keys), [3, 0, 2])
+    np.testing.assert_array_equal(locate(keys_of(np.array([[5.0, 5.0], [2.0, 0]])), keys), [-1, 1])
+    np.testing.assert_array_equal(locate(keys[[0, 0, 0]], keys), [0, 2, -1])
+    assert locate(keys[:0], keys).size == locate(keys, keys[:0])[:0].size == 0
+
+
+def test_keys_tell_rows_apart():
+    # Small whole numbers: the last bits of their mantissas are all zero.
+    X = np.random.default_rng(0).integers(-2, 3, size=(100_000, 7)).astype(float)
+    X = np.unique(X, axis=0)
+    keys = keys_of(X)
+    assert len(np.unique(keys)) == len(X)
+    np.testing.assert_array_equal(keys_of(np.where(X == 0, -0.0, X)), keys)
+    np.testing.assert_array_equal(keys_of(sparse.csr_array(X)), keys)
     zero = sparse.csr_array(([3.0, 0.0], ([0, 0], [1, 0])), shape=(1, 2))  # a zero that is stored
-    np.testing.assert_array_equal(locate(zero, stored), [3])
-    np.testing.assert_array_equal(locate(X[[1]], stored), [1])
-    np.testing.assert_array_equal(locate(stored[[1]], X), [1])
+    np.testing.assert_array_equal(keys_of(zero), keys_of(np.array([[0.0, 3.0]])))
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("small", [4096, 0], ids=["whole matrix", "rows on demand"])
+def test_a_model_that_remembers_and_one_that_does_not(digits, monkeypatch, small, layout):
+    monkeypatch.setattr(_warm_start, "_SMALL", small)
+    monkeypatch.setattr(_rows, "_SMALL", small)
+    X, y = layout(digits[0]), digits[1]
+    old = np.flatnonzero(y < 9)
+    remembers = OpenSetSVC(gamma=0.1).fit(X[old], y[old])
+    forgot = pickle.loads(pickle.dumps(remembers))
+    for model in (remembers, forgot):
+        model.add_classes(X, y)
+    # The sums are the same numbers, but for their rounding.
+    np.testing.assert_allclose(
+        remembers.decision_function(X), forgot.decision_function(X), atol=TOL
+    )
+    np.testing.assert_allclose(remembers.n_iter_, forgot.n_iter_, rtol=0.2, atol=10)
+
+
+def test_what_is_remembered_does_not_travel(digits, monkeypatch):
+    X, y = digits
+    model = OpenSetSVC(gamma=0.1).fit(X, y)
+    size = len(pickle.dumps(model))
+    monkeypatch.setattr(_open_set_svc, "_REMEMBERED", 0)
+    assert len(pickle.dumps(OpenSetSVC(gamma=0.1).fit(X, y))) == size
+
+
+def test_too_much_to_remember(digits, monkeypatch):
+    monkeypatch.setattr(_open_set_svc, "_REMEMBERED", 1000)
+    assert_same(*grown_and_refitted(*digits, 9), digits[0])

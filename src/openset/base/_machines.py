@@ -32,6 +32,8 @@ class Machine:
         Of the solver.
     extra : object
         What a method adds, such as a threshold or the model of a tail.
+    sums : ndarray of shape (m,) or None
+        K beta at the training samples, where a method keeps it.
     """
 
     support: np.ndarray
@@ -41,6 +43,7 @@ class Machine:
     kkt_gap: float
     n_iter: int
     extra: Any = None
+    sums: np.ndarray | None = None
 
     @classmethod
     def of(cls, solution: Solution, **changes) -> Machine:

@@ -68,6 +68,8 @@ class Geometry:
         Scale of the squared distances.
     """
 
+    distances = True
+
     def __init__(self, X, kernel: Kernel, gamma: float):
         self.n_rows, n_features = X.shape
         scale = np.sqrt(gamma)
@@ -143,6 +145,7 @@ class Geometry:
 class DotProducts:
     """The linear kernel in the place of a :class:`Geometry`: x.z instead of distances."""
 
+    distances = False
     batch = GEMM_ROWS
     points = None
 
@@ -161,6 +164,31 @@ class DotProducts:
         X = self._X
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         return np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+
+class MatrixPart:
+    """Samples of a kernel matrix at hand in the place of a :class:`Geometry`: values to copy.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m), float32
+    samples : ndarray of shape (n,), int64
+    """
+
+    distances = False
+    batch = 1
+    points = None
+
+    def __init__(self, matrix: np.ndarray, samples: np.ndarray):
+        self.matrix = matrix
+        self.samples = samples
+        self.n_rows = len(samples)
+
+    def __call__(self, index, start, stop, out):
+        out[...] = self.matrix[self.samples[index][:, None], self.samples[start:stop]]
+
+    def subset(self, index: np.ndarray) -> MatrixPart:
+        return MatrixPart(self.matrix, self.samples[index])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})

@@ -83,7 +83,10 @@ def solve_grid(
             return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
-    rows = KernelRows(X, kernel, gammas[order], cache_size, n_machines, n_jobs)
+    if n_machines == 0:
+        return
+    n_solutions = n_machines * len(machine(0)[1])
+    rows = KernelRows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
     stop = threading.Event() if stop is None else stop
     rows.stop = stop  # also for what `reduce` solves
     # Where the first totals of each machine start at the next gamma.

@@ -227,7 +227,7 @@ def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray
     """
     beta = np.clip(beta, problem.lower, problem.upper)
     missing = problem.total - beta.sum()
-    if missing == 0.0:
+    if abs(missing) <= 1e-12 * np.abs(beta).sum():  # rounding calls for no repair
         return beta
     direction = np.sign(missing)
     room = np.abs((problem.upper if missing > 0 else problem.lower) - beta)

@@ -9,13 +9,28 @@ from copy import copy
 import numpy as np
 
 from ..kernels import RBF, Kernel, Linear
-from ._geometry import DotProducts, Geometry
+from ._geometry import DotProducts, Geometry, MatrixPart, columns_of
 from ._memory import empty_rows
-from ._row_maker import ENOUGH, RESERVE, RowMaker, no_maker, subtract_made_rows
+from ._row_maker import (
+    ENOUGH,
+    ENOUGH_FOR_ONE,
+    RESERVE,
+    RowMaker,
+    add_made_rows,
+    maker_of_part,
+    maker_of_points,
+    no_maker,
+    subtract_made_rows,
+)
 from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
 _TILE = 512
+# Rows of a matrix that is always worth having whole. Of a larger one, a machine touches a small
+# part of the rows; many together touch most of them, sooner where a row is expensive.
+_SMALL = 2048
+_WIDE_SOLUTIONS = 8
+_NARROW_SOLUTIONS = 1 / 300  # for each row
 # Rows that are made and subtracted before other solvers may evict some.
 _MADE = 256
 
@@ -36,8 +51,8 @@ class KernelRows:
         Width of the kernel, or all widths that :meth:`use` will be asked for; the first is in use.
     cache_size : float
         Budget in MB.
-    n_machines : int, default=1
-        How many problems will share the rows; decides whether the whole matrix pays.
+    n_solutions : int, default=1
+        How many solutions will be found over the rows; decides whether the whole matrix pays.
     n_jobs : int or None
         Threads for the whole matrix.
 
@@ -59,7 +74,7 @@ class KernelRows:
 
     stop: threading.Event | None = None
 
-    def __init__(self, X, kernel: Kernel | Linear, gamma, cache_size, n_machines=1, n_jobs=None):
+    def __init__(self, X, kernel: Kernel | Linear, gamma, cache_size, n_solutions=1, n_jobs=None):
         gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
         self._kernel = kernel
         # Distances are formed at the largest width, where rounding matters most, and scaled down.
@@ -69,7 +84,8 @@ class KernelRows:
         self._n_jobs = n_jobs
         self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
         budget = int(cache_size * 2**20) // (4 * m)
-        self.whole = m <= budget and _whole_pays(m, n_machines * len(gammas))
+        enough = _WIDE_SOLUTIONS if self._source.points is None else _NARROW_SOLUTIONS * m
+        self.whole = m <= budget and (m <= _SMALL or n_solutions * len(gammas) >= enough)
         self._allocate(budget)
         if self.whole and len(gammas) > 1 and 2 * m <= budget:
             self._distances = np.empty((m, m), dtype=np.float32)
@@ -98,17 +114,13 @@ class KernelRows:
         or copying them again costs less than reading every few values of the long ones.
         """
         part = copy(self)
-        part._source = self._source.subset(index)
         part._n_jobs = 1
         part.diagonal = self.diagonal[index]
-        part.whole = self.whole or len(index) < ENOUGH
+        part._source = MatrixPart(self.rows, index) if self.whole else self._source.subset(index)
+        copies = isinstance(part._source, MatrixPart)
+        part.whole = len(index) < (ENOUGH_FOR_ONE if copies else ENOUGH)
         part._allocate(self.rows.size // (8 * len(index)))
-        if self.whole:
-            part.rows[:] = self.rows[index[:, None], index]
-            part.slot[:] = np.arange(len(index))
-            part._free = []
-        else:
-            part._turn(self._ratio)
+        part._turn(self._ratio)
         return part
 
     def use(self, gamma: float) -> None:
@@ -135,9 +147,37 @@ class KernelRows:
         """How many missing rows are best asked for at once."""
         return max(1, min(self._source.batch, len(self.rows) // 2))
 
+    def add_expansions(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points):
+        """``sums += coef @ K[support, points]`` for many machines; no row is kept.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_machines, n), float64
+        support : ndarray of shape (n_sv,)
+        coef : ndarray of shape (n_machines, n_sv)
+        points : ndarray of shape (n,)
+        """
+        if self.points is not None:
+            Z, _ = self.points
+            add_made_rows(sums, coef, support, Z, columns_of(Z[points]), self._ratio)
+            return
+        single = coef.astype(np.float32)
+        for k in range(0, len(support), _MADE):
+            part = slice(k, k + _MADE)
+            sums += single[:, part] @ self._block(support[part], points)
+
+    def _block(self, i, j):
+        if self.whole:
+            return self.rows[i[:, None], j]
+        part = copy(self)
+        part._source = self._source.subset(np.concatenate([j, i]))
+        out = np.empty((len(i), len(j)), dtype=np.float32)
+        part._values(np.arange(len(j), len(j) + len(i)), 0, len(j), out)
+        return out
+
     def _values(self, index, start, stop, out):
         self._source(index, start, stop, out)
-        if self._kernel.decaying:
+        if self._source.distances:
             if self._ratio != 1:
                 out *= self._ratio
             self._kernel.value(out, out=out)
@@ -250,17 +290,14 @@ class KernelRows:
     @contextmanager
     def maker(self):
         """A :class:`RowMaker` for one solver; what it leaves unused is taken back."""
-        points = self.points
-        if points is None or len(self.rows) < ENOUGH:
+        copies = isinstance(self._source, MatrixPart) and not self.whole
+        if copies and len(self.rows) >= ENOUGH_FOR_ONE:
+            maker = maker_of_part(self._source.matrix, self._source.samples, self.owner)
+        elif self.points is not None and len(self.rows) >= ENOUGH:
+            maker = maker_of_points(*self.points, self._ratio, self.owner)
+        else:
             yield no_maker(self.owner)
             return
-        maker = RowMaker(
-            *points,
-            self._ratio,
-            self.owner,
-            np.empty(RESERVE, dtype=np.int64),
-            np.zeros(1, dtype=np.int64),
-        )
         try:
             yield maker
         finally:
@@ -269,7 +306,7 @@ class KernelRows:
 
     def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
         """Give a maker new slots; False if it makes no rows. Rows of `keep` are not given up."""
-        if maker.Z.size == 0:
+        if not maker.makes:
             return False
         with self._lock:
             self._lock.wait_for(lambda: not self._waiting)
@@ -288,8 +325,3 @@ class KernelRows:
         self.slot[self.owner[current]] = -1
         self.owner[oldest] = -1
         self._free.extend(oldest.tolist())
-
-
-def _whole_pays(m, n_machines):
-    # One machine touches a small part of the rows; many together touch most of them.
-    return m <= 2048 or n_machines >= 8

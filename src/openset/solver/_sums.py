@@ -7,43 +7,41 @@ import numpy as np
 from ._rows import KernelRows
 from ._threads import thread_map
 
-# Kernel values of a tile: support vectors, whose products are summed in float32, by points.
-_SUPPORT = 256
-_POINTS = 1024
+# Points of a block.
+_POINTS = 512
 
 
 def expansions(
-    rows: KernelRows, support: np.ndarray, coef: np.ndarray, n_jobs: int | None
+    rows: KernelRows,
+    support: np.ndarray,
+    coef: np.ndarray,
+    points: np.ndarray,
+    n_jobs: int | None,
 ) -> np.ndarray:
-    """K[:, support] @ coef for many machines: each kernel value is made once, and none is kept.
+    """K[points, support] @ coef for many machines: each value is made once, and none is kept.
 
     Parameters
     ----------
     rows : KernelRows
     support : ndarray of shape (n_sv,)
     coef : ndarray of shape (K, n_sv)
+    points : ndarray of shape (n,)
     n_jobs : int or None
 
     Returns
     -------
-    ndarray of shape (K, m)
+    ndarray of shape (K, n)
     """
-    m = len(rows.slot)
-    sums = np.zeros((len(coef), m))
+    sums = np.zeros((len(coef), len(points)))
     used = np.flatnonzero(coef.any(axis=0))
-    single = coef.astype(np.float32)
+    support, coef = support[used], coef[:, used]
 
     def add(start):
-        stop = min(m, start + _POINTS)
-        for k in range(0, len(used), _SUPPORT):
-            part = used[k : k + _SUPPORT]
-            if rows.whole:
-                tile = rows.rows[support[part], start:stop]
-            else:
-                tile = np.empty((len(part), stop - start), dtype=np.float32)
-                rows._values(support[part], start, stop, tile)
-            sums[:, start:stop] += single[:, part] @ tile
+        here = slice(start, start + _POINTS)
+        block = np.zeros((len(coef), len(points[here])))
+        rows.add_expansions(block, support, coef, points[here])
+        sums[:, here] = block
 
-    for _ in thread_map(add, range(0, m, _POINTS), n_jobs):
+    for _ in thread_map(add, range(0, len(points), _POINTS), n_jobs):
         pass
     return sums

@@ -13,7 +13,10 @@ from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import lower_bias, one_class_problem, svm_problem
-from ._warm_start import Present, locate, train_from
+from ._warm_start import Present, Trained, train_from
+
+# Decision values of training samples that a model remembers for `add_classes`: 64 MB of them.
+_REMEMBERED = 2**24
 
 
 class OpenSetSVC(OneVsRestSVM):
@@ -190,14 +193,14 @@ class OpenSetSVC(OneVsRestSVM):
                 f"y has no samples of {gone}, which the model knows: add_classes takes all data, "
                 "old and new. Use fit to train without a class."
             )
-        found = locate(self.support_vectors_, setup.X)
-        if np.any(found < 0):
+        row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
+        trained = getattr(self, "_trained", None)
+        present = Present(self.support_vectors_, self.dual_coef_, row, trained, setup.X)
+        if missing := np.sum(present.found < 0):
             raise ValueError(
-                f"{np.sum(found < 0)} of the {len(found)} support vectors of the model are not in "
+                f"{missing} of the {len(present.found)} support vectors of the model are not in "
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
-        row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
-        present = Present(found, self.dual_coef_, row)
         grown._store(setup, grown._train_all(setup, partial(train_from, present)))
         vars(self).update(vars(grown) | self.get_params(deep=False))
         return self
@@ -232,7 +235,21 @@ class OpenSetSVC(OneVsRestSVM):
                 problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
             )
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
-        return Machine.of(solution, extra=lam)
+        few = len(problem.p) * len(self.classes_) <= _REMEMBERED
+        return Machine.of(
+            solution,
+            extra=lam,
+            sums=(problem.p - solution.v).astype(np.float32) if few else None,
+        )
+
+    def _store(self, setup, machines):
+        super()._store(setup, machines)
+        sums = [machine.sums for machine in machines]
+        self._trained = None if sums[0] is None else Trained(setup.X, sums)
+
+    def __getstate__(self):
+        # What only add_classes needs, and can do without, does not travel with the model.
+        return {k: v for k, v in super().__getstate__().items() if k != "_trained"}
 
     def _conclude(self, setup, extras):
         super()._conclude(setup, extras)
