@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from ..kernels import RBF, Kernel, Linear
 from ._geometry import DotProducts, Geometry, MatrixPart, columns_of
@@ -83,7 +84,10 @@ class KernelRows:
         m = self._source.n_rows
         self._n_jobs = n_jobs
         self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
-        budget = int(cache_size * 2**20) // (4 * m)
+        budget = int(cache_size * 2**20) // 4
+        # What the parts that solvers leave to optimise alone take, one a thread, is in the budget.
+        self._part = min(budget // 8, (m // 5) ** 2)
+        budget = max(budget - effective_n_jobs(n_jobs) * self._part, budget // 2) // m
         enough = _WIDE_SOLUTIONS if self._source.points is None else _NARROW_SOLUTIONS * m
         self.whole = m <= budget and (m <= _SMALL or n_solutions * len(gammas) >= enough)
         self._allocate(budget)
@@ -118,8 +122,10 @@ class KernelRows:
         part.diagonal = self.diagonal[index]
         part._source = MatrixPart(self.rows, index) if self.whole else self._source.subset(index)
         copies = isinstance(part._source, MatrixPart)
-        part.whole = len(index) < (ENOUGH_FOR_ONE if copies else ENOUGH)
-        part._allocate(self.rows.size // (8 * len(index)))
+        budget = self._part // len(index)
+        part.whole = len(index) < min(ENOUGH_FOR_ONE if copies else ENOUGH, budget)
+        part._allocate(budget)
+        part._part = part.rows.size // 8
         part._turn(self._ratio)
         return part
 
