@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from openset import OpenSetSVC
 from openset.solver import _rows
 from openset.svm import _open_set_svc, _warm_start
-from openset.svm._warm_start import keys_of, locate
+from openset.svm._trained import keys_of, locate
 
 TOL = 1e-3
 

@@ -13,7 +13,8 @@ from ..base._classifier import FRACTIONS, Traits
 from ..base._machines import Machine
 from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
 from ..solver import lower_bias, one_class_problem, svm_problem
-from ._warm_start import Present, Trained, train_from
+from ._trained import Trained
+from ._warm_start import Present, train_from
 
 # Decision values of training samples that a model remembers for `add_classes`: 64 MB of them.
 _REMEMBERED = 2**24
@@ -156,9 +157,12 @@ class OpenSetSVC(OneVsRestSVM):
         """Learn new classes beside the present ones, from the present solution on.
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
-        for all the data; on large training sets it takes about half the time. The kernel width
-        does not follow the new data: gamma="scale" and "auto" keep the value ``gamma_`` they had.
-        Parameters given as a dict have to name the new classes, too; ``set_params`` first.
+        for all the data; on large training sets it takes a half to a quarter of the time, less
+        where the kernel is wide. The model that was fitted remembers something of its training
+        samples for that (64 MB at most); a copy, or one from a file, does not, and takes longer.
+        The kernel width does not follow the new data: gamma="scale" and "auto" keep the value
+        ``gamma_`` they had. Parameters given as a dict have to name the new classes, too;
+        ``set_params`` first.
 
         Parameters
         ----------
