@@ -85,7 +85,7 @@ class KernelRows:
         self._n_jobs = n_jobs
         self.diagonal = np.ones(m, dtype=np.float32) if kernel.decaying else self._source.diagonal()
         budget = int(cache_size * 2**20) // 4
-        # What the parts that solvers leave to optimise alone take, one a thread, is in the budget.
+        # In the budget is a part of up to a fifth of the samples for each thread, see `subset`.
         self._part = min(budget // 8, (m // 5) ** 2)
         budget = max(budget - effective_n_jobs(n_jobs) * self._part, budget // 2) // m
         enough = _WIDE_SOLUTIONS if self._source.points is None else _NARROW_SOLUTIONS * m
