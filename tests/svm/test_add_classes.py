@@ -219,6 +219,16 @@ def test_a_model_that_remembers_and_one_that_does_not(digits, monkeypatch, small
     np.testing.assert_allclose(remembers.n_iter_, forgot.n_iter_, rtol=0.2, atol=10)
 
 
+@pytest.mark.parametrize(
+    "change", [{"gamma": 0.3}, {"kernel": "rational_quadratic"}, {"C": 4.0, "lam": 0.2}], ids=str
+)
+def test_parameters_that_were_changed_meanwhile(digits, change):
+    X, y = digits
+    model = OpenSetSVC(gamma=0.1).fit(X[y < 9], y[y < 9])
+    model.set_params(**change).add_classes(X, y)
+    assert_same(model, OpenSetSVC(**{"gamma": 0.1, **change}).fit(X, y), X)
+
+
 def test_what_is_remembered_does_not_travel(digits, monkeypatch):
     X, y = digits
     model = OpenSetSVC(gamma=0.1).fit(X, y)

@@ -199,7 +199,7 @@ class OpenSetSVC(OneVsRestSVM):
             )
         row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
         trained = getattr(self, "_trained", None)
-        present = Present(self.support_vectors_, self.dual_coef_, row, trained, setup.X)
+        present = Present(self.support_vectors_, self.dual_coef_, row, trained, setup)
         if missing := np.sum(present.found < 0):
             raise ValueError(
                 f"{missing} of the {len(present.found)} support vectors of the model are not in "
@@ -249,7 +249,7 @@ class OpenSetSVC(OneVsRestSVM):
     def _store(self, setup, machines):
         super()._store(setup, machines)
         sums = [machine.sums for machine in machines]
-        self._trained = None if sums[0] is None else Trained(setup.X, sums)
+        self._trained = None if sums[0] is None else Trained(setup, sums)
 
     def __getstate__(self):
         # What only add_classes needs, and can do without, does not travel with the model.

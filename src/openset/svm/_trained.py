@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from ..base._machines import Setup
+
 # Values that are hashed while they are in the nearest cache.
 _CHUNK = 2**15
 
@@ -14,12 +16,14 @@ class Trained:
 
     Parameters
     ----------
-    X : ndarray or CSR matrix of shape (m, d)
+    setup : Setup
     sums : list of K ndarrays of shape (m,), float32
     """
 
-    def __init__(self, X, sums: list[np.ndarray]):
-        self.keys = keys_of(X)
+    def __init__(self, setup: Setup, sums: list[np.ndarray]):
+        self.kernel = setup.kernel
+        self.gamma = setup.gamma
+        self.keys = keys_of(setup.X)
         self.sums = np.array(sums)
 
 

@@ -73,7 +73,7 @@ def train_from(
 
 
 class Present:
-    """What a fitted model brings along to a training set X that has grown.
+    """What a fitted model brings along to a training set that has grown.
 
     Parameters
     ----------
@@ -84,21 +84,29 @@ class Present:
         For the code that a class of the model has in the new training set, its row of `coef`.
     trained : Trained or None
         What is remembered of its own training set, if anything.
-    X : ndarray or CSR matrix of shape (m, d)
+    setup : Setup
+        The training set that has grown.
 
     Attributes
     ----------
     found : ndarray of shape (n_sv,)
-        Where its support vectors lie in X, see :func:`locate`.
+        Where its support vectors lie in it, see :func:`locate`.
     """
 
-    def __init__(self, support_vectors, coef, row, trained: Trained | None, X):
-        keys = keys_of(X)
+    def __init__(self, support_vectors, coef, row, trained: Trained | None, setup: Setup):
+        keys = keys_of(setup.X)
         self.found = locate(keys_of(support_vectors), keys)
         self.coef = coef
         self.row = row
         self._trained = trained
-        self._remembered = np.full(len(keys), -1) if trained is None else locate(keys, trained.keys)
+        self._remembered = np.full(len(keys), -1)
+        # Sums of another kernel, or another width, would be of no use.
+        if (
+            trained is not None
+            and trained.kernel == setup.kernel
+            and all(setup.gamma[c] == trained.gamma[k] for c, k in row.items())
+        ):
+            self._remembered = locate(keys, trained.keys)
 
     def beta(self, row: int) -> np.ndarray:
         """Multipliers of a machine, zero for new samples, shape (m,)."""
