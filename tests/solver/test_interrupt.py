@@ -7,8 +7,11 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
+from openset.kernels import RBF
+from openset.solver import KernelRows, _solve, solve, svm_problem
 from openset.solver._threads import thread_map
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a signal cannot be sent to a child")
@@ -67,7 +70,7 @@ def test_interrupt(child, job, n_jobs):
     assert time.perf_counter() - start < 3  # a second, and what a loaded machine adds
 
 
-def test_interrupt_while_a_result_is_wrapped():
+def test_interrupt_while_a_result_is_wrapped(monkeypatch):
     """What Numba makes of a Ctrl-C that comes while it wraps a returned array: an interrupt."""
 
     def summarise(depth):
@@ -87,3 +90,8 @@ def test_interrupt_while_a_result_is_wrapped():
 
     with pytest.raises(SystemError, match="another"):
         list(thread_map(broken, [0], 1))
+
+    monkeypatch.setattr(_solve, "smo", lambda *state: summarise(2))
+    problem = svm_problem(np.array([1.0, -1.0]), np.ones(2), 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        solve(problem, KernelRows(np.eye(2), RBF(), 1.0, 1), tol=1e-3)

@@ -14,6 +14,7 @@ from ._coordinate_descent import coordinate_descent
 from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
 from ._smo import smo
+from ._threads import interrupts
 
 # A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
 _SLICE = 0.2
@@ -71,8 +72,9 @@ def solve(
     beta = feasible_start(problem) if start is None else start.copy()
     v = gradient(problem, rows, beta) if v is None else v.copy()
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-    n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
-    return _finish(problem, beta, v, top, bottom, n_iter, tol)
+    with interrupts():
+        n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
+        return _finish(problem, beta, v, top, bottom, n_iter, tol)
 
 
 def _optimise(problem, rows, beta, v, tol, limit, stop):

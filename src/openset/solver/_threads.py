@@ -19,9 +19,12 @@ def _controller() -> ThreadpoolController:
 
 
 @contextmanager
-def _interrupts() -> Iterator[None]:
-    # Where Ctrl-C comes while Numba wraps an array that a compiled function returns, the
-    # KeyboardInterrupt arrives as the cause of a SystemError, or as the cause of its cause.
+def interrupts() -> Iterator[None]:
+    """Inside, Ctrl-C is a KeyboardInterrupt.
+
+    Where it comes while Numba wraps an array that a compiled function returns, it would arrive as
+    the cause of a SystemError, or as the cause of its cause.
+    """
     try:
         yield
     except SystemError as error:
@@ -46,7 +49,7 @@ def thread_map(
     n_threads = effective_n_jobs(n_jobs)
     with _controller().limit(limits=1, user_api="blas"):
         if n_threads == 1:
-            with _interrupts():
+            with interrupts():
                 yield from map(function, items)
             return
         pool = ThreadPoolExecutor(n_threads)
