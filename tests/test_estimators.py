@@ -11,16 +11,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from openset.base import OpenSetClassifier
 from openset.calibration import CalibratedRejector
-from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.evt import PISVM, WSVM, ExtremeValueMachine
+from openset.neighbors import OSNN
 from openset.svm import (
     DecisionBoundaryCarving,
+    FixedBiasSVC,
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
-    UnbiasedSVC,
 )
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
 from openset.wrappers import CascadeRejector, ThresholdRejector
@@ -36,11 +36,11 @@ ESTIMATORS = [
     MulticlassSVDD(),
     DecisionBoundaryCarving(),
     OneVsSetMachine(),
-    UnbiasedSVC(),
-    WeibullSVM(),
+    FixedBiasSVC(),
+    WSVM(),
     PISVM(),
     ExtremeValueMachine(),
-    OpenSetNearestNeighbors(),
+    OSNN(),
     ThresholdRejector(GaussianNB()),
     CascadeRejector(OneClassSVM(nu=0.1), GaussianNB()),
     CalibratedRejector(OpenSetSVC(lam=0.1), alpha=0.3, calibration_size=0.4),
@@ -56,14 +56,14 @@ VARIANTS = [
     MulticlassSVDD(nu=0.2),
     DecisionBoundaryCarving(tie="restrictive"),
     OneVsSetMachine(p_near=0.5, p_far=-0.1, search="greedy"),
-    UnbiasedSVC(mode="artificial", bias=-0.3),
-    WeibullSVM(nu=0.1, delta_R=0.01),
+    FixedBiasSVC(mode="artificial", bias=-0.3),
+    WSVM(nu=0.1, delta_R=0.01),
     PISVM(tail_size=10, class_prior=0.9, threshold=0.3),
     ExtremeValueMachine(weibull="survivor"),
     ExtremeValueMachine(metric="cosine"),
-    OpenSetNearestNeighbors(rule="agreement"),
+    OSNN(rule="agreement"),
     ThresholdRejector(RidgeClassifier(), threshold=0.0),
-    CalibratedRejector(OpenSetNearestNeighbors(), alpha=0.4, per_class=True, calibration_size=0.4),
+    CalibratedRejector(OSNN(), alpha=0.4, per_class=True, calibration_size=0.4),
 ]
 
 

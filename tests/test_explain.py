@@ -20,17 +20,17 @@ import openset.base._explain as module
 from openset.base import explain
 from openset.calibration import CalibratedRejector
 from openset.datasets import make_four_gauss
-from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
+from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.svm import (
     DecisionBoundaryCarving,
+    FixedBiasSVC,
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
-    UnbiasedSVC,
 )
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -44,15 +44,15 @@ KEEPING = [
     MulticlassOneClassSVM(gamma=0.5, nu=0.1),
     MulticlassSVDD(nu=0.1),
     DecisionBoundaryCarving(gamma=2.0),
-    UnbiasedSVC(gamma=1.0),
+    FixedBiasSVC(gamma=1.0),
     OneVsRestSVC(gamma=1.0),
     OneVsSetMachine(),
     PISVM(),
-    WeibullSVM(),
+    WSVM(),
     ExtremeValueMachine(),
     ExtremeValueMachine(metric="cosine", cover_threshold=1.0),
-    OpenSetNearestNeighbors(),
-    OpenSetNearestNeighbors(metric="cosine"),
+    OSNN(),
+    OSNN(metric="cosine"),
 ]
 KEEPING_NOTHING = [
     ThresholdRejector(GaussianNB()),
@@ -271,7 +271,7 @@ def test_tables_keep_their_index(iris):
 
 def test_bad_input(iris):
     X, y = iris
-    for estimator in (OpenSetSVC(), OpenSetNearestNeighbors(), ExtremeValueMachine()):
+    for estimator in (OpenSetSVC(), OSNN(), ExtremeValueMachine()):
         with pytest.raises(NotFittedError):
             estimator.explain(X)
         model = estimator.fit(X, y)
@@ -288,7 +288,7 @@ def test_bad_input(iris):
 
 
 def test_without_pandas(iris, monkeypatch):
-    model = OpenSetNearestNeighbors().fit(*iris)
+    model = OSNN().fit(*iris)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r'needs pandas; run: pip install "openset\[data\]"'):
         model.explain(iris[0])

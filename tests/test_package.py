@@ -32,7 +32,7 @@ MAY_IMPORT = {
     room: {below for floor in FLOORS[:level] for below in floor}
     for level, floor in enumerate(FLOORS)
     for room in floor
-} | {"solver": {"kernels"}}
+} | {"solver": {"kernels", "utils"}}
 
 
 def _in_fresh_interpreter(code: str):

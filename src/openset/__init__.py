@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # type checkers see what is loaded lazily
     from openset.calibration import CalibratedRejector
     from openset.discovery import group_unknowns
-    from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
+    from openset.evt import PISVM, WSVM, ExtremeValueMachine
     from openset.model_selection import OpenSetSearchCV
-    from openset.neighbors import OpenSetNearestNeighbors
+    from openset.neighbors import OSNN
     from openset.svm import (
         DecisionBoundaryCarving,
+        FixedBiasSVC,
         MulticlassOneClassSVM,
         MulticlassSVDD,
         OneVsRestSVC,
         OneVsSetMachine,
         OpenSetSVC,
-        UnbiasedSVC,
     )
     from openset.utils import all_estimators
     from openset.wrappers import CascadeRejector, ThresholdRejector
@@ -37,13 +37,13 @@ _NAMES = {
     "MulticlassSVDD": "svm",
     "OneVsRestSVC": "svm",
     "OneVsSetMachine": "svm",
-    "OpenSetNearestNeighbors": "neighbors",
+    "OSNN": "neighbors",
     "OpenSetSVC": "svm",
     "OpenSetSearchCV": "model_selection",
     "PISVM": "evt",
     "ThresholdRejector": "wrappers",
-    "UnbiasedSVC": "svm",
-    "WeibullSVM": "evt",
+    "FixedBiasSVC": "svm",
+    "WSVM": "evt",
     "all_estimators": "utils",
     "group_unknowns": "discovery",
 }
@@ -71,21 +71,21 @@ _SUBMODULES = frozenset(
 )
 
 __all__ = [
+    "OSNN",
     "PISVM",
+    "WSVM",
     "CalibratedRejector",
     "CascadeRejector",
     "DecisionBoundaryCarving",
     "ExtremeValueMachine",
+    "FixedBiasSVC",
     "MulticlassOneClassSVM",
     "MulticlassSVDD",
     "OneVsRestSVC",
     "OneVsSetMachine",
-    "OpenSetNearestNeighbors",
     "OpenSetSVC",
     "OpenSetSearchCV",
     "ThresholdRejector",
-    "UnbiasedSVC",
-    "WeibullSVM",
     "__version__",
     "all_estimators",
     "group_unknowns",

@@ -30,8 +30,7 @@ from .calibration import CalibratedRejector
 from .evt._weibull_tail import WeibullTail
 from .model_selection import OpenSetSearchCV
 from .svm._planes import Slab
-from .utils import all_estimators, unwrap
-from .utils._files import atomic_write
+from .utils import all_estimators, atomic_write, unwrap
 
 __all__ = ["ModelFileError", "load_model", "read_card", "save_model"]
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from openset.base import OpenSetClassifier
 from openset.calibration import CalibratedRejector
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.svm import OpenSetSVC
 
 
@@ -153,10 +153,10 @@ def test_a_class_without_samples_to_fit(iris):
     few = np.r_[0:50, 50:100, 100]
     with pytest.raises(ValueError, match=r"All samples of \[2\] were drawn for calibration"):
         for seed in range(50):
-            model = CalibratedRejector(OpenSetNearestNeighbors(), alpha=0.3, random_state=seed)
+            model = CalibratedRejector(OSNN(), alpha=0.3, random_state=seed)
             model.fit(X[few], y[few])
     with pytest.raises(ValueError, match="least populated"):
-        CalibratedRejector(OpenSetNearestNeighbors(), alpha=0.3, per_class=True).fit(X[few], y[few])
+        CalibratedRejector(OSNN(), alpha=0.3, per_class=True).fit(X[few], y[few])
 
 
 class Broken(OpenSetSVC):

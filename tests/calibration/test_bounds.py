@@ -14,16 +14,16 @@ from sklearn.svm import OneClassSVM
 
 from openset.calibration import CalibratedRejector
 from openset.calibration._shift import far_scores, move, move_bias
-from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.evt import PISVM, WSVM, ExtremeValueMachine
+from openset.neighbors import OSNN
 from openset.svm import (
     DecisionBoundaryCarving,
+    FixedBiasSVC,
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
-    UnbiasedSVC,
 )
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -46,14 +46,14 @@ KNOWN_FAR = [
     MulticlassOneClassSVM(normalize=True),
     MulticlassSVDD(nu=0.1),
     DecisionBoundaryCarving(),
-    UnbiasedSVC(),
+    FixedBiasSVC(),
     PISVM(gamma=1.0, threshold=0.4),
-    WeibullSVM(gamma=1.0),
-    WeibullSVM(gamma=1.0, delta_tau=0.0),
+    WSVM(gamma=1.0),
+    WSVM(gamma=1.0, delta_tau=0.0),
     ExtremeValueMachine(threshold=0.3),
     ExtremeValueMachine(weibull="survivor"),
-    OpenSetNearestNeighbors(),
-    OpenSetNearestNeighbors(rule="agreement"),
+    OSNN(),
+    OSNN(rule="agreement"),
     CascadeRejector(OneClassSVM(gamma=0.5), LogisticRegression()),
 ]
 
@@ -76,7 +76,7 @@ def test_the_score_far_away_decides(iris, estimator):
         OneVsRestSVC(kernel="linear"),
         OneVsSetMachine(),
         ExtremeValueMachine(metric="cosine"),
-        OpenSetNearestNeighbors(metric="cosine"),
+        OSNN(metric="cosine"),
         ThresholdRejector(LogisticRegression()),
     ],
     ids=repr,
@@ -167,7 +167,7 @@ def test_one_class_of_two_is_lifted():
 
 def test_evm_and_osnn_are_lifted(iris):
     X, y = iris
-    for estimator in (ExtremeValueMachine(), OpenSetNearestNeighbors()):
+    for estimator in (ExtremeValueMachine(), OSNN()):
         frozen = FrozenEstimator(estimator.fit(X, y))
         Z = np.vstack([X[:100:2], _far_points(X, 1e8)[:10]])
         z = np.append(y[:100:2], np.zeros(10, dtype=int))

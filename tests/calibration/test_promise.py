@@ -16,7 +16,7 @@ from openset.calibration._quantile import fewest_samples, largest_rank
 from openset.datasets import make_four_gauss
 from openset.evt import PISVM
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.svm import MulticlassOneClassSVM, OpenSetSVC
 from openset.wrappers import ThresholdRejector
 
@@ -49,7 +49,7 @@ def _digits():
 
 def _wine():
     X, y = load_wine(return_X_y=True)
-    return StandardScaler().fit_transform(X), y, OpenSetNearestNeighbors()
+    return StandardScaler().fit_transform(X), y, OSNN()
 
 
 def _gauss():
@@ -232,7 +232,7 @@ def test_search_pipeline_and_own_split():
 
 def test_unknown_label_is_that_of_the_estimator():
     X, y = load_wine(return_X_y=True)
-    inner = OpenSetNearestNeighbors(unknown_label=99).fit(X[::2], y[::2])
+    inner = OSNN(unknown_label=99).fit(X[::2], y[::2])
     model = CalibratedRejector(FrozenEstimator(inner), alpha=0.2).fit(X[1::2], y[1::2])
     assert model.unknown_label_ == 99
     model = CalibratedRejector(FrozenEstimator(inner), alpha=0.8, unknown_label=-5)

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from typer.testing import CliRunner
 
-from openset import ExtremeValueMachine, OpenSetNearestNeighbors, OpenSetSVC
+from openset import OSNN, ExtremeValueMachine, OpenSetSVC
 from openset.cli import _trials as trials
 from openset.cli._app import app
 from openset.metrics import normalized_accuracy
@@ -45,8 +45,8 @@ def csv(tmp_path, table):
 def outcomes():
     X, y = _blobs()
     methods = {
-        "OSNN": make_pipeline(MinMaxScaler(), OpenSetNearestNeighbors()),
-        "twin": make_pipeline(MinMaxScaler(), OpenSetNearestNeighbors()),
+        "OSNN": make_pipeline(MinMaxScaler(), OSNN()),
+        "twin": make_pipeline(MinMaxScaler(), OSNN()),
         "EVM": make_pipeline(MinMaxScaler(), ExtremeValueMachine()),
         "broken": make_pipeline(MinMaxScaler(), OpenSetSVC(kernel="nonsense")),
     }
@@ -55,7 +55,7 @@ def outcomes():
 
 def test_the_seed_decides():
     X, y = _blobs()
-    methods = {"OSNN": make_pipeline(MinMaxScaler(), OpenSetNearestNeighbors())}
+    methods = {"OSNN": make_pipeline(MinMaxScaler(), OSNN())}
     one, two, other = (
         trials.compare(X, y, methods, n_repeats=2, seed=seed)[0].values("oscr_area")
         for seed in (0, 0, 1)
@@ -75,7 +75,7 @@ def test_trials_are_what_the_parts_give(outcomes):
     expected = []
     for repeat, split in enumerate(splits):
         search = OpenSetSearchCV(
-            make_pipeline(MinMaxScaler(), OpenSetNearestNeighbors()),
+            make_pipeline(MinMaxScaler(), OSNN()),
             n_repeats=trials.N_TUNING,
             random_state=5 + repeat,
         ).fit(X[split.fit], y[split.fit])
@@ -282,7 +282,7 @@ def test_no_method_works(csv, tmp_path, monkeypatch):
     def broken(self, X, y):
         raise ValueError("no luck")
 
-    monkeypatch.setattr(OpenSetNearestNeighbors, "fit", broken)
+    monkeypatch.setattr(OSNN, "fit", broken)
     result = runner.invoke(app, ["compare", str(csv), *QUICK, "--methods", "osnn"])
     assert result.exit_code == 1
     assert "no method could be fitted" in result.stderr and "no luck" in result.stderr

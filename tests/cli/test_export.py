@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from typer.testing import CliRunner
 
-from openset import OpenSetNearestNeighbors, OpenSetSVC
+from openset import OSNN, OpenSetSVC
 from openset.cli._app import app
 from openset.persistence import save_model
 
@@ -72,10 +72,10 @@ def _fails(model, out, message):
 def test_errors_are_one_line_and_the_old_file_survives(model, iris, tmp_path):
     out = tmp_path / "old.onnx"
     out.write_bytes(b"old")
-    save_model(OpenSetNearestNeighbors().fit(*iris), tmp_path / "osnn.model")
+    save_model(OSNN().fit(*iris), tmp_path / "osnn.model")
     (tmp_path / "broken.model").write_bytes(model.read_bytes()[:1000])
     before = {path.name for path in tmp_path.iterdir()}
-    _fails(tmp_path / "osnn.model", out, "OpenSetNearestNeighbors cannot be exported")
+    _fails(tmp_path / "osnn.model", out, "OSNN cannot be exported")
     _fails(tmp_path / "broken.model", out, "broken.model")
     _fails(tmp_path / "absent.model", out, "absent.model")
     _fails(model, tmp_path / "nowhere" / "out.onnx", "there is no folder")

@@ -201,7 +201,7 @@ def test_the_old_model_survives_a_kill_while_the_new_one_is_written(run, trained
     )
     assert killed.returncode == -signal.SIGKILL
     assert model.read_bytes() == before
-    assert read_card(model)["method"] == "OpenSetNearestNeighbors"
+    assert read_card(model)["method"] == "OSNN"
 
 
 def test_an_error_of_our_own_is_one_line(fails, trained, tmp_path, monkeypatch):

@@ -75,7 +75,7 @@ def test_known_classes_and_json(run, tmp_path):
     assert result.exit_code == 0, result.stderr
     card = json.loads(result.stdout)
     assert card["classes"] == ["a", "b", "c"]
-    assert card["method"] == "OpenSetNearestNeighbors"
+    assert card["method"] == "OSNN"
     # One class withheld of three, in three turns; the rows of d are unknown in each.
     assert [turn["n_unknown"] for turn in card["held_out"]["turns"]] == [48, 48, 48]
 

@@ -5,7 +5,7 @@ import pytest
 
 from openset.evt._set_cover import greedy_cover
 from openset.utils import _distances
-from openset.utils._distances import DistancesTo
+from openset.utils.distances import DistancesTo
 
 
 def plain_cover(covers):

@@ -7,7 +7,7 @@ from scipy.stats import weibull_min
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC, OneClassSVM
 
-from openset.evt import WeibullSVM
+from openset.evt import WSVM
 
 
 def mixed():
@@ -29,7 +29,7 @@ def test_reference(baselines, name, gamma, nu):
     expected, check = methods[name]["tight"], methods[name]["independent_check"]["per_class"]
     assert f"-g {gamma} -a {gamma} -o 1 -n {nu}" in expected["train_options"]
     assert expected["predict_options"] == "-P 0.1 -C 0.001"
-    model = WeibullSVM(gamma=gamma, nu=nu, delta_tau=0.001, delta_R=0.1, tol=1e-9)
+    model = WSVM(gamma=gamma, nu=nu, delta_tau=0.001, delta_R=0.1, tol=1e-9)
     model.fit(X[train], y[train])
     order = np.searchsorted(model.classes_, expected["label_order"])
     assert expected["cap_label_order"] == expected["label_order"]
@@ -74,7 +74,7 @@ def low_tail(scores, size, at):
 def test_against_plain_parts(iris):
     X, y = iris
     Z = np.random.default_rng(0).uniform(X.min(axis=0) - 0.5, X.max(axis=0) + 0.5, size=(60, 4))
-    model = WeibullSVM(C=2.0, gamma=0.4, nu=0.3, delta_tau=0.05, tol=1e-8).fit(X, y)
+    model = WSVM(C=2.0, gamma=0.4, nu=0.3, delta_tau=0.05, tol=1e-8).fit(X, y)
     for c, label in enumerate(model.classes_):
         own = y == label
         svm = SVC(C=2.0, gamma=0.4, tol=1e-8).fit(X, own)
@@ -101,10 +101,10 @@ def test_the_thresholds_act_without_a_new_fit(iris):
     X, y = iris
     rng = np.random.default_rng(1)
     Z = rng.uniform(X.min(axis=0) - 2, X.max(axis=0) + 2, size=(300, 4))
-    model = WeibullSVM(gamma=0.4).fit(X, y)
+    model = WSVM(gamma=0.4).fit(X, y)
     for delta_tau, delta_R in [(0.0, 0.0), (0.001, 0.5), (0.3, 0.01), (0.9, 0.0)]:
         model.set_params(delta_tau=delta_tau, delta_R=delta_R)
-        fresh = WeibullSVM(gamma=0.4, delta_tau=delta_tau, delta_R=delta_R).fit(X, y)
+        fresh = WSVM(gamma=0.4, delta_tau=delta_tau, delta_R=delta_R).fit(X, y)
         assert_array_equal(model.decision_function(Z), fresh.decision_function(Z))
         scores, P = model.decision_function(Z), model.inclusion_proba(Z)
         refused = scores == -1
@@ -119,13 +119,13 @@ def test_the_thresholds_act_without_a_new_fit(iris):
 @pytest.mark.parametrize("delta_R", [1e-3, 0.1, 0.9])
 @pytest.mark.parametrize("gamma", [0.01, 0.1, 10.0])
 def test_bounded_is_what_a_walk_far_away_finds(gamma, delta_tau, delta_R):
-    model = WeibullSVM(gamma=gamma, delta_tau=delta_tau, delta_R=delta_R).fit(*mixed())
+    model = WSVM(gamma=gamma, delta_tau=delta_tau, delta_R=delta_R).fit(*mixed())
     walk = np.array([[-1e5], [-1e3], [1e3], [1e5]])
     assert_array_equal(model.predict_set(walk), np.tile(~model.bounded_, (4, 1)))
 
 
 def test_a_cap_that_does_not_abate_enough_leaves_a_class_unbounded():
-    model = WeibullSVM(gamma=0.1, delta_tau=1e-9, delta_R=0.9).fit(*mixed())
+    model = WSVM(gamma=0.1, delta_tau=1e-9, delta_R=0.9).fit(*mixed())
     assert model.cap_weibull_.probability(model.cap_intercept_)[1] > 1e-9
     assert model.intercept_[1] > 0
     assert_array_equal(model.bounded_, [True, False])
@@ -136,9 +136,9 @@ def test_own_parameters_for_each_class(iris):
     X, y = iris
     nu = {"setosa": 0.1, "versicolor": 0.5, "virginica": 0.3}
     gamma = {"setosa": 0.3, "versicolor": 2.0, "virginica": 1.0}
-    model = WeibullSVM(nu=nu, gamma=gamma, delta_tau=0.2, tol=1e-6).fit(X, y)
+    model = WSVM(nu=nu, gamma=gamma, delta_tau=0.2, tol=1e-6).fit(X, y)
     for c, label in enumerate(model.classes_):
-        alone = WeibullSVM(nu=nu[label], gamma=gamma[label], delta_tau=0.2, tol=1e-6).fit(X, y)
+        alone = WSVM(nu=nu[label], gamma=gamma[label], delta_tau=0.2, tol=1e-6).fit(X, y)
         assert_allclose(model.inclusion_proba(X)[:, c], alone.inclusion_proba(X)[:, c], atol=1e-4)
 
 
@@ -154,12 +154,12 @@ def test_own_parameters_for_each_class(iris):
 )
 def test_bad_parameters(iris, parameters, message):
     with pytest.raises(ValueError, match=message):
-        WeibullSVM(**parameters).fit(*iris)
+        WSVM(**parameters).fit(*iris)
 
 
 def test_it_needs_two_classes_and_takes_no_weights(iris):
     X, y = iris
     with pytest.raises(ValueError, match="at least 2 classes"):
-        WeibullSVM().fit(X[:50], y[:50])
+        WSVM().fit(X[:50], y[:50])
     with pytest.raises(TypeError, match="sample_weight"):
-        WeibullSVM().fit(X, y, sample_weight=np.ones(len(X)))
+        WSVM().fit(X, y, sample_weight=np.ones(len(X)))

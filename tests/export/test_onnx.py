@@ -25,18 +25,18 @@ from sklearn.preprocessing import (
 )
 
 import openset
-from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
+from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.export import to_onnx
 from openset.kernels import InverseMultiquadric, Kernel, RationalQuadratic, TStudent
 from openset.model_selection import OpenSetSearchCV
 from openset.svm import (
     DecisionBoundaryCarving,
+    FixedBiasSVC,
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
-    UnbiasedSVC,
 )
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -47,13 +47,13 @@ KERNELS = ["rbf", TStudent(1.5), RationalQuadratic(0.7), InverseMultiquadric(1.3
 METHODS = [
     OpenSetSVC(lam=0.2),
     OneVsRestSVC(),
-    UnbiasedSVC(),
+    FixedBiasSVC(),
     DecisionBoundaryCarving(),
     MulticlassOneClassSVM(nu=0.2),
     MulticlassSVDD(nu=0.2),
     OneVsSetMachine(p_near=0.3, p_far=0.3),
     PISVM(),
-    WeibullSVM(),
+    WSVM(),
     ExtremeValueMachine(),
     ExtremeValueMachine(weibull="survivor", n_fused=1),
     ExtremeValueMachine(metric="cosine"),
@@ -102,7 +102,7 @@ def test_every_method(estimator, blobs):
 
 @pytest.mark.parametrize("kernel", KERNELS[1:], ids=repr)
 @pytest.mark.parametrize(
-    "estimator", [OpenSetSVC(), MulticlassSVDD(), WeibullSVM()], ids=lambda e: type(e).__name__
+    "estimator", [OpenSetSVC(), MulticlassSVDD(), WSVM()], ids=lambda e: type(e).__name__
 )
 def test_every_kernel(estimator, kernel, blobs):
     X, y, points = blobs
@@ -304,7 +304,7 @@ class _Cut(Kernel):
 @pytest.mark.parametrize(
     "estimator, message",
     [
-        (openset.OpenSetNearestNeighbors(), "OpenSetNearestNeighbors cannot be .* OpenSetSVC"),
+        (openset.OSNN(), "OSNN cannot be .* OpenSetSVC"),
         (openset.ThresholdRejector(LogisticRegression()), "ThresholdRejector cannot be exported"),
         (LogisticRegression(), "LogisticRegression cannot be exported"),
         (make_pipeline(PolynomialFeatures(), OpenSetSVC()), "PolynomialFeatures .* MinMaxScaler"),

@@ -11,7 +11,7 @@ from openset import OneVsRestSVC, OpenSetSVC
 from openset.base import OpenSetClassifier
 from openset.evt import ExtremeValueMachine
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.wrappers import ThresholdRejector
 
 X, Y = make_blobs([12] * 4, n_features=3, random_state=0)
@@ -95,7 +95,7 @@ def test_bad_arguments(arguments, error, message):
 
 
 @pytest.mark.parametrize(
-    "model", [ExtremeValueMachine(), OpenSetNearestNeighbors(), ThresholdRejector(OneVsRestSVC())]
+    "model", [ExtremeValueMachine(), OSNN(), ThresholdRejector(OneVsRestSVC())]
 )
 def test_level_class_is_for_binary_machines(model):
     search = OpenSetSearchCV(model, {"threshold": [0.5]}, level="class")

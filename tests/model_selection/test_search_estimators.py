@@ -16,7 +16,7 @@ from openset import OneVsRestSVC, OpenSetSVC
 from openset.base import OpenSetClassifier
 from openset.evt import ExtremeValueMachine
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit, get_scorer
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.utils import unwrap
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -48,7 +48,7 @@ def counting(kind):
     [
         (ExtremeValueMachine, (), {"threshold": [0.05, 0.3, 0.5, 0.9]}, 3),
         (ExtremeValueMachine, (), {"threshold": [0.1, 0.5], "tail_size": [5, 20]}, 6),
-        (OpenSetNearestNeighbors, (), {"threshold": [0.3, 0.5, 0.7, 1.0]}, 3),
+        (OSNN, (), {"threshold": [0.3, 0.5, 0.7, 1.0]}, 3),
         (ThresholdRejector, (GaussianNB(),), {"threshold": [0.3, 0.6, 0.9, 0.99]}, 3),
         (
             ThresholdRejector,
@@ -93,7 +93,7 @@ def test_thresholds_need_one_fit(blobs, kind, arguments, grid, n_fits, scaler):
 def test_a_threshold_that_is_not_in_the_grid_stays(blobs):
     X, y = blobs
     grid = [{"threshold": [0.9]}, {"rule": ["ratio"]}]
-    model = OpenSetNearestNeighbors(threshold=0.3)
+    model = OSNN(threshold=0.3)
     search = OpenSetSearchCV(model, grid, random_state=0).fit(X, y)
     alone = OpenSetSearchCV(model, {"rule": ["ratio"]}, random_state=0).fit(X, y)
     assert search.cv_results_["mean_test_score"][1] == alone.best_score_

@@ -9,16 +9,16 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import OneClassSVM
 
 import openset
-from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM
+from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit, get_scorer
 from openset.svm import (
     DecisionBoundaryCarving,
+    FixedBiasSVC,
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
-    UnbiasedSVC,
 )
 from openset.wrappers import ThresholdRejector
 
@@ -32,7 +32,7 @@ PER_CLASS = {
     MulticlassSVDD,
     DecisionBoundaryCarving,
     OpenSetSVC,
-    UnbiasedSVC,
+    FixedBiasSVC,
 }
 GAMMAS = [2.0**k for k in range(-15, 16, 2)]
 TWENTY = [k / 20 for k in range(20)]
@@ -77,7 +77,7 @@ def test_every_estimator_with_both_presets(blobs, name, kind, preset):
         (MulticlassSVDD, {"gamma": GAMMAS}),
         (DecisionBoundaryCarving, {"gamma": GAMMAS}),
         (OneVsSetMachine, {"p_near": PRESSURES, "p_far": PRESSURES}),
-        (WeibullSVM, {"gamma": GAMMAS, "delta_R": [2.0**k for k in range(-7, 1)]}),
+        (WSVM, {"gamma": GAMMAS, "delta_R": [2.0**k for k in range(-7, 1)]}),
         (PISVM, {"gamma": GAMMAS, "threshold": TWENTY}),
         (
             ExtremeValueMachine,
@@ -92,7 +92,7 @@ def test_grids_of_the_paper(kind, grid):
         assert_allclose(kind._paper_grid[name], values)
     model = kind()
     assert getattr(model, "C", 1.0) == 1.0
-    if kind is WeibullSVM:
+    if kind is WSVM:
         assert (model.delta_tau, model.nu) == (0.001, 0.5)
 
 
@@ -104,8 +104,8 @@ ENGINE = [
     (MulticlassSVDD(), {"nu": [0.11, 0.52, 1.0]}),
     (DecisionBoundaryCarving(), {"C": [1.0, 8.0]}),
     (DecisionBoundaryCarving(tie="restrictive"), {"C": [1.0]}),
-    (UnbiasedSVC(), {"C": [1.0, 8.0], "bias": [-0.01, -0.5]}),
-    (UnbiasedSVC(mode="artificial"), {"bias": [-0.01, -0.5]}),
+    (FixedBiasSVC(), {"C": [1.0, 8.0], "bias": [-0.01, -0.5]}),
+    (FixedBiasSVC(mode="artificial"), {"bias": [-0.01, -0.5]}),
 ]
 
 
@@ -173,6 +173,6 @@ def test_thresholds_cost_no_fit(blobs):
 
 def test_settings_for_each_class_are_for_machines_that_decide_alone(blobs):
     X, y = blobs
-    for model in (PISVM(), WeibullSVM(), OneVsSetMachine(), ThresholdRejector(GaussianNB())):
+    for model in (PISVM(), WSVM(), OneVsSetMachine(), ThresholdRejector(GaussianNB())):
         with pytest.raises(ValueError, match="level='class' chooses parameters"):
             OpenSetSearchCV(model, level="class").fit(X, y)

@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.utils import _distances
 
 
@@ -29,7 +29,7 @@ def data():
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.8, 0.99, 1.0])
 def test_ratio_rule_written_out(data, metric, threshold):
     X, y, Z = data
-    model = OpenSetNearestNeighbors(threshold, metric=metric).fit(X[::2], y[::2])
+    model = OSNN(threshold, metric=metric).fit(X[::2], y[::2])
     for z, answer, score in zip(Z, model.predict(Z), model.known_score(Z), strict=True):
         d = cdist([z], X[::2], metric)[0]
         t = d.argmin()
@@ -40,7 +40,7 @@ def test_ratio_rule_written_out(data, metric, threshold):
 
 def test_agreement_rule_written_out(data):
     X, y, Z = data
-    model = OpenSetNearestNeighbors(rule="agreement").fit(X, y)
+    model = OSNN(rule="agreement").fit(X, y)
     answers = model.predict(Z)
     for z, answer in zip(Z, answers, strict=True):
         first, second = y[cdist([z], X)[0].argsort()[:2]]
@@ -51,7 +51,7 @@ def test_agreement_rule_written_out(data):
 @pytest.mark.parametrize("rule", ["ratio", "agreement"])
 def test_ratios_of_all_classes_by_hand(rule):
     X = [[0.0], [1.0], [4.0], [6.0], [20.0]]
-    model = OpenSetNearestNeighbors(0.5, rule=rule).fit(X, ["a", "a", "b", "b", "c"])
+    model = OSNN(0.5, rule=rule).fit(X, ["a", "a", "b", "b", "c"])
     expected = {
         # nearest distances 1, 2, 18; second nearest 2, 4, none
         "ratio": 0.5 - np.array([1 / 2, 2 - 1 / 2, 2 - 1 / 18]),
@@ -63,16 +63,16 @@ def test_ratios_of_all_classes_by_hand(rule):
 
 def test_closed_set_answer_is_the_nearest_class(data):
     X, y, Z = data
-    model = OpenSetNearestNeighbors().fit(X, y)
+    model = OSNN().fit(X, y)
     nearest = KNeighborsClassifier(1).fit(X, y)
     assert_array_equal(model.predict_known(Z), nearest.predict(Z))
-    assert_array_equal(OpenSetNearestNeighbors(1.0).fit(X, y).predict(Z), nearest.predict(Z))
+    assert_array_equal(OSNN(1.0).fit(X, y).predict(Z), nearest.predict(Z))
 
 
 def test_coinciding_classes_are_unknown():
     X = [[0.0], [0.0], [1.0], [9.0]]
     y = [0, 1, 1, 2]
-    model = OpenSetNearestNeighbors(0.999).fit(X, y)
+    model = OSNN(0.999).fit(X, y)
     assert_allclose(model.decision_function([[0.0]]), [[-0.001, -0.001, -1.001]])
     assert model.predict([[0.0], [1.0]]).tolist() == [-1, 1]
     assert model.set_params(threshold=1.0).predict([[0.0]]) == [0]
@@ -81,8 +81,8 @@ def test_coinciding_classes_are_unknown():
 def test_scaling_and_rotation_do_not_matter(data):
     X, y, Z = data
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
-    scores = OpenSetNearestNeighbors().fit(X, y).decision_function(Z)
-    moved = OpenSetNearestNeighbors().fit(37 * X @ rotation + 5, y)
+    scores = OSNN().fit(X, y).decision_function(Z)
+    moved = OSNN().fit(37 * X @ rotation + 5, y)
     assert_allclose(moved.decision_function(37 * Z @ rotation + 5), scores, atol=1e-9)
 
 
@@ -90,7 +90,7 @@ def test_bounded(data):
     X, y, _ = data
     directions = np.random.default_rng(0).normal(size=(200, 4))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    model = OpenSetNearestNeighbors(0.95).fit(X, y)
+    model = OSNN(0.95).fit(X, y)
     assert model.bounded_.all()
     # d(x, u) <= d(x, t) + diameter: everything beyond T / (1 - T) diameters is rejected.
     diameter = cdist(X, X).max()
@@ -100,15 +100,15 @@ def test_bounded(data):
         assert np.isfinite(model.decision_function(far)).all()
     assert not model.set_params(threshold=1.0).bounded_.any()
     assert model.predict_set(far).any(axis=1).all()
-    agreement = OpenSetNearestNeighbors(rule="agreement").fit(X, y)
+    agreement = OSNN(rule="agreement").fit(X, y)
     assert not agreement.bounded_.any()
     assert agreement.predict_set(X.mean(axis=0) + 1e6 * directions).any()
-    assert not OpenSetNearestNeighbors(metric="cosine").fit(X, y).bounded_.any()
+    assert not OSNN(metric="cosine").fit(X, y).bounded_.any()
 
 
 def test_threshold_is_added_and_needs_no_fit(data):
     X, y, Z = data
-    model = OpenSetNearestNeighbors().fit(X, y)
+    model = OSNN().fit(X, y)
     assert model._post_params == ("threshold",)
     for threshold in (0.0, 0.9):
         model.set_params(threshold=threshold)
@@ -118,15 +118,15 @@ def test_threshold_is_added_and_needs_no_fit(data):
 
 def test_blocks_and_threads_change_nothing(data, monkeypatch):
     X, y, Z = data
-    expected = OpenSetNearestNeighbors().fit(X, y).decision_function(Z)
+    expected = OSNN().fit(X, y).decision_function(Z)
     monkeypatch.setattr(_distances, "_BLOCK", 500)
-    blocks = OpenSetNearestNeighbors(n_jobs=2).fit(X, y).decision_function(Z)
+    blocks = OSNN(n_jobs=2).fit(X, y).decision_function(Z)
     assert_array_equal(blocks, expected)
 
 
 def test_pickle_and_pipeline(data):
     X, y, Z = data
-    pipeline = make_pipeline(MinMaxScaler(), OpenSetNearestNeighbors()).fit(X, y)
+    pipeline = make_pipeline(MinMaxScaler(), OSNN()).fit(X, y)
     loaded = pickle.loads(pickle.dumps(pipeline))
     assert_array_equal(loaded.decision_function(Z), pipeline.decision_function(Z))
     assert_array_equal(pipeline.predict(X), y)
@@ -140,17 +140,17 @@ def test_pickle_and_pipeline(data):
 def test_bad_parameters(data, bad):
     X, y, _ = data
     with pytest.raises(ValueError, match=f"'{next(iter(bad))}' parameter"):
-        OpenSetNearestNeighbors(**bad).fit(X, y)
+        OSNN(**bad).fit(X, y)
 
 
 def test_bad_input(data):
     X, y, _ = data
     with pytest.raises(ValueError, match="at least 2 classes"):
-        OpenSetNearestNeighbors().fit(X, np.zeros(len(X), dtype=int))
+        OSNN().fit(X, np.zeros(len(X), dtype=int))
     with pytest.raises(ValueError, match="NaN"):
-        OpenSetNearestNeighbors().fit(X * np.nan, y)
+        OSNN().fit(X * np.nan, y)
     with pytest.raises(NotFittedError):
-        OpenSetNearestNeighbors().predict(X)
-    assert not hasattr(OpenSetNearestNeighbors(), "bounded_")
+        OSNN().predict(X)
+    assert not hasattr(OSNN(), "bounded_")
     with pytest.raises(ValueError, match="features"):
-        OpenSetNearestNeighbors().fit(X, y).predict(X[:, :2])
+        OSNN().fit(X, y).predict(X[:, :2])

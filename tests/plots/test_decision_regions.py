@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from openset.evt import ExtremeValueMachine
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OpenSetNearestNeighbors
+from openset.neighbors import OSNN
 from openset.plots import DecisionRegionsDisplay
 from openset.plots._plane import find_plane
 from openset.svm import OneVsRestSVC, OpenSetSVC
@@ -27,7 +27,7 @@ def _draw(model, X, y=None, **options):
     [
         OpenSetSVC(gamma=1.0),
         ExtremeValueMachine(),
-        OpenSetNearestNeighbors(),
+        OSNN(),
         ThresholdRejector(GaussianNB(), threshold=0.9),
         make_pipeline(StandardScaler(), OpenSetSVC()),
         OpenSetSearchCV(OpenSetSVC(), {"gamma": [0.5, 1.0], "lam": [0.2, 0.4]}, random_state=0),
@@ -80,7 +80,7 @@ def test_points_and_legend(bounded, boat, ax):
 
 def test_no_legend_for_many_classes(ax):
     X = np.arange(24.0).reshape(12, 2)
-    model = OpenSetNearestNeighbors().fit(X, np.arange(12))
+    model = OSNN().fit(X, np.arange(12))
     assert _draw(model, X, np.arange(12), ax=ax).legend_ is None
 
 
@@ -122,8 +122,8 @@ def test_no_certificate_for_an_unbounded_class(svm, boat, ax):
 
 
 def test_certificate_needs_a_radius(boat, ax):
-    model = OpenSetNearestNeighbors().fit(*boat)
-    with pytest.raises(ValueError, match="OpenSetNearestNeighbors does not have"):
+    model = OSNN().fit(*boat)
+    with pytest.raises(ValueError, match="OSNN does not have"):
         _draw(model, *boat, certificate=True, ax=ax)
 
 

@@ -98,8 +98,8 @@ def test_prediction():
 
 def test_estimators_and_search():
     in_simulator("""
-        from openset import MulticlassSVDD, OpenSetSearchCV, OpenSetSVC, UnbiasedSVC
-        for model in (OpenSetSVC(gamma=0.5), MulticlassSVDD(gamma=0.5), UnbiasedSVC(gamma=0.5)):
+        from openset import MulticlassSVDD, OpenSetSearchCV, OpenSetSVC, FixedBiasSVC
+        for model in (OpenSetSVC(gamma=0.5), MulticlassSVDD(gamma=0.5), FixedBiasSVC(gamma=0.5)):
             cpu = model.fit(X, y).decision_function(X)
             gpu = model.set_params(device="cuda").fit(X, y).decision_function(X)
             np.testing.assert_allclose(gpu, cpu, atol=4e-3)

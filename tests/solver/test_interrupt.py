@@ -12,7 +12,7 @@ import pytest
 
 from openset.kernels import RBF
 from openset.solver import KernelRows, _solve, solve, svm_problem
-from openset.solver._threads import thread_map
+from openset.utils._parallel import thread_map
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a signal cannot be sent to a child")
 

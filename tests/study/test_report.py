@@ -14,7 +14,7 @@ from openset.study._report_data import cells, collect
 from openset.study._report_published import beside, over_n
 from openset.study._report_tables import Table, duration, p_value, with_error
 from openset.study._tasks import COLUMNS
-from openset.utils._page import Cell, Page
+from openset.utils.page import Cell, Page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pyarrow")

@@ -14,7 +14,7 @@ NINE = {
     "MulticlassSVDD",
     "DecisionBoundaryCarving",
     "OneVsSetMachine",
-    "WeibullSVM",
+    "WSVM",
     "PISVM",
     "ExtremeValueMachine",
 }
@@ -131,7 +131,7 @@ def test_the_study_of_the_paper():
     for method, grid in {
         "OpenSetSVC": {"gamma": gammas, "lam": fractions},
         "OneVsRestSVC": {"gamma": gammas},
-        "WeibullSVM": {"gamma": gammas, "delta_R": [2.0**k for k in range(-7, 1)]},
+        "WSVM": {"gamma": gammas, "delta_R": [2.0**k for k in range(-7, 1)]},
         "PISVM": {"gamma": gammas, "threshold": fractions},
     }.items():
         search = study.make_search(method)

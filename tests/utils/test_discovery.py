@@ -18,7 +18,7 @@ IN_THE_PAPER = {
     "mcsvdd": "MulticlassSVDD",
     "mcsvmdbc": "DecisionBoundaryCarving",
     "svm1vs": "OneVsSetMachine",
-    "wsvm": "WeibullSVM",
+    "wsvm": "WSVM",
     "pisvm": "PISVM",
     "evm": "ExtremeValueMachine",
     "ossvm": "OpenSetSVC",

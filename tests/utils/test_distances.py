@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 from openset.utils import _distances
-from openset.utils._distances import DistancesTo, row_blocks
+from openset.utils.distances import DistancesTo, row_blocks
 
 
 @pytest.mark.parametrize("features", [1, 3, 64, 65, 300])

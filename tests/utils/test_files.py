@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from openset.utils._files import atomic_write
+from openset.utils import atomic_write
 
 
 def test_replaces(tmp_path):

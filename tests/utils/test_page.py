@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from openset.utils._page import Cell, Page
+from openset.utils.page import Cell, Page
 
 VOID = {"meta", "img"}
 

@@ -10,8 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from openset.svm import OpenSetSVC
-from openset.utils import unwrap
-from openset.utils._unwrap import take_apart
+from openset.utils import split_fitted, unwrap
 
 X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])
 Y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -57,15 +56,15 @@ def test_taken_apart_it_answers_the_same():
     search = GridSearchCV(make_pipeline(MinMaxScaler(), OpenSetSVC()), {}, cv=2)
     search.fit(StandardScaler().fit_transform(X), Y)
     whole = make_pipeline(StandardScaler(), FrozenEstimator(search)).fit(X, Y)
-    transform, final = take_apart(whole)
+    transform, final = split_fitted(whole)
     assert final is search.best_estimator_[-1]
     np.testing.assert_array_equal(final.decision_function(transform(X)), whole.decision_function(X))
-    transform, final = take_apart(FrozenEstimator(final))
+    transform, final = split_fitted(FrozenEstimator(final))
     assert transform(X) is X and final is search.best_estimator_[-1]
 
 
-def test_nothing_to_take_apart_before_fit():
+def test_nothing_to_split_fitted_before_fit():
     with pytest.raises(NotFittedError, match="GridSearchCV is not fitted"):
-        take_apart(GridSearchCV(OpenSetSVC(), {}))
+        split_fitted(GridSearchCV(OpenSetSVC(), {}))
     with pytest.raises(TypeError, match="not an open-set estimator"):
-        take_apart(LogisticRegression())
+        split_fitted(LogisticRegression())

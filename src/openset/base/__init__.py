@@ -3,7 +3,6 @@
 from ._classifier import (
     OpenSetClassifier,
     Traits,
-    _answers,
     _check_labels,
     resolve_unknown_label,
 )
@@ -12,7 +11,6 @@ from ._explain import explain
 __all__ = [
     "OpenSetClassifier",
     "Traits",
-    "_answers",
     "_check_labels",
     "explain",
     "resolve_unknown_label",

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ..utils import answer_labels, decide
 from ._explain import explain, surroundings_of
 
 __all__ = ["OpenSetClassifier", "Traits", "resolve_unknown_label"]
@@ -100,10 +101,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        scores = self.decision_function(X)
-        best = scores.argmax(axis=1)
-        accepted = scores[np.arange(len(best)), best] >= 0
-        return self._answers[np.where(accepted, best, len(self.classes_))]
+        codes = decide(self.decision_function(X))
+        return answer_labels(self.classes_, self.unknown_label_)[codes]
 
     def predict_known(self, X) -> np.ndarray:
         """Return the class with the highest score, accepted or not: the closed-set answer.
@@ -117,7 +116,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         best = self.decision_function(X).argmax(axis=1)
-        return self._answers[best]
+        return answer_labels(self.classes_, self.unknown_label_)[best]
 
     def predict_set(self, X) -> np.ndarray:
         """Return every class that accepts; an empty row is unknown.
@@ -213,7 +212,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 f"{len(self.classes_)} class: {self.classes_.tolist()!r}."
             )
         self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
-        self._answers = _answers(self.classes_, self.unknown_label_)
         return X, codes, weight, kept
 
     def _begin_predict(self, X, *, accept_sparse=False):
@@ -292,22 +290,3 @@ def resolve_unknown_label(unknown_label, classes: np.ndarray):
             'or unknown_label="auto".'
         )
     return unknown_label
-
-
-def _answers(classes, unknown_label):
-    """Classes and the unknown label behind them, in a dtype that holds both."""
-    kind = classes.dtype.kind
-    if kind in "fU" or (kind in "biu" and not isinstance(unknown_label, Integral)):
-        return np.append(classes, unknown_label)
-    answers = np.empty(len(classes) + 1, dtype=object)
-    answers[:-1] = classes.tolist()
-    answers[-1] = unknown_label
-    if kind == "O":
-        return answers
-    # Integers that fit no integer type stay objects: a label is never rounded or wrapped.
-    for dtype in (classes.dtype, np.dtype(np.int64)):
-        if dtype.kind == "i":
-            bounds = np.iinfo(dtype)
-            if bounds.min <= answers.min() and answers.max() <= bounds.max:
-                return answers.astype(dtype)
-    return answers

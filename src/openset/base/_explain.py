@@ -11,8 +11,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..utils._distances import DistancesTo, row_blocks
-from ..utils._unwrap import take_apart
+from ..utils import answer_labels, decide, split_fitted
+from ..utils.distances import DistancesTo, row_blocks
 
 # Samples whose scores are held at a time.
 _ROWS = 4096
@@ -78,7 +78,7 @@ def explain(estimator: BaseEstimator, X):
             'explain gives a table and needs pandas; run: pip install "openset[data]"',
             name=error.name,
         ) from error
-    transform, model = take_apart(estimator)
+    transform, model = split_fitted(estimator)
     check_is_fitted(model)
     surroundings = model._surroundings()
     parts = []
@@ -86,17 +86,17 @@ def explain(estimator: BaseEstimator, X):
     for rows in gen_batches(max(1, _num_samples(X)), _ROWS):
         block = transform(_safe_indexing(X, rows))
         scores = model.decision_function(block)
-        best = scores.argmax(axis=1)
-        score = scores[np.arange(len(best)), best]
-        parts.append((best, score, *surroundings(block)))
-    best, score, similar, distance, gap = (
+        parts.append(
+            (decide(scores), scores.argmax(axis=1), scores.max(axis=1), *surroundings(block))
+        )
+    answer, best, score, similar, distance, gap = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
-    answers = model._answers
+    labels = answer_labels(model.classes_, model.unknown_label_)
     return pd.DataFrame(
         {
-            "answer": answers[np.where(score >= 0, best, len(answers) - 1)],
-            "nearest_class": answers[best],
+            "answer": labels[answer],
+            "nearest_class": labels[best],
             "score": score,
             "deficit": np.maximum(0.0, -score),
             "similar": pd.arrays.IntegerArray(similar.astype(np.int64), similar < 0),

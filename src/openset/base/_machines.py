@@ -11,7 +11,7 @@ import numpy as np
 
 from ..kernels import Kernel, Linear
 from ..solver import KernelRows, Path, Problem, Solution, solve_grid
-from ..solver._threads import thread_map
+from ..utils import thread_map
 
 # Relative slack of the certificate, so that rounding cannot break the promise.
 _SLACK = 1e-5

@@ -13,10 +13,9 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import Traits, _answers
+from ..base import Traits
 from ..metrics._labels import encode_true, index_known
-from ..utils import unwrap
-from ..utils._unwrap import take_apart
+from ..utils import split_fitted, unwrap
 from ..wrappers._base import Wrapper
 from ._quantile import check_enough
 from ._shift import far_scores, is_expansion, move, move_bias
@@ -197,10 +196,9 @@ class CalibratedRejector(Wrapper):
         if self.criterion == "fu" and not self.per_class:
             check_enough(self.alpha, len(y), "of known classes")  # before the time for a fit
         self._fit_estimator(X_fit, y_fit, None)
-        transform, model = take_apart(self.estimator_)
+        transform, model = split_fitted(self.estimator_)
         if isinstance(self.unknown_label, str) and self.unknown_label == "auto":
             self.unknown_label_ = model.unknown_label_
-            self._answers = _answers(self.classes_, self.unknown_label_)
         codes = self._encode(y)
         if self.criterion == "fu":
             thresholds = promised(model, transform, X, codes, self.alpha, self.per_class, self.by)
@@ -232,7 +230,7 @@ class CalibratedRejector(Wrapper):
             Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
         check_is_fitted(self)
-        transform, model = take_apart(self.estimator_)
+        transform, model = split_fitted(self.estimator_)
         return move(model, transform(X), self.thresholds_)
 
     @available_if(lambda self: hasattr(unwrap(self.estimator), "inclusion_proba"))
@@ -248,13 +246,13 @@ class CalibratedRejector(Wrapper):
         ndarray of shape (n, K)
         """
         check_is_fitted(self)
-        transform, model = take_apart(self.estimator_)
+        transform, model = split_fitted(self.estimator_)
         return model.inclusion_proba(transform(X))
 
     @property
     def known_radius_(self) -> np.ndarray:
         """(K,) distances from all positive support vectors beyond which a class rejects."""
-        model = take_apart(self.estimator_)[1]
+        model = split_fitted(self.estimator_)[1]
         if not is_expansion(model):
             raise AttributeError(
                 f"no certificate of {type(model).__name__} follows a moved threshold"
@@ -262,10 +260,10 @@ class CalibratedRejector(Wrapper):
         return move_bias(model, self.thresholds_).known_radius_
 
     def _far_scores(self):
-        return far_scores(take_apart(self.estimator_)[1]) - self.thresholds_
+        return far_scores(split_fitted(self.estimator_)[1]) - self.thresholds_
 
     def _surroundings(self):
-        transform, model = take_apart(self.estimator_)
+        transform, model = split_fitted(self.estimator_)
         expansion = is_expansion(model)
         inner = (move_bias(model, self.thresholds_) if expansion else model)._surroundings()
 

@@ -17,7 +17,7 @@ from openset.cli._trials import (
     n_known_of,
     verdict,
 )
-from openset.utils._page import Cell, Page
+from openset.utils.page import Cell, Page
 
 
 @dataclass(frozen=True)

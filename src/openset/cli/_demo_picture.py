@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from openset.utils._files import atomic_write
+from openset.utils import atomic_write
 
 
 def save_picture(

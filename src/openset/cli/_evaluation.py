@@ -14,7 +14,7 @@ from openset.cli._card import measure_lines
 from openset.cli._measures import answers_of, measures
 from openset.cli._scoring import Scorer
 from openset.cli._tables import Table, TableError, label_text
-from openset.utils._files import atomic_write
+from openset.utils import answer_labels, atomic_write
 
 # Points of a curve in the JSON: enough to draw it, whatever the number of rows.
 _CURVE_POINTS = 200
@@ -61,7 +61,7 @@ class Evaluation:
             truth.append(lookup[indices])
             scores.append(block.scores)
             n_rows += len(indices)
-        answers = final._answers[np.concatenate(truth)]
+        answers = answer_labels(final.classes_, final.unknown_label_)[np.concatenate(truth)]
         return cls(final, answers, np.concatenate(scores), list(others))
 
     @property

@@ -25,7 +25,7 @@ def export(
     from openset.cli._card import features_of
     from openset.export import to_onnx
     from openset.persistence import load_model, read_card
-    from openset.utils._files import atomic_write
+    from openset.utils import atomic_write
 
     exported = to_onnx(load_model(model), feature_names=features_of(read_card(model)))
     with atomic_write(onnx) as temporary:

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from openset import metrics
+from openset.utils import answer_labels, decide
 
 
 def answers_of(final: BaseEstimator, scores: np.ndarray) -> np.ndarray:
@@ -21,8 +22,7 @@ def answers_of(final: BaseEstimator, scores: np.ndarray) -> np.ndarray:
     -------
     ndarray of shape (n,)
     """
-    accepted = scores.max(axis=1) >= 0
-    return final._answers[np.where(accepted, scores.argmax(axis=1), len(final.classes_))]
+    return answer_labels(final.classes_, final.unknown_label_)[decide(scores)]
 
 
 def measures(truth: np.ndarray, scores: np.ndarray, final: BaseEstimator) -> dict[str, float]:

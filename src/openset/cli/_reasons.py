@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sklearn.base import BaseEstimator
 
-from openset.solver._threads import thread_map
+from openset.utils import answer_labels, decide, thread_map
 
 # Rows of a tile, whose distances stay in the cache.
 _TILE = 256
@@ -82,8 +82,9 @@ class Explainer:
     NAMES = ("prediction", "known_score", "runner_up", "reason")
 
     def __init__(self, final: BaseEstimator, jobs: int):
-        self._answers = pa.array(final._answers.tolist())
-        self._texts = pa.array([str(answer) for answer in final._answers.tolist()])
+        answers = answer_labels(final.classes_, final.unknown_label_).tolist()
+        self._answers = pa.array(answers)
+        self._texts = pa.array([str(answer) for answer in answers])
         self._n_classes, self._jobs = len(final.classes_), jobs
         self._certificate = Certificate(final) if Certificate.exists(final) else None
 
@@ -96,7 +97,7 @@ class Explainer:
         others[every, best] = -np.inf
         second = others.argmax(axis=1)
         accepted = score >= 0
-        prediction = self._answers.take(pa.array(np.where(accepted, best, self._n_classes)))
+        prediction = self._answers.take(pa.array(decide(scores)))
         if self._n_classes > 1:
             runner_up = self._answers.take(pa.array(second))
         else:

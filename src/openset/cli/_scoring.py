@@ -13,7 +13,7 @@ import pyarrow as pa
 from openset.cli._card import features_of
 from openset.cli._tables import Table, TableError, numbers, read_batches, require
 from openset.persistence import load_model, read_card
-from openset.utils._unwrap import take_apart
+from openset.utils import split_fitted
 
 
 class Block(NamedTuple):
@@ -44,7 +44,7 @@ class Scorer:
     def __init__(self, path: str | os.PathLike, jobs: int):
         self.card = read_card(path)
         model = load_model(path)
-        self._transform, self.final = take_apart(model)
+        self._transform, self.final = split_fitted(model)
         if "n_jobs" in self.final.get_params(deep=False):
             self.final.set_params(n_jobs=jobs)
         self.jobs = jobs

@@ -14,8 +14,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from openset.metrics import auroc_known, open_set_report, oscr_area, oscr_curve
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit
-from openset.utils import unwrap
-from openset.utils._progress import Progress
+from openset.utils import Progress, unwrap
 
 # A class must leave two samples for tuning after two are held out.
 FEWEST_ROWS = 4

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from openset.datasets._catalogue import CATALOGUE, content_sha256
 from openset.datasets._pmlb import fetch
-from openset.utils._files import atomic_write
+from openset.utils import atomic_write
 
 _ENVIRONMENT = "OPENSET_DATA"
 _RESERVED = ("data", "target", "feature_names", "name")

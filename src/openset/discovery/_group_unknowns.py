@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..utils import unwrap
-from ..utils._distances import METRICS, DistancesTo, row_blocks
+from ..utils.distances import METRICS, DistancesTo, row_blocks
 
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2

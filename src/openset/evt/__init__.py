@@ -4,6 +4,6 @@ from openset.evt._evm import ExtremeValueMachine
 from openset.evt._pisvm import PISVM
 from openset.evt._weibull import fit_weibull
 from openset.evt._weibull_tail import WeibullTail
-from openset.evt._wsvm import WeibullSVM
+from openset.evt._wsvm import WSVM
 
-__all__ = ["PISVM", "ExtremeValueMachine", "WeibullSVM", "WeibullTail", "fit_weibull"]
+__all__ = ["PISVM", "WSVM", "ExtremeValueMachine", "WeibullTail", "fit_weibull"]

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from openset.base._classifier import FRACTIONS, OpenSetClassifier, Traits
 from openset.evt._set_cover import greedy_cover
 from openset.evt._weibull_tail import WeibullTail
-from openset.solver._threads import thread_map
-from openset.utils._distances import METRICS, DistancesTo, row_blocks
+from openset.utils import thread_map
+from openset.utils.distances import METRICS, DistancesTo, row_blocks
 
 
 class ExtremeValueMachine(OpenSetClassifier):

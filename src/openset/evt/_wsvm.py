@@ -20,7 +20,7 @@ from ._weibull_tail import WeibullTail
 _THRESHOLDS = [2.0**k for k in range(-7, 1)]
 
 
-class WeibullSVM(OneVsRestSVM):
+class WSVM(OneVsRestSVM):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
     First a one-class SVM of each class, whose compact abating probability (CAP) falls with the
@@ -77,9 +77,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from openset.evt import WeibullSVM
+    >>> from openset.evt import WSVM
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = WeibullSVM(gamma=1.0).fit(X[y < 2], y[y < 2])
+    >>> model = WSVM(gamma=1.0).fit(X[y < 2], y[y < 2])
     >>> model.predict(X[[0, 50, 149]])
     array([ 0,  1, -1])
     >>> model.bounded_
@@ -141,7 +141,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.verbose = verbose
         self.unknown_label = unknown_label
 
-    def fit(self, X, y) -> WeibullSVM:
+    def fit(self, X, y) -> WSVM:
         """Train both machines of each class and model the tails of their scores.
 
         Parameters

@@ -16,11 +16,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 import openset
-from openset.base import _answers
 from openset.calibration import CalibratedRejector
 from openset.export._graph import Graph
 from openset.export._scores import SCORES, check_kernel
-from openset.utils import unwrap
+from openset.utils import answer_labels, unwrap
 
 # Old enough for every runtime in use, new enough for double precision in all operators.
 _OPSET = 18
@@ -160,7 +159,7 @@ _STEPS: dict[type, Callable[[Graph, BaseEstimator, str], str]] = {
 
 def _labels(decider):
     """Classes and the unknown label behind them, in a type that ONNX has."""
-    answers = _answers(decider.classes_, decider.unknown_label_)
+    answers = answer_labels(decider.classes_, decider.unknown_label_)
     if answers.dtype.kind == "O" and not isinstance(answers[0], str):
         raise ValueError(
             f"the classes {decider.classes_.tolist()!r} and the unknown label "

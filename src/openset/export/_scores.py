@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from openset.evt import PISVM, ExtremeValueMachine, WeibullSVM, WeibullTail
+from openset.evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
 from openset.export._graph import Graph
 from openset.kernels import (
     RBF,
@@ -21,12 +21,12 @@ from openset.kernels import (
 from openset.solver._geometry import needs_differences
 from openset.svm import (
     DecisionBoundaryCarving,
+    FixedBiasSVC,
     MulticlassOneClassSVM,
     MulticlassSVDD,
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
-    UnbiasedSVC,
 )
 
 _COLUMNS = np.array([1])
@@ -191,8 +191,8 @@ SCORES: dict[type, Callable[[Graph, str, object], str]] = {
     OneVsSetMachine: _slabs,
     OpenSetSVC: _machines,
     PISVM: _pi_svm,
-    UnbiasedSVC: _machines,
-    WeibullSVM: _w_svm,
+    FixedBiasSVC: _machines,
+    WSVM: _w_svm,
 }
 
 

@@ -9,9 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import OpenSetClassifier, explain
-from ..base._classifier import _answers
-from ..utils import unwrap
-from ._evaluate import split_pipeline
+from ..utils import split_pipeline, unwrap
 
 
 class BestEstimator(OpenSetClassifier):
@@ -80,10 +78,6 @@ class BestEstimator(OpenSetClassifier):
     @property
     def bounded_(self):
         return unwrap(self.best_estimator_).bounded_
-
-    @property
-    def _answers(self):
-        return _answers(self.classes_, self.unknown_label_)
 
     @property
     def n_features_in_(self):

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from ..solver._threads import thread_map
-from ..utils import unwrap
+from ..utils import split_pipeline, thread_map, unwrap
 from ._engine import through_engine
 from ._task import Event, Task, validation_codes
 
@@ -36,15 +34,6 @@ def evaluate(estimator, task: Task) -> Iterator[Event]:
             events = _behind_transformer(head, final, own, task)
         for i, s, score, bias in events:
             yield members[i], s, score, bias
-
-
-def split_pipeline(estimator):
-    """(transformers or None, last step, prefix of its parameter names)."""
-    if not isinstance(estimator, Pipeline):
-        return None, estimator, ""
-    name, final = estimator.steps[-1]
-    head = estimator[:-1] if len(estimator.steps) > 1 else None
-    return head, final, f"{name}__"
 
 
 def _group(candidates, in_key):

@@ -10,8 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_array
 
-from ..utils import unwrap
-from ._evaluate import split_pipeline
+from ..utils import split_pipeline, unwrap
 
 
 def preset_grid(estimator, preset: str, X, y: np.ndarray, weight: np.ndarray) -> dict[str, list]:

@@ -16,10 +16,9 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, has_fit
 
 from ..base import resolve_unknown_label
 from ..base._classifier import _check_labels
-from ..utils import unwrap
-from ..utils._progress import Progress
+from ..utils import Progress, split_pipeline, unwrap
 from ._delegate import BestEstimator
-from ._evaluate import evaluate, evaluate_callable, split_pipeline, weights
+from ._evaluate import evaluate, evaluate_callable, weights
 from ._grid import preset_grid, settings
 from ._machine_measures import machine_measure
 from ._results import best, cv_results

@@ -10,11 +10,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from openset.base import OpenSetClassifier, Traits
-from openset.solver._threads import thread_map
-from openset.utils._distances import METRICS, DistancesTo, row_blocks
+from openset.utils import thread_map
+from openset.utils.distances import METRICS, DistancesTo, row_blocks
 
 
-class OpenSetNearestNeighbors(OpenSetClassifier):
+class OSNN(OpenSetClassifier):
     """Open-set nearest neighbours (OSNN), by the ratio of two distances.
 
     Let t be the training sample nearest to x, and u the nearest one of a class other than that of
@@ -63,10 +63,10 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
 
     Examples
     --------
-    >>> from openset.neighbors import OpenSetNearestNeighbors
+    >>> from openset.neighbors import OSNN
     >>> X = [[0.0, 0.0], [0.0, 1.0], [4.0, 0.0], [4.0, 1.0]]
     >>> y = [1, 1, 2, 2]
-    >>> model = OpenSetNearestNeighbors().fit(X, y)
+    >>> model = OSNN().fit(X, y)
     >>> model.predict([[1.0, 0.5], [4.2, 0.5], [2.0, 0.5], [50.0, 0.5]])
     array([ 1,  2, -1, -1])
     """
@@ -98,7 +98,7 @@ class OpenSetNearestNeighbors(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y) -> OpenSetNearestNeighbors:
+    def fit(self, X, y) -> OSNN:
         """Store the training samples.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from openset.plots import _style
-from openset.utils._critical_difference import critical_difference
+from openset.utils import critical_difference
 
 
 class CriticalDifferenceDisplay:

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from openset.metrics._labels import encode_true, index_known
 from openset.plots import _style
 from openset.plots._plane import find_plane, grid_of, like, mesh
-from openset.utils import unwrap
-from openset.utils._unwrap import take_apart
+from openset.utils import split_fitted, unwrap
 
 _LEGEND_UP_TO = 10  # more classes than these are told apart by place, not by a legend
 
@@ -274,7 +273,7 @@ class DecisionRegionsDisplay:
 
 def _beyond(estimator, X):
     """(K, n): distance of each point beyond the certificate of each class; NaN without one."""
-    transform, model = take_apart(estimator)
+    transform, model = split_fitted(estimator)
     if not hasattr(model, "known_radius_"):
         raise ValueError(
             f"certificate=True needs known_radius_, which {type(model).__name__} does not have. "

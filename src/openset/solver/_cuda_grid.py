@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 from numba import cuda
 
+from ..utils import thread_map
 from ._cuda_kernels import SIMULATED
 from ._cuda_matrix import kernel_matrix
 from ._path import Path
 from ._problem import feasible_start
 from ._solve import Interrupted, biases_of, warn_not_converged
 from ._starts import near_identity
-from ._threads import thread_map
 
 # Shares of the free memory that the kernel matrix, and the multipliers, v and boxes may take.
 _MATRIX = 0.7

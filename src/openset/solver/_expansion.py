@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
+from ..utils import thread_map
 from ._device import on_gpu
 from ._geometry import (
     columns_of,
@@ -14,7 +15,6 @@ from ._geometry import (
     needs_differences,
     safe_dtype,
 )
-from ._threads import thread_map
 
 # Test points and support vectors of one tile: a tile of kernel values stays in the second-level
 # cache between the product that makes it and the product that uses it.

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel, Linear
+from ..utils import thread_map
 from ._device import LazyRows, on_gpu
 from ._path import Path, solve_path
 from ._problem import Problem
 from ._rows import KernelRows
 from ._starts import identity_solution, near_identity
-from ._threads import thread_map
 
 
 def solve_grid(

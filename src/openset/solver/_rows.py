@@ -10,6 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from ..kernels import RBF, Kernel, Linear
+from ..utils import thread_map
 from ._geometry import DotProducts, Geometry, MatrixPart, columns_of
 from ._memory import empty_rows
 from ._row_maker import (
@@ -23,7 +24,6 @@ from ._row_maker import (
     no_maker,
     subtract_made_rows,
 )
-from ._threads import thread_map
 
 # Side of the square blocks in which a whole kernel matrix is filled, upper triangle first.
 _TILE = 512

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..utils import interrupts
 from . import _state
 from ._coordinate_descent import coordinate_descent
 from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
 from ._smo import smo
-from ._threads import interrupts
 
 # A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
 _SLICE = 0.2

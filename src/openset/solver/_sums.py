@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..utils import thread_map
 from ._rows import KernelRows
-from ._threads import thread_map
 
 # Points of a block.
 _POINTS = 512

@@ -17,7 +17,7 @@ METHODS = {
     "MulticlassSVDD": "svdd",
     "DecisionBoundaryCarving": "svmdbc",
     "OneVsSetMachine": "onevset",
-    "WeibullSVM": "wsvm",
+    "WSVM": "wsvm",
     "PISVM": "pisvm",
     "ExtremeValueMachine": "evm",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..utils._page import Cell, Page
+from ..utils.page import Cell, Page
 from ._measures import MEASURES
 from ._published import DATASETS, read_published
 from ._report_data import BLOCK, Results, bias_signs, cells, collect, short_names

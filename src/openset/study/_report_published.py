@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..utils._page import Cell, Page
+from ..utils.page import Cell, Page
 from ._measures import MEASURES
 from ._report_data import CELL, Results, cells, short_names
 from ._report_tables import Table, with_error

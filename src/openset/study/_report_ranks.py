@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from ..plots import CriticalDifferenceDisplay
-from ..utils._page import Cell, Page
+from ..utils.page import Cell, Page
 from . import stats
 from ._measures import MEASURES
 from ._report_data import BLOCK, CELL, Results, short_names

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..utils._files import atomic_write
-from ..utils._page import Cell, Page
+from ..utils import atomic_write
+from ..utils.page import Cell, Page
 
 
 @dataclass(frozen=True)

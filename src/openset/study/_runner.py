@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from functools import partial
 
-from ..utils._progress import Progress
+from ..utils import Progress
 from . import _protocol
 from ._pools import DaskPool, LocalPool, available_cores
 from ._spec import Study, Task

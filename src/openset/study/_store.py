@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..utils._files import atomic_write
+from ..utils import atomic_write
 from ._spec import Study, Task
 from ._tasks import COLUMNS, Row
 

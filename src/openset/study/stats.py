@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2, f, norm, rankdata, studentized_range
 
-from ..utils._critical_difference import critical_difference, critical_value, rank_error
+from ..utils import critical_difference, critical_value
 
 __all__ = [
     "Comparison",
@@ -214,7 +214,7 @@ def compare_with_control(
     for method in sorted(ranks, key=ranks.get):
         if method != control:
             difference = ranks[method] - ranks[control]
-            z = abs(difference) / rank_error(k, n_blocks)
+            z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
             p_value = min(1.0, (k - 1) * 2 * float(norm.sf(z)))
             result.append(Comparison(method, control, difference, p_value, abs(difference) > limit))
     return result
@@ -252,7 +252,7 @@ def compare_all(
     for i, method in enumerate(names):
         for other in names[i + 1 :]:
             difference = ranks[method] - ranks[other]
-            z = abs(difference) / rank_error(k, n_blocks)
+            z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
             p_value = float(studentized_range.sf(z * np.sqrt(2), k, np.inf))
             result.append(Comparison(method, other, difference, p_value, abs(difference) > limit))
     return result

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from ..solver import KernelRows, solve, svm_problem
-from ..solver._threads import thread_map
+from ..utils import thread_map
 from ._svc import OneVsRestSVC
 
 

@@ -16,7 +16,7 @@ from ..base._machines import Machine, ProblemOf, Reduce, Setup
 from ..solver import KernelRows, solve_path
 from ..solver._path import feasible_near
 from ..solver._sums import expansions
-from ..solver._threads import thread_map
+from ..utils import thread_map
 from ._trained import Trained, keys_of, locate
 
 # Numbers of v that are held at a time: 256 MB of them.

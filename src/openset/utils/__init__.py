@@ -1,6 +1,30 @@
-"""Helpers that everyone needs: unwrapping, discovery, and the checks of an open-set estimator."""
+"""Helpers that every subpackage shares.
 
+The decision rule, unwrapping, threads, progress, atomic writes and the registry of estimators are
+here. The submodules ``distances``, ``page`` and ``estimator_checks`` are imported by their names.
+"""
+
+from ._critical_difference import critical_difference, critical_value
+from ._decision import answer_labels, decide
 from ._discovery import MethodRow, all_estimators, method_table
-from ._unwrap import unwrap
+from ._files import atomic_write
+from ._parallel import interrupts, thread_map
+from ._progress import Progress
+from ._unwrap import split_fitted, split_pipeline, unwrap
 
-__all__ = ["MethodRow", "all_estimators", "method_table", "unwrap"]
+__all__ = [
+    "MethodRow",
+    "Progress",
+    "all_estimators",
+    "answer_labels",
+    "atomic_write",
+    "critical_difference",
+    "critical_value",
+    "decide",
+    "interrupts",
+    "method_table",
+    "split_fitted",
+    "split_pipeline",
+    "thread_map",
+    "unwrap",
+]

@@ -49,13 +49,13 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     return estimator
 
 
-def take_apart(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
-    """What a fitted estimator does to samples first, and the open-set estimator that then decides.
+def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
+    """Split a fitted estimator into its transformers and the open-set estimator behind them.
 
     Returns
     -------
     transform : callable
-        Takes X to the X that the final estimator gets.
+        Maps X to the input of the final estimator.
     final : estimator
         As of :func:`unwrap`, without a FrozenEstimator around it.
     """
@@ -81,3 +81,24 @@ def take_apart(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
         return X
 
     return transform, estimator
+
+
+def split_pipeline(
+    estimator: BaseEstimator,
+) -> tuple[BaseEstimator | None, BaseEstimator, str]:
+    """Split an estimator, fitted or not, into transformers, final step and parameter prefix.
+
+    Returns
+    -------
+    transformers : Pipeline or None
+        All steps but the last; None where there are none.
+    final : estimator
+        The last step, or the estimator itself if it is not a Pipeline.
+    prefix : str
+        What precedes the parameters of `final` in the parameter names of `estimator`.
+    """
+    if not isinstance(estimator, Pipeline):
+        return None, estimator, ""
+    name, final = estimator.steps[-1]
+    head = estimator[:-1] if len(estimator.steps) > 1 else None
+    return head, final, f"{name}__"

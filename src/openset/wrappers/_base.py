@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from openset.base import OpenSetClassifier, _answers, _check_labels, resolve_unknown_label
+from openset.base import OpenSetClassifier, _check_labels, resolve_unknown_label
 
 
 class Wrapper(OpenSetClassifier):
@@ -61,7 +61,6 @@ class Wrapper(OpenSetClassifier):
         if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width
             self.classes_ = self.classes_.astype(object)
         self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
-        self._answers = _answers(self.classes_, self.unknown_label_)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from openset.utils._progress import Progress
+from openset.utils import Progress
 
 # Rows of a batch, where the format leaves the choice.
 CHUNK = 65_536

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from openset.utils._files import atomic_write
+from openset.utils import atomic_write
 
 from ._open import TableError
 

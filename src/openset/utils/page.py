@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
-from openset.utils._files import atomic_write
+from openset.utils import atomic_write
 
 _STYLE = """
 :root { color-scheme: light; --ink: #262626; --soft: #5f6368; --line: #dadce0; }
@@ -72,7 +72,7 @@ class Page:
 
     Examples
     --------
-    >>> from openset.utils._page import Cell, Page
+    >>> from openset.utils.page import Cell, Page
     >>> page = Page("Results")
     >>> page.section("Ranks of methods")
     >>> page.paragraph("Smaller is better: a rank < 2 is good.")

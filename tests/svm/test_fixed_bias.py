@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from openset.svm import OpenSetSVC, UnbiasedSVC
+from openset.svm import FixedBiasSVC, OpenSetSVC
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_against_an_interior_point_solver(iris, mode, bias, gamma):
     X, y = iris
     weight = np.random.default_rng(0).uniform(0.5, 2, size=len(X))
     Z = np.random.default_rng(1).uniform(X.min(axis=0) - 1, X.max(axis=0) + 1, size=(50, 4))
-    model = UnbiasedSVC(C=2.0, bias=bias, mode=mode, gamma=gamma, tol=1e-8)
+    model = FixedBiasSVC(C=2.0, bias=bias, mode=mode, gamma=gamma, tol=1e-8)
     model.fit(X, y, sample_weight=weight)
     K = rbf_kernel(X, gamma=gamma)
     for c in range(3):
@@ -51,7 +51,7 @@ def test_against_an_interior_point_solver(iris, mode, bias, gamma):
 
 def test_against_liblinear(iris):
     X, y = iris
-    model = UnbiasedSVC(kernel="linear", mode="artificial", bias=0.0, tol=1e-6).fit(X, y)
+    model = FixedBiasSVC(kernel="linear", mode="artificial", bias=0.0, tol=1e-6).fit(X, y)
     for c in range(3):
         theirs = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6)
         expected = theirs.fit(X, y == c).decision_function(X)
@@ -66,7 +66,7 @@ def test_a_fixed_bias_is_the_ossvm_with_the_lambda_that_belongs_to_it(iris):
     c = int(np.argmax(plain.intercept_))
     bias = plain.intercept_[c] - 0.2
     assert bias < 0
-    model = UnbiasedSVC(gamma=0.5, bias=bias, tol=1e-8).fit(X, y)
+    model = FixedBiasSVC(gamma=0.5, bias=bias, tol=1e-8).fit(X, y)
     lam = model.dual_coef_[c].sum() / np.count_nonzero(y == c)
     assert 0 < lam < 1
     ossvm = OpenSetSVC(gamma=0.5, lam=lam, tol=1e-8).fit(X, y)
@@ -78,29 +78,29 @@ def test_a_fixed_bias_is_the_ossvm_with_the_lambda_that_belongs_to_it(iris):
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3])
 def test_a_negative_bias_bounds_every_class(iris, mode, gamma):
     X, y = iris
-    model = UnbiasedSVC(bias=-0.05, mode=mode, gamma=gamma).fit(X, y)
+    model = FixedBiasSVC(bias=-0.05, mode=mode, gamma=gamma).fit(X, y)
     assert model.bounded_.all()
     for direction in np.random.default_rng(0).normal(size=(30, 4)):
         far = np.ptp(X) + 1.01 * model.known_radius_.max()
         Z = X.mean(axis=0) + far * direction / np.linalg.norm(direction)
         assert model.predict([Z])[0] == model.unknown_label_
-    assert not UnbiasedSVC(bias=0.0, mode=mode, gamma=gamma).fit(X, y).bounded_.any()
+    assert not FixedBiasSVC(bias=0.0, mode=mode, gamma=gamma).fit(X, y).bounded_.any()
 
 
 def test_training_makes_up_for_a_fixed_bias(iris):
     X, y = iris
-    fixed = UnbiasedSVC(bias=-0.5, C=8.0).fit(X, y)
-    artificial = UnbiasedSVC(bias=-0.5, C=8.0, mode="artificial").fit(X, y)
+    fixed = FixedBiasSVC(bias=-0.5, C=8.0).fit(X, y)
+    artificial = FixedBiasSVC(bias=-0.5, C=8.0, mode="artificial").fit(X, y)
     assert np.mean(fixed.predict(X) == y) > np.mean(artificial.predict(X) == y)
 
 
 def test_own_parameters_for_each_class(iris):
     X, y = iris
     bias, gamma = {0: -0.1, 1: -0.2, 2: -0.7}, {0: 0.3, 1: 2.0, 2: 1.0}
-    model = UnbiasedSVC(bias=bias, gamma=gamma).fit(X, y)
+    model = FixedBiasSVC(bias=bias, gamma=gamma).fit(X, y)
     assert_array_equal(model.intercept_, [-0.1, -0.2, -0.7])
     for c in range(3):
-        alone = UnbiasedSVC(bias=bias[c], gamma=gamma[c]).fit(X, y)
+        alone = FixedBiasSVC(bias=bias[c], gamma=gamma[c]).fit(X, y)
         assert_allclose(
             model.decision_function(X)[:, c], alone.decision_function(X)[:, c], atol=1e-5
         )
@@ -117,10 +117,10 @@ def test_own_parameters_for_each_class(iris):
 )
 def test_bad_parameters(iris, parameters, message):
     with pytest.raises(ValueError, match=message):
-        UnbiasedSVC(**parameters).fit(*iris)
+        FixedBiasSVC(**parameters).fit(*iris)
 
 
 def test_it_needs_two_classes(iris):
     X, y = iris
     with pytest.raises(ValueError, match="at least 2 classes"):
-        UnbiasedSVC().fit(X[y == 0], y[y == 0])
+        FixedBiasSVC().fit(X[y == 0], y[y == 0])

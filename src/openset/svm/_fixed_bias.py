@@ -15,7 +15,7 @@ from ..solver import fixed_bias_problem, svm_problem
 _BIASES = [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]
 
 
-class UnbiasedSVC(OneVsRestSVM):
+class FixedBiasSVC(OneVsRestSVM):
     """Support vector classifier, one-vs-rest, whose bias is chosen, not trained.
 
     With a kernel that decays with distance f_c tends to the bias far away from all samples. So a
@@ -54,9 +54,9 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     Examples
     --------
-    >>> from openset.svm import UnbiasedSVC
+    >>> from openset.svm import FixedBiasSVC
     >>> X = [[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]
-    >>> model = UnbiasedSVC(gamma=0.5).fit(X, ["a", "a", "a", "b", "b", "b"])
+    >>> model = FixedBiasSVC(gamma=0.5).fit(X, ["a", "a", "a", "b", "b", "b"])
     >>> model.predict([[1.0], [11.5], [60.0]])
     array(['a', 'b', 'unknown'], dtype='<U7')
     >>> model.bounded_

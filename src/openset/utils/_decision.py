@@ -1,0 +1,74 @@
+"""The decision rule of every open-set classifier, as functions of its scores."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+
+def decide(scores: np.ndarray) -> np.ndarray:
+    """Return the index of the accepting class with the highest score, or K if none accepts.
+
+    This is the one decision rule of the library. A score >= 0 accepts; the first class wins a tie.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (..., K)
+        Acceptance scores, as returned by ``decision_function``.
+
+    Returns
+    -------
+    ndarray of shape (...), int
+        A column of `scores`, or K for unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.utils import decide
+    >>> decide(np.array([[0.5, 0.2], [-0.1, -0.3], [0.0, 0.0]]))
+    array([0, 2, 0])
+    """
+    scores = np.asarray(scores)
+    best = scores.argmax(axis=-1)
+    accepted = np.take_along_axis(scores, best[..., None], axis=-1)[..., 0] >= 0
+    return np.where(accepted, best, scores.shape[-1])
+
+
+def answer_labels(classes: np.ndarray, unknown_label: Any) -> np.ndarray:
+    """Return the classes followed by the unknown label, in a dtype that holds both.
+
+    Indexing the result with the output of :func:`decide` gives the answers.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (K,)
+    unknown_label : int, float or str
+
+    Returns
+    -------
+    ndarray of shape (K + 1,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.utils import answer_labels
+    >>> answer_labels(np.array(["a", "b"]), "unknown")
+    array(['a', 'b', 'unknown'], dtype='<U7')
+    """
+    kind = classes.dtype.kind
+    if kind in "fU" or (kind in "biu" and not isinstance(unknown_label, Integral)):
+        return np.append(classes, unknown_label)
+    answers = np.empty(len(classes) + 1, dtype=object)
+    answers[:-1] = classes.tolist()
+    answers[-1] = unknown_label
+    if kind == "O":
+        return answers
+    # Integers that fit no integer type stay objects: a label is never rounded or wrapped.
+    for dtype in (classes.dtype, np.dtype(np.int64)):
+        if dtype.kind == "i":
+            bounds = np.iinfo(dtype)
+            if bounds.min <= answers.min() and answers.max() <= bounds.max:
+                return answers.astype(dtype)
+    return answers
