@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from openset.base import OpenSetClassifier
+from openset.base import OpenSetClassifier, validate_samples, validate_training_data
 from openset.calibration import CalibratedRejector
 from openset.calibration._quantile import fewest_samples, largest_rank
 from openset.datasets import make_four_gauss
@@ -34,12 +34,11 @@ class Table(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     def fit(self, X, y):
-        self._begin_fit(X, y)
-        self.bounded_ = np.zeros(len(self.classes_), dtype=bool)
+        validate_training_data(self, X, y)
         return self
 
     def decision_function(self, X):
-        return self.scores[self._begin_predict(X).astype(int).ravel()]
+        return self.scores[validate_samples(self, X).astype(int).ravel()]
 
 
 def _digits():

@@ -54,7 +54,7 @@ def test_stages_of_a_grid():
 def test_fine_is_as_good_as_coarse_and_as_full(many, search):
     table = search.cv_results_
     gammas = np.unique(table["param_gamma"].astype(float))
-    params = OpenSetSVC._default_grid
+    params = OpenSetSVC.search_spec.grids["default"]
     full = len(params["gamma"]) * len(params["lam"]) * len(params["C"])
     assert len(table["params"]) < full / 2
     # The coarse stage alone, from the rows of the table that belong to it.
@@ -89,7 +89,7 @@ def test_deterministic(many, search):
 def test_few_classes_try_everything(many):
     X, y = many
     few = y < 50
-    grid = OpenSetSVC._default_grid
+    grid = OpenSetSVC.search_spec.grids["default"]
     search = OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=1, random_state=0, refit=False)
     n_settings = np.prod([len(values) for values in grid.values()])
     assert len(search.fit(X[few], y[few]).cv_results_["params"]) == n_settings
@@ -111,8 +111,8 @@ def test_behind_a_pipeline_and_with_thresholds(many):
         for name, values in search.cv_results_.items()
         if name.startswith("param_")
     }
-    assert tried["pisvm__threshold"] == set(PISVM._default_grid["threshold"])
-    assert 5 <= len(tried["pisvm__gamma"]) < len(PISVM._default_grid["gamma"])
+    assert tried["pisvm__threshold"] == set(PISVM.search_spec.grids["default"]["threshold"])
+    assert 5 <= len(tried["pisvm__gamma"]) < len(PISVM.search_spec.grids["default"]["gamma"])
 
 
 def test_all_unbounded_still_ends():

@@ -39,7 +39,7 @@ def test_reference_scores_with_the_planes_of_the_file(baselines, name):
     order = np.searchsorted(model.classes_, expected["label_order"])
     assert_allclose(-model.intercept_[order], expected["rho"], atol=1e-4)
     near, far = np.array(expected["alpha_near_plane"]), np.array(expected["omega_far_plane"])
-    scores = slab_scores(model._raw_scores(X[test])[:, order], near, far)
+    scores = slab_scores(model.raw_scores(X[test])[:, order], near, far)
     assert_allclose(scores[:50], expected["first50"]["scores"], atol=1e-4)
     labels = np.array(expected["label_order"])[scores.argmax(axis=1)]
     answers = np.where(scores.max(axis=1) >= 0, labels, -1)
@@ -57,7 +57,7 @@ def test_the_risk_is_no_larger_than_in_the_reference(baselines, name, search):
     _, methods, X, y, train, _ = baselines
     expected = methods[name]["tight"]
     model = OneVsSetMachine(search=search, tol=1e-8).fit(X[train], y[train])
-    scores = model._raw_scores(X[train])
+    scores = model.raw_scores(X[train])
     for label, near, far in zip(
         expected["label_order"],
         expected["alpha_near_plane"],
@@ -140,10 +140,10 @@ def test_the_machine_is_a_linear_svm(iris):
     X, y = iris
     model = OneVsSetMachine(C=0.5, tol=1e-7).fit(X, y)
     plain = OneVsRestSVC(C=0.5, kernel="linear", tol=1e-7).fit(X, y)
-    assert_allclose(model._raw_scores(X), plain.decision_function(X))
+    assert_allclose(model.raw_scores(X), plain.decision_function(X))
     for c, label in enumerate(model.classes_):
         svm = SVC(C=0.5, kernel="linear", tol=1e-8).fit(X, y == label)
-        assert_allclose(model._raw_scores(X)[:, c], svm.decision_function(X), atol=1e-3)
+        assert_allclose(model.raw_scores(X)[:, c], svm.decision_function(X), atol=1e-3)
 
 
 def test_pressures_act_without_a_new_fit(iris):

@@ -59,7 +59,7 @@ def compare(
     from openset.cli._tables import open_table, read_training
 
     names = list(every_method()) if methods == "all" else split(methods)
-    names = {get_method(name)._traits.name: name for name in names}
+    names = {get_method(name).traits.name: name for name in names}
     if not names:
         raise typer.BadParameter("no method is named", param_hint="--methods")
     table = read_training(

@@ -15,7 +15,7 @@ from openset.utils import all_estimators
 def methods() -> dict[str, type]:
     """Estimators that need no other estimator, by short name: ossvm, svm, evm, ..."""
     return {
-        cls._traits.name.lower().replace(" ", "-"): cls
+        cls.traits.name.lower().replace(" ", "-"): cls
         for name, cls in all_estimators()
         if not name.endswith("Rejector")
     }

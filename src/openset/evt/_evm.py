@@ -7,13 +7,22 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from openset.base._classifier import FRACTIONS, OpenSetClassifier, Traits
-from openset.evt._set_cover import greedy_cover
-from openset.evt._weibull_tail import WeibullTail
-from openset.utils import thread_map
-from openset.utils.distances import METRICS, DistancesTo, row_blocks
+from ..base import (
+    OpenSetClassifier,
+    SearchSpec,
+    Traits,
+    validate_samples,
+    validate_training_data,
+)
+from ..base.parameters import FRACTIONS
+from ..utils import thread_map
+from ..utils.distances import METRICS, DistancesTo, row_blocks
+from ._set_cover import greedy_cover
+from ._weibull_tail import WeibullTail
+
+# Long tails matter where classes are large. The paper has no grid for this method.
+_GRID = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
 
 
 class ExtremeValueMachine(OpenSetClassifier):
@@ -101,16 +110,13 @@ class ExtremeValueMachine(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits(
+    traits = Traits(
         "EVM",
         extreme_value=True,
         bounded=True,
         condition="threshold > 0 and the Euclidean metric",
     )
-    _post_params = ("threshold",)
-    # The paper has no grid for this method. Long tails matter where classes are large.
-    _default_grid = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
-    _paper_grid = _default_grid
+    search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
         self,
@@ -148,7 +154,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         -------
         self
         """
-        X, codes, _, _ = self._begin_fit(X, y, min_classes=2)
+        X, codes, _, _ = validate_training_data(self, X, y, min_classes=2)
         order = np.argsort(codes, kind="stable")
         X = X[order]
         stops = np.cumsum(np.bincount(codes))
@@ -197,17 +203,19 @@ class ExtremeValueMachine(OpenSetClassifier):
 
         return list(thread_map(cover, classes, self.n_jobs))
 
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether threshold > 0 and the metric is Euclidean."""
-        check_is_fitted(self)
-        return np.full(len(self.classes_), self.threshold > 0 and self.metric == "euclidean")
+    def far_scores(self) -> np.ndarray:
+        """Limit superior of the scores far away: all probabilities vanish with the distance.
 
-    def _far_scores(self):
-        far = self._decide(np.zeros(len(self.classes_)))
-        return far if self.metric == "euclidean" else np.full(len(far), np.inf)
+        Returns
+        -------
+        ndarray of shape (K,)
+            inf for the cosine metric.
+        """
+        far = 0.0 if self.metric == "euclidean" else np.inf
+        return self.decide(np.full(len(self.classes_), far))
 
-    def _training_samples(self):
+    def kept_samples(self):
+        """Extreme vectors."""
         return self.extreme_vectors_, self.extreme_index_, self.metric
 
     def inclusion_proba(self, X) -> np.ndarray:
@@ -221,7 +229,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         -------
         ndarray of shape (n, K)
         """
-        X = self._begin_predict(X)
+        X = validate_samples(self, X)
         distances = DistancesTo(self.extreme_vectors_, self.metric)
         stops = np.cumsum(self.n_extreme_)
 
@@ -233,10 +241,12 @@ class ExtremeValueMachine(OpenSetClassifier):
         blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
+        """Probabilities."""
         return self.inclusion_proba(X)
 
-    def _decide(self, raw):
+    def decide(self, raw):
+        """Subtract the threshold."""
         return raw - self.threshold
 
 

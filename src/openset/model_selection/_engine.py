@@ -24,11 +24,14 @@ class _Lattice:
     """
 
     def __init__(self, model, candidates):
-        self.path_name = model._path_param
-        self.names = [name for name in model._machine_params if name != self.path_name]
+        self.path_name = model.search_spec.path
+        self.names = [n for n in model.search_spec.engine if n not in ("gamma", self.path_name)]
         self.at: dict[tuple, list[int]] = {}
         for i, candidate in enumerate(candidates):
-            value = {**{name: getattr(model, name) for name in model._engine_params}, **candidate}
+            value = {
+                **{name: getattr(model, name) for name in model.search_spec.engine},
+                **candidate,
+            }
             machine = tuple(value[name] for name in self.names)
             on_path = value[self.path_name] if self.path_name else None
             self.at.setdefault((value["gamma"], machine, on_path), []).append(i)
@@ -49,14 +52,14 @@ def through_engine(model, candidates: list[dict], X, which, task: Task) -> Itera
     """Score candidates that differ in the engine parameters only; see ``evaluate``."""
     # The checks of its own fit.
     labels = task.labels[task.codes]
-    X = clone(model)._prepare(X, labels, task.weight, min_classes=model._min_classes).X
+    X = clone(model).prepare(X, labels, task.weight, min_classes=model.min_classes).X
     if "gamma" in candidates[0]:
         yield from _through_engine(model, candidates, X, which, task)
         return
     # "scale" is a number of its own for each fitting part.
     for s in which:
         fit, _ = task.splits[s]
-        gamma = model._resolve_gamma(X[fit], _weights(model, task, fit))
+        gamma = model.resolve_gamma(X[fit], _weights(model, task, fit))
         numbered = [{**candidate, "gamma": gamma} for candidate in candidates]
         yield from _through_engine(model, numbered, X, [s], task)
 
@@ -74,8 +77,9 @@ def _through_engine(model, candidates, X, which, task):
 
     def reduce(k, path, rows):
         group, _ = machines[k]
-        accepted = model._acceptance(path, **lattice.params(group.machine))
-        return accepted[:, group.validation], path.bias
+        scale, shift = model.score_map(path, **lattice.params(group.machine))
+        scores = path.scores[:, group.validation]
+        return scale[:, None] * scores + shift[:, None], path.bias
 
     collected = []
     for g, k, result in solve_grid(
@@ -143,12 +147,12 @@ def _split_machine(model, task, group, c, params):
     signs[group.fit] = np.where(codes == c, 1.0, -1.0)
     weight = np.ones(len(task.codes))
     weight[group.fit] = _weights(model, task, group.fit)
-    return model._problem(signs, weight, **params)
+    return model.problem(signs, weight, **params)
 
 
 def _weights(model, task, fit):
     """Weights of samples and classes together, as in a fit."""
     labels = task.labels[task.codes]
     if isinstance(getattr(model, "class_weight", None), dict):  # may name a class that is withheld
-        return task.weight[fit] * model._class_weights(labels)[fit]
-    return task.weight[fit] * model._class_weights(labels[fit])
+        return task.weight[fit] * model.class_sample_weights(labels)[fit]
+    return task.weight[fit] * model.class_sample_weights(labels[fit])

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from ..base import SearchSpec
 from ..utils import split_pipeline, thread_map, unwrap
 from ._engine import through_engine
 from ._task import Event, Task, validation_codes
@@ -60,11 +61,15 @@ def _behind_transformer(transformer, final, candidates, task):
             yield from _evaluate_final(final, candidates, X, [s], task)
 
 
+def _spec(final):
+    return getattr(final, "search_spec", SearchSpec())
+
+
 def _evaluate_final(final, candidates, X, which, task):
-    cheap, evaluate_group = getattr(final, "_post_params", ()), _on_one_fit
+    cheap, evaluate_group = _spec(final).after_fit, _on_one_fit
     # A training set of one class has no machine against the rest.
-    if getattr(final, "_engine_params", ()) and len(task.labels) > 1:
-        cheap, evaluate_group = final._engine_params, through_engine
+    if _spec(final).engine and len(task.labels) > 1:
+        cheap, evaluate_group = _spec(final).engine, through_engine
         width = cheap[0]
         candidates = [{width: getattr(final, width), **candidate} for candidate in candidates]
     # The engine varies numbers; a width with a name ("scale") is one for each fitting part.
@@ -78,7 +83,7 @@ def _evaluate_final(final, candidates, X, which, task):
 def _on_one_fit(model, candidates, X, which, task):
     """Clone and fit once a split; parameters that act after fitting are tried on its scores."""
     bounded = _relax(model)
-    post = {name: getattr(model, name) for name in getattr(model, "_post_params", ())}
+    post = {name: getattr(model, name) for name in _spec(model).after_fit}
 
     def run(s):
         fit, validation = task.splits[s]
@@ -88,8 +93,8 @@ def _on_one_fit(model, candidates, X, which, task):
         if not post:
             decision = fitted.decision_function(held_out)
             return fitted, [task.measure(decision, true)] * len(candidates)
-        raw = fitted._raw_scores(held_out)
-        decisions = (fitted.set_params(**post | own)._decide(raw) for own in candidates)
+        raw = fitted.raw_scores(held_out)
+        decisions = (fitted.set_params(**post | own).decide(raw) for own in candidates)
         return fitted, [task.measure(decision, true) for decision in decisions]
 
     yield from _run_splits(run, which, len(candidates), bounded, task)

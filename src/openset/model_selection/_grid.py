@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_array
 
+from ..base import SearchSpec
 from ..utils import split_pipeline, unwrap
 
 
@@ -20,22 +21,26 @@ def preset_grid(estimator, preset: str, X, y: np.ndarray, weight: np.ndarray) ->
     on the transformed rows of X, and become numbers.
     """
     transformer, final, prefix = split_pipeline(estimator)
-    grid = getattr(final, f"_{preset}_grid", {})
+    grid = _spec(final).grids.get(preset)
     if not grid:
         raise ValueError(
             f"{type(final).__name__} has no grid of its own for preset={preset!r}. Pass param_grid."
         )
     grid = {name: list(values) for name, values in grid.items()}
-    scaled = getattr(final, "_scaled_params", ()) if preset == "default" else ()
+    scaled = _spec(final).scaled if preset == "default" else {}
     if scaled:
         rows = X if transformer is None else clone(transformer).fit_transform(X, y)
         rows = check_array(
             rows, accept_sparse="csr", dtype=np.float64, estimator=final, input_name="X"
         )
-        unit = final._unit_gamma(rows, weight)
-        for name in scaled:
+        for name, measure in scaled.items():
+            unit = measure(rows, weight)
             grid[name] = [float(value * unit) for value in grid[name]]
     return {prefix + name: values for name, values in grid.items()}
+
+
+def _spec(final):
+    return getattr(final, "search_spec", SearchSpec())
 
 
 def settings(estimator, grid: dict | list[dict], level: str) -> list[dict[str, Any]]:
@@ -56,7 +61,7 @@ def settings(estimator, grid: dict | list[dict], level: str) -> list[dict[str, A
 
 def _check(estimator, part, level):
     _, final, prefix = split_pipeline(estimator)
-    by_machine = [prefix + name for name in getattr(final, "_engine_params", ())]
+    by_machine = [prefix + name for name in _spec(final).engine]
     if level == "class" and not set(part) <= set(by_machine):
         raise ValueError(
             f"level='class' gives each binary machine parameters of its own, which can be "

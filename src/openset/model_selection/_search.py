@@ -14,8 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, has_fit_parameter
 
-from ..base import resolve_unknown_label
-from ..base._classifier import _check_labels
+from ..base import SearchSpec, check_labels, resolve_unknown_label
 from ..utils import Progress, split_pipeline, unwrap
 from ._delegate import BestEstimator
 from ._evaluate import evaluate, evaluate_callable, weights
@@ -26,6 +25,10 @@ from ._scorers import get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
 from ._stages import MANY_CLASSES, coarse, fine
 from ._task import Task
+
+
+def _spec(final):
+    return getattr(final, "search_spec", SearchSpec())
 
 
 class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
@@ -208,7 +211,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         X, y = indexable(X, y)
         if len(y) == 0:
             raise ValueError("Found 0 samples in X and y; there is nothing to search on.")
-        _check_labels(y)
+        check_labels(y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -228,7 +231,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     def _settle(self, final, classes):
         """Fill what is None from the preset; fall back to the closed search."""
         paper = self.preset == "paper"
-        self.level_ = self.level or (getattr(final, "_paper_level", "model") if paper else "model")
+        self.level_ = self.level or (_spec(final).levels.get(self.preset, "model"))
         self.n_splits_ = self.n_repeats or (1 if paper else 5)
         self.scenario_ = self.scenario
         if self.scenario == "open" and len(classes) < 3:
@@ -244,7 +247,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
             self._check_level(final, classes)
 
     def _check_level(self, final, classes):
-        if not getattr(final, "_engine_params", ()):
+        if not _spec(final).engine:
             raise ValueError(
                 f"level='class' chooses parameters for each binary machine, which "
                 f"{type(final).__name__} does not have. Use level='model'."
@@ -284,7 +287,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
             yield np.arange(len(candidates))
             return
         _, final, prefix = split_pipeline(self.estimator)
-        free = [prefix + name for name in getattr(final, "_post_params", ())]
+        free = [prefix + name for name in _spec(final).after_fit]
         first = coarse(candidates, grid, free)
         yield first
         found = first[best(scores[first], bias[first], self._lam_of(candidates)[first])]

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, validate_parameter_constra
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..base import _check_labels
+from ..base import check_labels
 
 
 class Simulation(NamedTuple):
@@ -108,7 +108,7 @@ class _HoldOut(BaseShuffleSplit):
         validate_parameter_constraints(self._parameter_constraints, vars(self), name)
         if y is None:
             raise ValueError(f"{name} splits by class; y is None. Pass the labels.")
-        _check_labels(y)
+        check_labels(y)
         y = column_or_1d(y)
         if len(y) == 0:
             raise ValueError(f"{name} has nothing to split: y is empty.")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from ..base._classifier import Traits
-from ..base._machines import Machine
-from ..base._one_vs_rest import OneVsRestSVM
+from ..base import KernelMachineClassifier, Traits
 
 # Where in the interval of best positions the plane comes to lie. The ends are sample scores, on
 # which rounding would decide: stay just inside.
 _POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
 
 
-class DecisionBoundaryCarving(OneVsRestSVM):
+class DecisionBoundaryCarving(KernelMachineClassifier):
     """Support vector classifier whose decision boundaries are carved (DBC).
 
     One SVM a class against the rest, the plane of each then moved parallel to itself, to where the
@@ -62,11 +62,11 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **OneVsRestSVM._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
         "tie": [StrOptions(set(_POSITIONS))],
     }
 
-    _traits = Traits("DBC", condition="b_c < epsilon_c for every class")
+    traits = Traits("DBC", condition="b_c < epsilon_c for every class")
 
     def __init__(
         self,
@@ -96,25 +96,27 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.verbose = verbose
         self.unknown_label = unknown_label
 
-    def _machine(self, path, rows, C):
-        epsilon = self._carve(path)
-        return Machine.of(path[0], bias=path[0].bias - epsilon, extra=epsilon)
-
-    def _acceptance(self, path, C):
-        return path.scores - self._carve(path)
-
-    def _carve(self, path):
+    def score_map(self, path, **params):
+        """Move the plane by -epsilon."""
         problem = path.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
         # Scores that agree to the resolution are one: the plane must not be led between samples on
         # the margin by what rounding makes of their scores.
-        steps = np.rint(0.5 / self._resolution)
+        steps = np.rint(0.5 / self.resolution)
         scores = np.rint(path.scores[0, fitted] * steps) / steps
-        return carve(scores, problem.upper[fitted] > 0, weight[fitted], _POSITIONS[self.tie])
+        positive = problem.upper[fitted] > 0
+        epsilon = carve(scores, positive, weight[fitted], _POSITIONS[self.tie])
+        return np.ones(1), np.array([-epsilon])
 
-    def _conclude(self, setup, extras):
-        super()._conclude(setup, extras)
+    def finish_machine(self, machine, path, rows, stop, **params):
+        """Record epsilon."""
+        _, (shift,) = self.score_map(path)
+        return replace(machine, extra=-shift)
+
+    def finish_model(self, training, extras):
+        """Set ``epsilon_`` and the certificate."""
+        super().finish_model(training, extras)
         self.epsilon_ = np.array(extras)
 
 

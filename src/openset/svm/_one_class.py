@@ -6,19 +6,18 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
-from ..base._classifier import Traits
-from ..base._machines import Machine, train_one_class
-from ..base._one_vs_rest import (
-    KERNEL_RULES,
+from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.parameters import (
+    KERNEL_CONSTRAINTS,
     PAPER_GAMMAS,
     SCALED_GAMMAS,
-    SOLVER_RULES,
-    OneVsRestSVM,
+    SOLVER_CONSTRAINTS,
+    unit_gamma,
 )
 from ..solver import one_class_problem
 
 
-class MulticlassOneClassSVM(OneVsRestSVM):
+class MulticlassOneClassSVM(KernelMachineClassifier):
     """One one-class SVM a class, each trained on the samples of its class alone.
 
     Every machine separates its samples from the origin of the kernel's feature space; the class
@@ -79,18 +78,25 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     _parameter_constraints: dict = {
         "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
         "normalize": ["boolean"],
-        **KERNEL_RULES,
-        **SOLVER_RULES,
+        **KERNEL_CONSTRAINTS,
+        **SOLVER_CONSTRAINTS,
     }
 
-    _traits = Traits("OCSVM", one_class=True, bounded=True)
-    _min_classes = 1
-    _machine_params = ("nu",)
-    _path_param = "nu"
-    _train = staticmethod(train_one_class)
-    _default_grid = {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}
-    # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
-    _paper_grid = {"gamma": PAPER_GAMMAS, "nu": [k / 20 for k in range(1, 20)]}
+    traits = Traits("OCSVM", one_class=True, bounded=True)
+    min_classes = 1
+    own_samples_only = True
+    problem_params = ("nu",)
+    search_spec = SearchSpec(
+        grids={
+            "default": {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
+            # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
+            "paper": {"gamma": PAPER_GAMMAS, "nu": [k / 20 for k in range(1, 20)]},
+        },
+        levels={"paper": "class"},
+        scaled={"gamma": unit_gamma},
+        engine=("gamma", "nu"),
+        path="nu",
+    )
 
     def __init__(
         self,
@@ -123,22 +129,20 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         tags.classifier_tags.poor_score = True  # about a fraction nu is rejected by design
         return tags
 
-    def _check_kernel(self, kernel):
+    def check_kernel(self, kernel):
+        """Refuse to normalise by rho where it may not be positive."""
         if self.normalize and not kernel.decaying:
             raise ValueError(
                 f"normalize=True divides by rho, which is positive for a decaying kernel only, "
                 f"not for kernel={self.kernel!r}. Use normalize=False."
             )
 
-    def _problem(self, signs, weight, nu):
+    def problem(self, signs, weight, **params):
+        """One-class SVM on the samples of the class, nu the path parameter."""
         problem = one_class_problem(signs > 0, 0.0, weight)
-        return problem, nu * problem.upper.sum()
+        return problem, params["nu"] * problem.upper.sum()
 
-    def _machine(self, path, rows, nu):
-        machine = Machine.of(path[0])
-        if not self.normalize:
-            return machine
-        return Machine.of(path[0], coef=machine.coef / -machine.bias, bias=-1.0)
-
-    def _acceptance(self, path, nu):
-        return path.scores / -path.bias[:, None] if self.normalize else path.scores
+    def score_map(self, path, **params):
+        """Divide by rho = -b if asked to."""
+        scale, shift = super().score_map(path)
+        return (scale / -path.bias if self.normalize else scale), shift

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..base._classifier import Traits
-from ..base._one_vs_rest import OneVsRestSVM
+from ..base import KernelMachineClassifier, Traits
 
 
-class OneVsRestSVC(OneVsRestSVM):
+class OneVsRestSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that rejects what no class accepts.
 
     The plain SVM (``OpenSetSVC`` with lambda = 0) without any guarantee: a class whose bias is not
@@ -57,7 +56,7 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([0, 1])
     """
 
-    _traits = Traits("SVM", condition="b_c < 0 for every class")
+    traits = Traits("SVM", condition="b_c < 0 for every class")
 
     def __init__(
         self,

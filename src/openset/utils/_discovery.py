@@ -28,7 +28,7 @@ def all_estimators() -> list[tuple[str, type]]:
         module = import_module(f"openset.{room}")
         for name in module.__all__:
             value = getattr(module, name)
-            if isinstance(value, type) and hasattr(value, "_traits"):
+            if isinstance(value, type) and hasattr(value, "traits"):
                 found[name] = value
     return sorted(found.items())
 
@@ -75,7 +75,7 @@ def method_table() -> list[MethodRow]:
     """
     rows = []
     for name, estimator in all_estimators():
-        traits = estimator._traits
+        traits = estimator.traits
         parameter = signature(estimator).parameters.get("kernel")
         kernel = getattr(estimator, "kernel", "") if parameter is None else parameter.default
         rows.append(

@@ -9,11 +9,12 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from openset.base._classifier import FRACTIONS, Traits
-from openset.wrappers._base import Wrapper, finite, supports_weights
+from ..base import SearchSpec, Traits
+from ..base.parameters import FRACTIONS
+from ._base import OpenSetWrapper, finite, supports_weights
 
 
-class ThresholdRejector(Wrapper):
+class ThresholdRejector(OpenSetWrapper):
     """Reject samples for which a closed-set classifier is not confident enough.
 
     Parameters
@@ -70,12 +71,13 @@ class ThresholdRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits(
+    traits = Traits(
         "thresholded classifier", condition="not known: the classifier is not looked into"
     )
-    _post_params = ("threshold",)
-    _default_grid = {"threshold": FRACTIONS}
-    _paper_grid = _default_grid
+    search_spec = SearchSpec(
+        grids={"default": {"threshold": FRACTIONS}, "paper": {"threshold": FRACTIONS}},
+        after_fit=("threshold",),
+    )
 
     def __init__(self, estimator, threshold=0.5, response_method="auto", unknown_label="auto"):
         self.estimator = estimator
@@ -104,8 +106,8 @@ class ThresholdRejector(Wrapper):
                 "Leave them out or wrap a classifier that does."
             )
         self._response(self.estimator)
-        X, y, sample_weight = self._check_targets(X, y, sample_weight)
-        self._fit_estimator(X, y, sample_weight)
+        X, y, sample_weight = self.check_targets(X, y, sample_weight)
+        self.fit_estimator(X, y, sample_weight)
         if len(self.classes_) == 1 and self._response(self.estimator_) == "decision_function":
             raise ValueError(
                 f"y has one class, {self.classes_.tolist()!r}; the decision_function of "
@@ -114,10 +116,12 @@ class ThresholdRejector(Wrapper):
             )
         return self
 
-    def _decide(self, raw):
+    def decide(self, raw):
+        """Subtract the threshold."""
         return raw - self.threshold
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
+        """Confidence of the classifier in each class."""
         check_is_fitted(self)
         method = self._response(self.estimator_)
         scores = finite(getattr(self.estimator_, method)(X))

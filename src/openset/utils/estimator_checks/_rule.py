@@ -178,12 +178,13 @@ def check_refit(estimator):
 def check_post_params(estimator):
     X, y = blobs(3)
     Z = probes(X)
-    for name in getattr(estimator, "_post_params", ()):
+    spec = getattr(estimator, "search_spec", None)
+    for name in () if spec is None else spec.after_fit:
         value = 0.1 + 0.5 * estimator.get_params()[name]
         before = fresh(estimator, **{name: value}).fit(X, y)
         after = fresh(estimator).fit(X, y)
-        raw = after._raw_scores(Z)
+        raw = after.raw_scores(Z)
         scores = require_contract(after.set_params(**{name: value}), Z, f"{name} set after fit")
         require_close(scores, before.decision_function(Z), f"{name} set after fit")
-        require_close(after._decide(raw), scores, f"{name} on scores of before")
+        require_close(after.decide(raw), scores, f"{name} on scores of before")
         require_equal(after.bounded_, before.bounded_, f"bounded_ with {name} set after fit")
