@@ -60,6 +60,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     traits: Traits
     search_spec: SearchSpec = SearchSpec()
 
+    # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
+    stored_types: tuple[type, ...] = ()
     # Scores up to this absolute value are computed in double precision; larger ones may not be.
     exact_band: float = np.inf
 

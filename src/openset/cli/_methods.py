@@ -9,16 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from openset.utils import all_estimators
-
-
-def methods() -> dict[str, type]:
-    """Estimators that need no other estimator, by short name: ossvm, svm, evm, ..."""
-    return {
-        cls.traits.name.lower().replace(" ", "-"): cls
-        for name, cls in all_estimators()
-        if not name.endswith("Rejector")
-    }
+from openset.utils import method_names as methods
 
 
 def get_method(name: str) -> type:

@@ -116,6 +116,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         bounded=True,
         condition="threshold > 0 and the Euclidean metric",
     )
+    stored_types = (WeibullTail,)
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(

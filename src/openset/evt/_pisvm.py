@@ -88,6 +88,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         extreme_value=True,
         condition="the probability at b_c is below the threshold for every class",
     )
+    stored_types = (WeibullTail,)
     search_spec = SearchSpec(
         grids={
             "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "threshold": FRACTIONS},

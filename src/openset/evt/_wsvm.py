@@ -101,6 +101,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
         "probabilities at b_c is below delta_R",
     )
+    stored_types = (WeibullTail,)
     search_spec = SearchSpec(
         grids={
             "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "delta_R": _THRESHOLDS},

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
 from ..base.parameters import BOXES, C_CONSTRAINTS, SOLVER_CONSTRAINTS
-from ._planes import find_slab
+from ._planes import Slab, find_slab
 
 _PRESSURES = [2.0**k for k in range(-3, 3)]
 
@@ -82,6 +82,7 @@ kkt_gap_, n_iter_ : ndarray
     gamma = 1.0
 
     traits = Traits("1-vs-Set")
+    stored_types = (Slab,)
     search_spec = SearchSpec(
         grids={
             "default": {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES},

@@ -1,4 +1,4 @@
-"""The list of estimators and the table of methods, against the package and the paper."""
+"""The registry of methods, against the package and the paper."""
 
 import re
 from importlib import import_module
@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 import openset
 from openset.base import OpenSetClassifier
-from openset.utils import method_table
+from openset.utils import method_names, method_table
 
 # The paper's abbreviations of the methods in its table.
 IN_THE_PAPER = {
@@ -30,7 +30,9 @@ def test_all_estimators_are_all():
         (name, value)
         for room in ("svm", "evt", "neighbors", "wrappers")
         for name, value in vars(import_module(f"openset.{room}")).items()
-        if isinstance(value, type) and issubclass(value, OpenSetClassifier)
+        if isinstance(value, type)
+        and issubclass(value, OpenSetClassifier)
+        and hasattr(value, "traits")
     }
     found = openset.all_estimators()
     assert set(found) == public
@@ -38,6 +40,19 @@ def test_all_estimators_are_all():
     for name, estimator in found:
         assert getattr(openset, name) is estimator
         assert estimator.__name__ == name
+
+
+def test_names_on_the_command_line():
+    named = method_names()
+    wrappers = {"CascadeRejector", "ThresholdRejector"}
+    assert {cls.__name__ for cls in named.values()} == set(
+        dict(openset.all_estimators())
+    ) - wrappers
+    assert {row.command: row.estimator for row in method_table() if row.command} == {
+        name: cls.__name__ for name, cls in named.items()
+    }
+    for name in named:
+        assert name == name.lower() and " " not in name
 
 
 def test_every_estimator_has_a_row_and_a_reference():
