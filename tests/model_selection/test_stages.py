@@ -6,7 +6,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import PISVM, OpenSetSearchCV, OpenSetSVC
-from openset.model_selection._stages import coarse, fine, stride
 
 
 @pytest.fixture(scope="module")
@@ -20,35 +19,6 @@ def many():
 @pytest.fixture(scope="module")
 def search(many):
     return OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=2, random_state=0).fit(*many)
-
-
-def test_stride_leaves_about_five():
-    assert [stride(n) for n in (1, 2, 5, 8, 9, 16, 17, 20, 33)] == [1, 1, 1, 1, 2, 2, 4, 4, 8]
-
-
-def test_stages_of_a_grid():
-    grid = {"a": list(range(9)), "b": list(range(20)), "c": [0, 1], "t": list(range(20))}
-    candidates = [
-        {"a": a, "b": b, "c": c, "t": t}
-        for a in grid["a"]
-        for b in grid["b"]
-        for c in grid["c"]
-        for t in grid["t"]
-    ]
-    first = [candidates[i] for i in coarse(candidates, grid, free=["t"])]
-    assert {s["a"] for s in first} == {0, 2, 4, 6, 8}
-    assert {s["b"] for s in first} == {0, 4, 8, 12, 16}
-    assert {s["c"] for s in first} == {0, 1}
-    assert {s["t"] for s in first} == set(range(20))
-    best = {"a": 8, "b": 4, "c": 1, "t": 13}
-    second = [candidates[i] for i in fine(candidates, grid, best, free=["t"])]
-    assert best in second
-    assert {s["a"] for s in second} == {7, 8}
-    assert {s["b"] for s in second} == set(range(1, 8))
-    assert {s["c"] for s in second} == {0, 1}
-    assert {s["t"] for s in second} == set(range(20))
-    # Nothing lies between the stages: the neighbours of the best were in the first.
-    assert {s["b"] for s in first} & {0, 8} == {0, 8}
 
 
 def test_fine_is_as_good_as_coarse_and_as_full(many, search):

@@ -57,7 +57,7 @@ class _HoldOut(BaseShuffleSplit):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Only its length is looked at; None will do.
+            Only its length is used; it may be None.
         y : array-like of shape (n,)
             The classes.
         groups : None
@@ -221,7 +221,7 @@ class OpenSetSplit(_HoldOut):
         Returns
         -------
         list of Simulation
-            One a repeat.
+            One per repeat.
 
         Examples
         --------
@@ -305,7 +305,7 @@ class ClosedSetSplit(_HoldOut):
         Returns
         -------
         list of Simulation
-            One a repeat.
+            One per repeat.
         """
         classes, codes, generators = self._begin(y)
         known = np.arange(len(classes))
