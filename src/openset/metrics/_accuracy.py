@@ -5,7 +5,7 @@ from numbers import Real
 
 from numpy.typing import ArrayLike
 
-from ._counts import Counts
+from ._counts import OpenSetCounts
 
 
 def accuracy_known(
@@ -38,7 +38,7 @@ def accuracy_known(
     >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.3333333333333333
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.accuracy_known())
 
 
@@ -69,7 +69,7 @@ def accuracy_unknown(
     >>> accuracy_unknown(["a", "x", "y"], ["a", "?", "a"], known=["a", "b"], unknown_label="?")
     0.5
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.accuracy_unknown())
 
 
@@ -112,7 +112,7 @@ def normalized_accuracy(
     """
     if not (isinstance(weight, Real) and 0 <= weight <= 1):
         raise ValueError(f"weight={weight!r} must be a number in [0, 1].")
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.normalized_accuracy(weight))
 
 
@@ -146,7 +146,7 @@ def harmonic_normalized_accuracy(
     >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.6666666666666666
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.harmonic_normalized_accuracy())
 
 
@@ -178,7 +178,7 @@ def false_unknown_rate(
     >>> false_unknown_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.25
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.false_unknown_rate())
 
 
@@ -210,5 +210,5 @@ def misclassification_rate(
     >>> misclassification_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.25
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.misclassification_rate())

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from numpy.typing import ArrayLike
 
-from ._counts import Counts
+from ._counts import OpenSetCounts
 
 
 def open_set_f1(
@@ -49,7 +49,7 @@ def open_set_f1(
     >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro"), 6)
     0.461538
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.open_set_f1(average))
 
 
@@ -94,5 +94,5 @@ def f1_with_unknown(
     >>> f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro")
     0.4
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.f1_with_unknown(average))

@@ -40,19 +40,19 @@ def is_missing(label: Hashable) -> bool:
         return True
 
 
-def index_known(known: ArrayLike) -> dict:
+def index_known(known: ArrayLike, name: str = "known") -> dict:
     """Map each known class to its position in `known`."""
-    labels = as_labels(known, "known")
+    labels = as_labels(known, name)
     try:
         index = {label: code for code, label in enumerate(labels)}
     except TypeError:
         raise ValueError(
-            f"known must be a 1-D sequence of hashable labels; got {known!r}."
+            f"{name} must be a 1-D sequence of hashable labels; got {known!r}."
         ) from None
     if any(map(is_missing, labels)):
-        raise ValueError(f"known contains a missing value: {labels!r}; remove it.")
+        raise ValueError(f"{name} contains a missing value: {labels!r}; remove it.")
     if len(index) < len(labels):
-        raise ValueError(f"known contains a class twice: {labels!r}; list each class once.")
+        raise ValueError(f"{name} contains a class twice: {labels!r}; list each class once.")
     return index
 
 
@@ -64,27 +64,39 @@ def _look_up(labels: list, index: dict, name: str) -> NDArray[np.intp]:
         raise ValueError(f"{name} must be a 1-D sequence of hashable labels.") from None
 
 
-def encode_true(y_true: ArrayLike, index: dict) -> NDArray[np.intp]:
-    """Return the codes of the true labels; whatever is outside the known classes is unknown.
+def encode_true(y_true: ArrayLike, index: dict, name: str = "y_true") -> NDArray[np.intp]:
+    """Return the codes of the true labels; `index` comes from `index_known`."""
+    labels = as_labels(y_true, name)
+    codes = _look_up(labels, index, name)
+    outside = np.flatnonzero(codes < 0)
+    if any(map(is_missing, {labels[i] for i in outside})):
+        raise ValueError(f"{name} contains missing values; drop those samples or label them.")
+    codes[outside] = len(index)
+    return codes
+
+
+def encode_labels(y: ArrayLike, classes: ArrayLike) -> NDArray[np.intp]:
+    """Return the position of each label in `classes`, or K for a label that is not one of them.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    index : dict
-        The known classes, from `index_known`.
+    y : array-like of shape (n,)
+        True labels. A label outside `classes` is unknown, whatever it is.
+    classes : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
 
     Returns
     -------
     ndarray of shape (n,)
-        Codes 0..K.
+        Codes 0, ..., K; K means unknown, as in :func:`openset.utils.decide`.
+
+    Examples
+    --------
+    >>> from openset.metrics import encode_labels
+    >>> encode_labels(["b", "a", "x"], classes=["a", "b"])
+    array([1, 0, 2])
     """
-    labels = as_labels(y_true, "y_true")
-    codes = _look_up(labels, index, "y_true")
-    outside = np.flatnonzero(codes < 0)
-    if any(map(is_missing, {labels[i] for i in outside})):
-        raise ValueError("y_true contains missing values; drop those samples or label them.")
-    codes[outside] = len(index)
-    return codes
+    return encode_true(y, index_known(classes, "classes"), "y")
 
 
 def encode(

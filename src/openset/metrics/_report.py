@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._counts import Counts, harmonic_mean
+from ._counts import OpenSetCounts, harmonic_mean
 from ._labels import encode, index_known
 
 
@@ -118,7 +118,7 @@ def open_set_report(
     f1_with_unknown_macro            0.3226
     f1_with_unknown_micro            0.4000
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     report = OpenSetReport(
         accuracy_known=float(counts.accuracy_known()),
         accuracy_unknown=float(counts.accuracy_unknown()),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from openset.metrics import oscr_curve
-from openset.metrics._labels import encode_true, index_known
+from openset.metrics import encode_labels, oscr_curve
 from openset.plots import _style
 from openset.utils import unwrap
 
@@ -269,8 +268,7 @@ class KnownROCDisplay(_CurveDisplay):
         KnownROCDisplay
         """
         # Known against unknown is the OSCR curve of a single class that all known samples are of.
-        index = index_known(known)
-        is_known = encode_true(y_true, index) < len(index)
+        is_known = encode_labels(y_true, known) < len(known)
         fpr, tpr, thresholds = oscr_curve(is_known, np.reshape(scores, (-1, 1)), known=[True])
         _check_both(fpr[-1], tpr[-1])
         at = np.flatnonzero(thresholds >= 0)[-1]

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from openset.metrics._labels import encode_true, index_known
+from openset.metrics import encode_labels
 from openset.plots import _style
 from openset.plots._plane import find_plane, grid_of, like, mesh
 from openset.utils import split_fitted, unwrap
@@ -142,7 +142,7 @@ class DecisionRegionsDisplay:
         codes = None
         if y is not None:
             check_consistent_length(values, y)
-            codes = encode_true(y, index_known(model.classes_))
+            codes = encode_labels(y, model.classes_)
         chosen = find_plane(
             plane, values, None if y is None else np.asarray(y), getattr(X, "columns", None)
         )

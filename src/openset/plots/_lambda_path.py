@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from openset.metrics._counts import Counts
-from openset.metrics._labels import encode_true, index_known
+from openset.metrics import OpenSetCounts, encode_labels
 from openset.plots import _style
 from openset.svm import LambdaPath
+from openset.utils import decide
 
 
 class LambdaPathDisplay:
@@ -77,16 +77,14 @@ class LambdaPathDisplay:
                     "y_validation was passed, but the path has no scores; "
                     "call lambda_path with X_validation=."
                 )
-            index = index_known(path.classes)
-            true = encode_true(y_validation, index)
+            true = encode_labels(y_validation, path.classes)
             if len(true) != path.scores.shape[2]:
                 raise ValueError(
                     f"y_validation has {len(true)} labels, the path scores of "
                     f"{path.scores.shape[2]} samples."
                 )
-            best = path.scores.argmax(axis=0)
-            answers = np.where(path.scores.max(axis=0) >= 0, best, len(index))
-            counts = Counts.from_codes(true, answers, len(index))
+            answers = decide(np.moveaxis(path.scores, 0, -1))
+            counts = OpenSetCounts.from_codes(true, answers, len(path.classes))
             accuracies = {
                 "accuracy_known": counts.accuracy_known(),
                 "accuracy_unknown": counts.accuracy_unknown(),
