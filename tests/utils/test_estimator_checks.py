@@ -1,5 +1,7 @@
 """The checks can fail: a right toy passes all of them, and every check catches a broken one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,6 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from openset.base import OpenSetClassifier
+from openset.utils import answer_labels
 from openset.utils.estimator_checks import (
     EXPECTED_FAILED_CHECKS,
     check_open_set_estimator,
@@ -91,7 +94,8 @@ class LastOnTies(Balls):
     def predict(self, X):
         scores = self.decision_function(X)
         best = len(self.classes_) - 1 - scores[:, ::-1].argmax(axis=1)
-        return self._answers[np.where(scores.max(axis=1) >= 0, best, len(self.classes_))]
+        codes = np.where(scores.max(axis=1) >= 0, best, len(self.classes_))
+        return answer_labels(self.classes_, self.unknown_label_)[codes]
 
 
 class KnownMayBeUnknown(Balls):
@@ -178,28 +182,28 @@ class Remembers(Balls):
 class RadiusOfTheFit(Balls):
     """Claims that its radius acts after fitting, but reads it in fit."""
 
-    _post_params = ("radius",)
+    search_spec = SimpleNamespace(after_fit=("radius",))
 
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
         self.radius_ = self.radius
         return self
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
         return super().decision_function(X) - self.radius
 
-    def _decide(self, raw):
+    def decide(self, raw):
         return raw + self.radius_
 
     def decision_function(self, X):
-        return self._decide(self._raw_scores(X))
+        return self.decide(self.raw_scores(X))
 
 
 class AlwaysMinusOne(Balls):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
         if self.classes_.dtype.kind != "U":
-            self.unknown_label_ = self._answers[-1] = -1
+            self.unknown_label_ = -1
         return self
 
 
@@ -208,7 +212,6 @@ class UnsortedClasses(Balls):
         super().fit(X, y, sample_weight)
         self.classes_ = self.classes_[::-1]
         self.centroids_ = self.centroids_[::-1]
-        self._answers = np.append(self.classes_, self.unknown_label_)
         return self
 
 
@@ -220,7 +223,7 @@ class CutsStrings(Balls):
 class UnknownAmongClasses(Balls):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
-        self.classes_ = self._answers
+        self.classes_ = answer_labels(self.classes_, self.unknown_label_)
         return self
 
     def decision_function(self, X):
