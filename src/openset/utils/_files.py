@@ -41,7 +41,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"cannot write {path}: the folder {path.parent} does not exist; create it first"
+            f"cannot write {path}: there is no folder {path.parent}; make it first"
         )
     with NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix, delete=False
