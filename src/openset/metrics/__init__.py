@@ -1,6 +1,7 @@
 """Measures of open-set recognition, as plain functions.
 
-In every measure a true label outside the known classes is unknown, without relabelling.
+In every measure, a true label outside the known classes counts as unknown; no relabelling is
+needed.
 """
 
 from ._accuracy import (

@@ -1,4 +1,4 @@
-"""Accuracy on known and on unknown samples, their two means, and the two errors on known ones."""
+"""Accuracy on known and on unknown samples, means of both, and error rates on known samples."""
 
 from collections.abc import Hashable
 from numbers import Real
@@ -11,7 +11,7 @@ from ._counts import OpenSetCounts
 def accuracy_known(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
 ) -> float:
-    """Accuracy on known samples (AKS): known samples given their own class.
+    """Accuracy on known samples (AKS): share of known samples given their own class.
 
     Pooled over samples, not a mean over classes.
 
@@ -45,7 +45,7 @@ def accuracy_known(
 def accuracy_unknown(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
 ) -> float:
-    """Accuracy on unknown samples (AUS): unknown samples predicted unknown.
+    """Accuracy on unknown samples (AUS): share of unknown samples predicted unknown.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def normalized_accuracy(
     unknown_label : label
         The label that predicts unknown, for example ``unknown_label_`` of the estimator.
     weight : float, default=0.5
-        The regulator lambda_r in [0, 1]: what an error on known samples costs.
+        The regulator lambda_r in [0, 1], the weight of the known samples.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def harmonic_normalized_accuracy(
 ) -> float:
     """Harmonic mean of both accuracies (HNA), ``2 / (1 / AKS + 1 / AUS)``.
 
-    Unlike the normalized accuracy it is 0 for a classifier that always rejects or never does.
+    Unlike the normalized accuracy, it is 0 for a classifier that always or never rejects.
 
     Parameters
     ----------

@@ -18,7 +18,8 @@ def open_set_f1(
     """F-measure over the known classes (OSFM).
 
     An unknown sample given to a class is a false positive of that class, and a rejected known
-    sample is a false negative; a correctly rejected unknown is no true positive.
+    sample is a false negative; a correctly rejected unknown sample is not a true
+    positive.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def f1_with_unknown(
     unknown_label: Hashable,
     average: str = "macro",
 ) -> float:
-    """F-measure over the K known classes and unknown as one class more (FM).
+    """F-measure over the K known classes and unknown as one more class (FM).
 
     The micro average is the plain accuracy over all samples.
 

@@ -1,8 +1,8 @@
-"""Labels become integers once; every measure then counts integers.
+"""Encoding of labels as integers, once, so that every measure only counts integers.
 
-Code ``k < K`` stands for the k-th class of `known`, code ``K`` for unknown. Labels are looked up
-in a dict, never promoted to a common array type, so that ``1`` and ``"1"`` stay different and
-large integers are not rounded on the way.
+Code ``k < K`` is the k-th class of `known`, code ``K`` is unknown. Labels are looked up in a dict
+and never converted to a common array type, so ``1`` and ``"1"`` stay different and large integers
+are not rounded.
 """
 
 from collections.abc import Hashable
@@ -13,18 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def as_labels(values: ArrayLike, name: str) -> list:
-    """Return the labels as a list of Python objects, each exactly as it was given.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-    name : str
-        Name of the argument, for the error message.
-    """
+    """Return the labels as a list of unchanged Python objects; `name` is for error messages."""
     if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")
     try:
-        labels = values.tolist() if hasattr(values, "tolist") else list(values)
+        labels = values.tolist() if hasattr(values, "tolist") else list(values)  # type: ignore
     except TypeError:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.") from None
     if not labels:
@@ -33,7 +26,7 @@ def as_labels(values: ArrayLike, name: str) -> list:
 
 
 def is_missing(label: Hashable) -> bool:
-    """Tell NaN, NaT and pandas.NA from a label; None is a label like any other."""
+    """Whether a label is NaN, NaT or pandas.NA; None is a label like any other."""
     try:
         return bool(label != label)
     except TypeError:  # pandas.NA refuses to be a truth value
@@ -111,7 +104,7 @@ def encode(
         raise ValueError(f"unknown_label must be a label; got {unknown_label!r}.")
     if unknown_label in index:
         raise ValueError(
-            f"unknown_label={unknown_label!r} is also in known; choose a label that is no class."
+            f"unknown_label={unknown_label!r} is also in known; choose a label that is not a class."
         )
     labels = as_labels(y_pred, "y_pred")
     if len(labels) != len(true):

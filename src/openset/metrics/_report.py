@@ -1,4 +1,4 @@
-"""Where the predictions went, and every measure of them at once."""
+"""The confusion matrix, and a report of all measures of a prediction."""
 
 from collections.abc import Hashable
 
@@ -70,7 +70,7 @@ class OpenSetReport(dict):
 def open_set_report(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
 ) -> OpenSetReport:
-    """Compute every measure of a prediction, and precision, recall and F per class.
+    """Compute every measure of a prediction, and precision, recall and F1 per class.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def open_set_report(
     OpenSetReport
         A dict whose ``str()`` is a table. A measure is stored under the name of its function, an
         F-measure with ``_macro`` or ``_micro`` appended; ``"per_class"`` maps each known class,
-        in the order of `known`, and at last `unknown_label`, to its precision, recall, f1 and
+        in the order of `known`, and finally `unknown_label`, to its precision, recall, f1 and
         support.
 
     Examples
@@ -131,7 +131,7 @@ def open_set_report(
         f1_with_unknown_macro=float(counts.f1_with_unknown("macro")),
         f1_with_unknown_micro=float(counts.f1_with_unknown("micro")),
     )
-    if isinstance(unknown_label, np.generic):  # so that the keys are Python objects throughout
+    if isinstance(unknown_label, np.generic):  # so that all keys are Python objects
         unknown_label = unknown_label.item()
     columns = {
         "precision": counts.precision,
