@@ -74,14 +74,8 @@ def open_set_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------

@@ -87,12 +87,8 @@ def fpr_at_tpr(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    scores : array-like of shape (n,)
-        Larger is more known, for example ``known_score(X)`` of the estimator.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
+    y_true, scores, known
+        As for :func:`auroc_known`.
     tpr : float, default=0.95
         Share of known samples to accept, in (0, 1].
 
@@ -182,13 +178,8 @@ def oscr_area(y_true: ArrayLike, scores: ArrayLike, *, known: ArrayLike) -> floa
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    scores : array-like of shape (n, K)
-        Scores of the classes, columns in the order of `known`, for example
-        ``decision_function(X)`` of the estimator.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
+    y_true, scores, known
+        As for :func:`oscr_curve`.
 
     Returns
     -------

@@ -8,51 +8,12 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from . import atomic_write
 
-_STYLE = """
-:root { color-scheme: light; --ink: #262626; --soft: #5f6368; --line: #dadce0; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 80rem; color: var(--ink);
-  background: #fff; font: 16px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.4rem; margin: 2.5rem 0 .5rem; padding-top: .6rem;
-  border-top: 1px solid var(--line); }
-h3 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
-p, ul { max-width: 46rem; margin: .5rem 0; overflow-wrap: anywhere; }
-nav { margin: 1rem 0; font-size: .95rem; }
-nav a { display: inline-block; margin: 0 1.1rem .3rem 0; }
-a { color: #0b3cc2; }
-.scroll { overflow-x: auto; margin: .8rem 0 1.2rem; }
-table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
-caption { caption-side: top; text-align: left; color: var(--soft); padding: 0 0 .3rem;
-  position: sticky; left: 0; max-width: min(46rem, calc(100vw - 3rem)); }
-th, td { padding: .22rem .45rem; text-align: right; white-space: nowrap; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
-tbody tr { border-bottom: 1px solid #eee; }
-tbody tr:hover td, tbody tr:hover th { background: #f4f6fb; }
-.text { text-align: left; font-weight: normal; }
-thead .text { font-weight: bold; }
-tr > .text:first-child { position: sticky; left: 0; background: #fff; }
-details { margin: .4rem 0; }
-summary { cursor: pointer; color: #0b3cc2; }
-td.best { font-weight: bold; }
-td.flag { color: #a50e0e; background: #fdecea; }
-td.soft { color: var(--soft); }
-figure { margin: .8rem 0 1.2rem; }
-figure.half { display: inline-block; vertical-align: top; width: min(100%, 36rem);
-  padding-right: 1rem; }
-figure img { max-width: 100%; height: auto; }
-figcaption { color: var(--soft); font-size: .9rem; }
-pre { overflow-x: auto; padding: .7rem .9rem; background: #f6f7f9; border: 1px solid var(--line);
-  font-size: .85rem; }
-@media (max-width: 600px) {
-  body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; }
-  th, td { padding: .22rem .35rem; } table { font-size: .8rem; }
-}
-"""
+_STYLE = files(__package__).joinpath("page.css").read_text("utf-8")
 
 
 class Cell(NamedTuple):
@@ -208,7 +169,7 @@ class Page:
             [
                 '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+                f"<title>{title}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>",
                 f"<h1>{title}</h1>",
                 *([f"<nav>{links}</nav>"] if links else []),
                 *self._body,

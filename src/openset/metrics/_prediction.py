@@ -1,4 +1,4 @@
-"""Accuracy on known and on unknown samples, means of both, and error rates on known samples."""
+"""Measures of a prediction: accuracies on known and on unknown samples, error rates, F-measures."""
 
 from collections.abc import Hashable
 from numbers import Real
@@ -49,14 +49,8 @@ def accuracy_unknown(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -85,14 +79,8 @@ def normalized_accuracy(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
     weight : float, default=0.5
         The regulator lambda_r in [0, 1], the weight of the known samples.
 
@@ -125,14 +113,8 @@ def harmonic_normalized_accuracy(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -157,14 +139,8 @@ def false_unknown_rate(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -189,14 +165,8 @@ def misclassification_rate(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -212,3 +182,80 @@ def misclassification_rate(
     """
     counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.misclassification_rate())
+
+
+def open_set_f1(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    known: ArrayLike,
+    unknown_label: Hashable,
+    average: str = "macro",
+) -> float:
+    """F-measure over the known classes (OSFM).
+
+    An unknown sample given to a class is a false positive of that class, and a rejected known
+    sample is a false negative; a correctly rejected unknown sample is not a true
+    positive.
+
+    Parameters
+    ----------
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
+    average : {"macro", "micro"}, default="macro"
+        "macro" is **the F of the mean precision and the mean recall** over the classes, not the
+        mean of the classes' F. "micro" sums the counts over the classes first.
+
+    Returns
+    -------
+    float
+        In [0, 1]. A precision or recall of 0/0 (a class never predicted, a class absent from the
+        truth) counts as 0.
+
+    Examples
+    --------
+    >>> from openset.metrics import open_set_f1
+    >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
+    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
+    0.333333
+    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro"), 6)
+    0.461538
+    """
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.open_set_f1(average))
+
+
+def f1_with_unknown(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    known: ArrayLike,
+    unknown_label: Hashable,
+    average: str = "macro",
+) -> float:
+    """F-measure over the K known classes and unknown as one more class (FM).
+
+    The micro average is the plain accuracy over all samples.
+
+    Parameters
+    ----------
+    y_true, y_pred, known, unknown_label, average
+        As for :func:`open_set_f1`.
+
+    Returns
+    -------
+    float
+        In [0, 1]. A precision or recall of 0/0 (a class never predicted, a class absent from the
+        truth) counts as 0.
+
+    Examples
+    --------
+    >>> from openset.metrics import f1_with_unknown
+    >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
+    >>> round(f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
+    0.322581
+    >>> f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro")
+    0.4
+    """
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.f1_with_unknown(average))
