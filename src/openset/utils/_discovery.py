@@ -57,6 +57,12 @@ class MethodRow(NamedTuple):
     bounded: bool
     footnote: str
 
+    @property
+    def command(self) -> str:
+        """Name of the method on the command line; empty for a wrapper of other estimators."""
+        wrapper = self.estimator.endswith("Rejector")
+        return "" if wrapper else self.method.lower().replace(" ", "-")
+
 
 def method_table() -> list[MethodRow]:
     """The paper's table of methods, from what the estimators say of themselves.
