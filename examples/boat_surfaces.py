@@ -9,8 +9,7 @@ ring is bounded too.
 import matplotlib.pyplot as plt
 from _common import load, parser, save
 
-from openset.plots import DecisionSurfaceDisplay, LambdaPathDisplay
-from openset.plots._style import class_colors, class_marker
+from openset.plots import DecisionSurfaceDisplay, LambdaPathDisplay, class_colors, class_marker
 from openset.svm import OneVsRestSVC, OpenSetSVC, lambda_path
 
 GAMMA, LAM = 16.0, 0.2

@@ -14,8 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import OneClassSVM
 
 from openset import all_estimators
-from openset.plots import DecisionRegionsDisplay
-from openset.plots._style import class_colors, class_marker
+from openset.plots import DecisionRegionsDisplay, class_colors, class_marker
 
 CAPTION = (
     "A test sample in a coloured region is given the class of the samples of that colour; "
