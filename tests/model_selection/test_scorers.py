@@ -375,5 +375,5 @@ def test_bad_arguments(blobs):
     with pytest.raises(TypeError, match="LogisticRegression is not an open-set estimator"):
         scorer(LogisticRegression().fit(X, y), X, y)
     model = OpenSetSVC().fit(X, y)
-    with pytest.raises(ValueError, match="y_true contains missing values"):
+    with pytest.raises(ValueError, match="y contains missing values"):
         scorer(model, X, np.full(len(X), np.nan))

@@ -19,19 +19,8 @@ if TYPE_CHECKING:
     from ._kernel_machine import KernelMachineClassifier
 
 
-class Split(NamedTuple):
-    """Rows to fit on, rows to score, and the classes whose machines are wanted.
-
-    Parameters
-    ----------
-    fit, validation : ndarray of int
-    classes : ndarray of int
-        Codes of classes that occur among the rows of `fit`.
-    """
-
-    fit: np.ndarray
-    validation: np.ndarray
-    classes: np.ndarray
+# Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class GridScores(NamedTuple):
@@ -64,27 +53,7 @@ def grid_scores(
     *,
     n_jobs: int | None = None,
 ) -> Iterator[GridScores]:
-    """Score every setting on every split through the grid engine.
-
-    Parameters
-    ----------
-    model : KernelMachineClassifier
-        Unfitted; its ``search_spec.engine`` names the parameters that may vary.
-    settings : sequence of dict
-        Values of engine parameters; those missing are taken from `model`. A width given by name
-        ("scale") is resolved on the fitting rows of each split.
-    X : array-like or CSR matrix of shape (m, d)
-    y : ndarray of shape (m,)
-    sample_weight : ndarray of shape (m,)
-    splits : sequence of Split
-    n_jobs : int, default=None
-        Threads.
-
-    Yields
-    ------
-    GridScores
-        For each split and setting once, in no particular order.
-    """
+    """Score settings on splits; see :meth:`KernelMachineClassifier.grid_scores`."""
     spec = model.search_spec
     full = [{name: getattr(model, name) for name in spec.engine} | own for own in settings]
     # The same checks as in fit.
@@ -95,11 +64,13 @@ def grid_scores(
         yield from _solve(model, lattice, X, y, sample_weight, dict(enumerate(splits)), n_jobs)
     for name in sorted({s["gamma"] for s in full if isinstance(s["gamma"], str)}):
         named = clone(model).set_params(gamma=name)
-        for s, split in enumerate(splits):
-            gamma = named.resolve_gamma(X[split.fit], _weights(model, y, sample_weight, split.fit))
+        for s, (fit, validation, classes) in enumerate(splits):
+            gamma = named.resolve_gamma(X[fit], _weights(model, y, sample_weight, fit))
             own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
             lattice = _Lattice(spec, own)
-            yield from _solve(model, lattice, X, y, sample_weight, {s: split}, n_jobs)
+            yield from _solve(
+                model, lattice, X, y, sample_weight, {s: (fit, validation, classes)}, n_jobs
+            )
 
 
 class _Lattice:
@@ -131,13 +102,13 @@ class _Lattice:
 
 def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs):
     groups = [(s, point) for s in splits for point in lattice.points]
-    problems = [(s, point, c) for s, point in groups for c in splits[s].classes]
-    labels, codes = np.unique(y, return_inverse=True)
+    problems = [(s, point, c) for s, point in groups for c in splits[s][2]]
+    codes = np.unique(y, return_inverse=True)[1]
     decaying = get_kernel(model.kernel).decaying
 
     def problem_of(k):
         s, point, c = problems[k]
-        fit = splits[s].fit
+        fit, _, _ = splits[s]
         signs, weight = np.zeros(len(codes)), np.ones(len(codes))
         signs[fit] = np.where(codes[fit] == c, 1.0, -1.0)
         weight[fit] = _weights(model, y, sample_weight, fit)
@@ -146,7 +117,7 @@ def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs
     def reduce(k, path, rows):
         s, point, _ = problems[k]
         scale, shift = model.score_map(path, **lattice.params(point))
-        scores = path.scores[:, splits[s].validation] * scale[:, None] + shift[:, None]
+        scores = path.scores[:, splits[s][1]] * scale[:, None] + shift[:, None]
         return scores, path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
 
     collected: list[tuple[np.ndarray, np.ndarray]] = []
@@ -165,7 +136,7 @@ def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs
     ):
         s, point, _ = problems[k]
         collected.append(result)
-        if len(collected) < len(splits[s].classes):
+        if len(collected) < len(splits[s][2]):
             continue
         scores, far = (np.stack(part, axis=-1) for part in zip(*collected, strict=True))
         collected = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..solver._expansion import _BAND as EXACT_BAND
 from ..solver._expansion import decision_values
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
+from ._grid_scores import GridScores, grid_scores
 from ._search_spec import SearchSpec
 from ._validation import validate_samples, validate_training_data
 from .machines import (
@@ -388,6 +389,39 @@ class KernelMachineClassifier(OpenSetClassifier):
                 f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead."
             )
         return np.array([value[c] for c in classes], dtype=np.float64)
+
+    def grid_scores(
+        self,
+        settings: Sequence[dict[str, Any]],
+        X: Any,
+        y: np.ndarray,
+        sample_weight: np.ndarray,
+        splits: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        *,
+        n_jobs: int | None = None,
+    ) -> Iterator[GridScores]:
+        """Score held-out rows under many settings on many splits, without a fit per setting.
+
+        Parameters
+        ----------
+        settings : sequence of dict
+            Values of the parameters in ``search_spec.engine``; those missing are taken from the
+            estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
+        X : array-like or CSR matrix of shape (m, d)
+        y : ndarray of shape (m,)
+        sample_weight : ndarray of shape (m,)
+        splits : sequence of (fit, validation, classes)
+            Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
+            the sorted classes of y.
+        n_jobs : int, default=None
+            Number of threads.
+
+        Yields
+        ------
+        GridScores
+            Each setting on each split once, in no particular order.
+        """
+        return grid_scores(self, settings, X, y, sample_weight, splits, n_jobs=n_jobs)
 
     @property
     def resolution(self) -> float:

@@ -1,9 +1,9 @@
 """Scores of many candidates on simulated splits, each computed the cheapest way.
 
 The estimator's ``search_spec`` says which of three ways it allows. Kernel machines run through the
-grid engine: all widths, boxes and lambdas of all splits over shared kernel rows. Parameters that act
-after fitting (thresholds) are tried on the raw scores of one fit. Everything else is cloned and
-fitted. A fit that fails scores -inf.
+grid engine: all widths, boxes and lambdas of all splits over shared kernel rows. Parameters that
+act after fitting (thresholds) are tried on the raw scores of one fit. Everything else is cloned
+and fitted. A fit that fails scores -inf.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
-from ..base import SearchSpec, Split, grid_scores
+from ..base import SearchSpec
 from ..metrics import encode_labels
 from ..utils import split_pipeline, thread_map, unwrap
 
@@ -144,10 +144,10 @@ def _by_engine(model, candidates, X, which, data):
     for s in which:
         fit, validation = data.splits[s]
         wanted = np.unique(data.y[fit]) if data.positives is None else data.positives[s]
-        splits.append(Split(fit, validation, np.atleast_1d(np.searchsorted(labels, wanted))))
+        splits.append((fit, validation, np.atleast_1d(np.searchsorted(labels, wanted))))
     settings = [candidate.params for candidate in candidates]
     true = {s: data.validation_codes(s) for s in which}
-    for found in grid_scores(model, settings, X, data.y, data.weight, splits, n_jobs=data.n_jobs):
+    for found in model.grid_scores(settings, X, data.y, data.weight, splits, n_jobs=data.n_jobs):
         s = which[found.split]
         scores = data.measure(found.scores, true[s])
         far = found.far.max(axis=-1)
