@@ -13,7 +13,7 @@ from openset.model_selection._evaluate import Candidate
 )
 def test_thinning_leaves_about_five_values(n, step):
     candidates = [Candidate(i, {"a": i}) for i in range(n)]
-    kept = [c.index for c in coarse_stage(candidates, {"a": list(range(n))})]
+    kept = [c.number for c in coarse_stage(candidates, {"a": list(range(n))})]
     assert kept == list(range(0, n, step))
 
 

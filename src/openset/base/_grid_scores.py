@@ -64,7 +64,8 @@ def grid_scores(
         yield from _solve(model, lattice, X, y, sample_weight, dict(enumerate(splits)), n_jobs)
     for name in sorted({s["gamma"] for s in full if isinstance(s["gamma"], str)}):
         named = clone(model).set_params(gamma=name)
-        for s, (fit, validation, classes) in enumerate(splits):
+        for s, split in enumerate(splits):
+            fit = split[0]
             gamma = named.resolve_gamma(X[fit], _weights(model, y, sample_weight, fit))
             own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
             lattice = _Lattice(spec, own)

@@ -130,8 +130,8 @@ def fine_stage(
         at = list(values).index(best[name])
         return values[max(0, at - step + 1) : at + step]
 
-    tried = {candidate.index for candidate in coarse_stage(candidates, grid, keep)}
-    return [c for c in _inside(candidates, grid, near) if c.index not in tried]
+    tried = {candidate.number for candidate in coarse_stage(candidates, grid, keep)}
+    return [c for c in _inside(candidates, grid, near) if c.number not in tried]
 
 
 def _stride(name, values, keep):

@@ -24,7 +24,7 @@ from ..utils import split_pipeline, thread_map, unwrap
 class Candidate(NamedTuple):
     """A setting of a search under its number, which it keeps wherever it goes."""
 
-    index: int
+    number: int
     params: dict[str, Any]
 
 
@@ -94,7 +94,7 @@ def evaluate(
     everywhere = range(len(data.splits))
     for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
         members = [
-            Candidate(c.index, {name.removeprefix(prefix): v for name, v in c.params.items()})
+            Candidate(c.number, {name.removeprefix(prefix): v for name, v in c.params.items()})
             for c in members
         ]
         if transformer is None:
@@ -122,7 +122,7 @@ def _group(candidates, in_key) -> Iterator[tuple[dict[str, Any], list[Candidate]
         common = {name: v for name, v in candidate.params.items() if in_key(name)}
         key = tuple(sorted((name, repr(v)) for name, v in common.items()))
         shared[key] = common
-        groups.setdefault(key, []).append(Candidate(candidate.index, own))
+        groups.setdefault(key, []).append(Candidate(candidate.number, own))
     for key, members in groups.items():
         yield shared[key], members
 
@@ -153,7 +153,7 @@ def _by_engine(model, candidates, X, which, data):
         far = found.far.max(axis=-1)
         for members, score, largest in zip(found.settings, scores, far, strict=True):
             for i in members:
-                yield _split_score(candidates[i].index, s, score, largest if bounded else np.nan)
+                yield _split_score(candidates[i].number, s, score, largest if bounded else np.nan)
 
 
 def _on_one_fit(model, candidates, X, which, data):
@@ -211,7 +211,7 @@ def _fit_splits(model, candidates, X, which, data, scores_of):
             continue
         far = float(unwrap(fitted).far_scores().max()) if bounded else np.nan
         for candidate, score in zip(candidates, scores, strict=True):
-            yield _split_score(candidate.index, s, score, far)
+            yield _split_score(candidate.number, s, score, far)
 
 
 def _split_score(candidate, split, score, far):
@@ -221,7 +221,7 @@ def _split_score(candidate, split, score, far):
 
 def _failed(error, candidates, split):
     for candidate in candidates:
-        yield SplitScore(candidate.index, split, -np.inf, np.nan, error)
+        yield SplitScore(candidate.number, split, -np.inf, np.nan, error)
 
 
 def spec_of(final: BaseEstimator) -> SearchSpec:

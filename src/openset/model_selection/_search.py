@@ -200,7 +200,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         tried: list[int] = []
         try:
             for stage in self._stages(grid, classes, candidates, scores, far):
-                tried = sorted({*tried, *(candidate.index for candidate in stage)})
+                tried = sorted({*tried, *(candidate.number for candidate in stage)})
                 self._run(stage, data, scores, far)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
@@ -279,7 +279,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         keep = [prefix + name for name in spec_of(final).after_fit]
         first = coarse_stage(candidates, grid, keep)
         yield first
-        rows = [candidate.index for candidate in first]
+        rows = [candidate.number for candidate in first]
         settings = [candidate.params for candidate in first]
         best = settings[best_index(scores[rows], far[rows], self._strength(settings))]
         yield fine_stage(candidates, grid, best, keep)
@@ -316,7 +316,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         if not failures:
             return
         first = next(iter(failures.values()))
-        if not np.isfinite(scores[[candidate.index for candidate in stage]]).any():
+        if not np.isfinite(scores[[candidate.number for candidate in stage]]).any():
             raise first
         warnings.warn(
             f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
