@@ -69,9 +69,7 @@ def grid_scores(
             gamma = named.resolve_gamma(X[fit], _weights(model, y, sample_weight, fit))
             own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
             lattice = _Lattice(spec, own)
-            yield from _solve(
-                model, lattice, X, y, sample_weight, {s: (fit, validation, classes)}, n_jobs
-            )
+            yield from _solve(model, lattice, X, y, sample_weight, {s: split}, n_jobs)
 
 
 class _Lattice:
