@@ -115,12 +115,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
             The known classes, in the order of the rows.
         unknown_label : label
             The label that predicts unknown.
-        normalize : {"true", None}, default=None
-            "true" shows the share of each row instead of the number of samples.
-        include_values : bool, default=None
-            Whether to write the values; None writes them for at most twelve classes.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        normalize, include_values, ax
+            As for :meth:`from_estimator`.
 
         Returns
         -------
@@ -142,10 +138,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        include_values : bool, default=None
-            Whether to write the values; None writes them for at most twelve classes.
+        ax, include_values
+            As for :meth:`from_estimator`.
 
         Returns
         -------

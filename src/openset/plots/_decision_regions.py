@@ -157,12 +157,8 @@ class DecisionRegionsDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        legend : bool, default=None
-            Whether to draw a legend; None draws one for at most ten classes.
-        point_size : float, default=20
-            Area of the markers of the samples, in square points.
+        ax, legend, point_size
+            As for :meth:`from_estimator`.
 
         Returns
         -------

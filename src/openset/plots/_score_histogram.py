@@ -70,7 +70,7 @@ class ScoreHistogramDisplay(Display):
         y : array-like of shape (n,)
             True labels; a label that is not a known class is unknown.
         bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`.
+            As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
 
@@ -101,10 +101,8 @@ class ScoreHistogramDisplay(Display):
             Larger is more known, for example ``known_score(X)`` of the estimator.
         known : array-like of shape (K,)
             The known classes.
-        bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        bins, ax
+            As for :meth:`from_estimator`.
 
         Returns
         -------
@@ -125,10 +123,8 @@ class ScoreHistogramDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
+        ax, bins
+            As for :meth:`from_estimator`.
 
         Returns
         -------
