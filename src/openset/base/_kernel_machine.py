@@ -77,14 +77,27 @@ class KernelMachineClassifier(OpenSetClassifier):
         engine=("gamma", "C"),
     )
 
-    kernel: Any
-    gamma: Any
-    tol: float
-    max_iter: int
-    cache_size: float
-    n_jobs: int | None
-    device: str
-    verbose: int
+    def __init__(
+        self,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
+    ):
+        self.gamma = gamma
+        self.kernel = kernel
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

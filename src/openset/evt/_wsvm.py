@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -11,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine, pack_machines, train_one_class
 from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
 from ._weibull_tail import WeibullTail
@@ -113,37 +115,31 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        nu=0.5,
-        gamma="scale",
-        kernel="rbf",
-        delta_tau=0.001,
-        delta_R=0.1,
-        tail_factor=1.5,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        nu: float | dict = 0.5,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        delta_tau: float = 0.001,
+        delta_R: float = 0.1,
+        tail_factor: float = 1.5,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
         self.delta_tau = delta_tau
         self.delta_R = delta_R
         self.tail_factor = tail_factor
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def fit(self, X, y) -> WSVM:
         """Train both machines of each class and model the tails of their scores.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -93,31 +94,27 @@ kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        p_near=0.0,
-        p_far=0.0,
-        search="exhaustive",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        p_near: float = 0.0,
+        p_far: float = 0.0,
+        search: str = "exhaustive",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            1.0, "linear", tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.p_near = p_near
         self.p_far = p_far
         self.search = search
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def finish_machine(self, machine, path, rows, stop, **params):
         """Find the slab."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import _fit_context, clone
@@ -13,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine
 from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._warm_start import WarmStart, train_from
 
@@ -129,33 +131,27 @@ class OpenSetSVC(KernelMachineClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=0.0,
-        gamma="scale",
-        kernel="rbf",
-        ensure_bounded=True,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        lam: float | dict = 0.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel = "rbf",
+        ensure_bounded: bool = True,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.lam = lam
-        self.gamma = gamma
-        self.kernel = kernel
         self.ensure_bounded = ensure_bounded
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
     def add_classes(self, X, y, sample_weight=None):

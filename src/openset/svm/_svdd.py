@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -17,6 +18,7 @@ from ..base.parameters import (
     SOLVER_CONSTRAINTS,
     unit_gamma,
 )
+from ..kernels import Kernel
 from ..solver import svdd_problem
 
 
@@ -98,29 +100,23 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        nu=None,
-        gamma="scale",
-        kernel="rbf",
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        nu: float | dict | None = None,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel = "rbf",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
