@@ -101,12 +101,12 @@ def train_one_vs_rest(
 ) -> Iterator[tuple[int, Machine]]:
     """Yield (class, machine), each trained on all rows; classes of one gamma share a kernel.
 
-    `settings` are tol, max_iter, cache_size and device of :func:`solve_grid`.
+    `settings` are tol, max_iter, cache_size, device and stop of :func:`solve_grid`.
     """
     for gamma in np.unique(setup.gamma):
         group = np.flatnonzero(setup.gamma == gamma)
 
-        def machine(k, group=group):
+        def problem(k, group=group):
             return problem_of(group[k], setup.signs(group[k]), setup.weight)
 
         def keep(k, path, rows, group=group):
@@ -117,7 +117,7 @@ def train_one_vs_rest(
             setup.kernel,
             [gamma],
             len(group),
-            machine,
+            problem,
             keep,
             n_jobs=n_jobs,
             **settings,
@@ -126,25 +126,30 @@ def train_one_vs_rest(
 
 
 def train_one_class(
-    setup: Setup, problem_of: ProblemOf, reduce: Reduce, n_jobs: int | None, **settings
+    setup: Setup,
+    problem_of: ProblemOf,
+    reduce: Reduce,
+    n_jobs: int | None,
+    stop: threading.Event | None = None,
+    **settings,
 ) -> Iterator[tuple[int, Machine]]:
     """Yield (class, machine), each trained on the rows of its class alone: kernel rows are short.
 
     `settings` as for :func:`train_one_vs_rest`.
     """
-    stop = threading.Event()
+    stop = threading.Event() if stop is None else stop
 
     def train(c):
         own = np.flatnonzero(setup.codes == c)
 
-        def machine(_):
+        def problem(_):
             return problem_of(c, np.ones(len(own)), setup.weight[own])
 
         def keep(_, path, rows):
             return reduce(c, path, rows)
 
         grid = solve_grid(
-            setup.X[own], setup.kernel, setup.gamma[[c]], 1, machine, keep, stop=stop, **settings
+            setup.X[own], setup.kernel, setup.gamma[[c]], 1, problem, keep, stop=stop, **settings
         )
         ((_, _, trained),) = grid
         return replace(trained, support=own[trained.support])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,8 +12,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import KernelRows, Path, Problem, svm_problem
-from ..solver._expansion import decision_values
+from ..solver import KernelRows, Path, Problem, decision_values, svm_problem
 from ._classifier import OpenSetClassifier
 from ._machines import Machine, Setup, known_radius, pack, train_one_vs_rest
 
@@ -133,7 +133,7 @@ class OneVsRestSVM(OpenSetClassifier):
         """
         return svm_problem(signs, params["C"] * weight, 0.0), np.zeros(1)
 
-    def _machine(self, path: Path, rows: KernelRows, **params) -> Machine:
+    def _machine(self, path: Path, rows: KernelRows, stop, **params) -> Machine:
         """The machine of a path of one."""
         return Machine.of(path[0])
 
@@ -219,16 +219,19 @@ class OneVsRestSVM(OpenSetClassifier):
         return np.array([value[c] for c in classes], dtype=np.float64)
 
     def _train_all(self, setup, train=None):
+        stop = threading.Event()
+
         def problem_of(c, signs, weight):
             return self._problem(signs, weight, **setup.params[c])
 
         def reduce(c, path, rows):
-            return self._machine(path, rows, **setup.params[c])
+            return self._machine(path, rows, stop, **setup.params[c])
 
         machines = [None] * len(self.classes_)
         labels = self.classes_.tolist()
         train = train or self._train
-        trained = train(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
+        settings = {**self._solver_settings, "stop": stop}
+        trained = train(setup, problem_of, reduce, self.n_jobs, **settings)
         for done, (c, machine) in enumerate(trained, start=1):
             machines[c] = machine
             if self.verbose:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..base import OpenSetClassifier
-from ..solver._expansion import _BAND as EXACT_BAND
+from ..solver import EXACT_BAND
 from ._curve import between, curve_of
 from ._quantile import check_enough, kth_smallest
 from ._shift import is_expansion, move

@@ -144,7 +144,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         """
         return super().fit(X, y)
 
-    def _machine(self, path, rows, C):
+    def _machine(self, path, rows, stop, C):
         positive = path.problem.upper > 0
         scores = path.scores[0, positive]
         if self.tail_size is not None:

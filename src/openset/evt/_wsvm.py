@@ -156,7 +156,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         """
         return super().fit(X, y)
 
-    def _machine(self, path, rows, C):
+    def _machine(self, path, rows, stop, C):
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
         included = inclusion_tail(

@@ -18,7 +18,7 @@ from openset.kernels import (
     TStudent,
     get_kernel,
 )
-from openset.solver._geometry import needs_differences
+from openset.solver import needs_differences
 from openset.svm import (
     DecisionBoundaryCarving,
     FixedBiasSVC,

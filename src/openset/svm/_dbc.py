@@ -96,7 +96,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.verbose = verbose
         self.unknown_label = unknown_label
 
-    def _machine(self, path, rows, C):
+    def _machine(self, path, rows, stop, C):
         epsilon = self._carve(path)
         return Machine.of(path[0], bias=path[0].bias - epsilon, extra=epsilon)
 

@@ -109,7 +109,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         trained_with = bias if self.mode == "fixed" else 0.0
         return fixed_bias_problem(problem, trained_with), np.zeros(1)
 
-    def _machine(self, path, rows, C, bias):
+    def _machine(self, path, rows, stop, C, bias):
         return Machine.of(path[0], bias=float(bias))
 
     def _acceptance(self, path, C, bias):

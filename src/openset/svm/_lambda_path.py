@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
-from ..solver import lower_bias, solve_grid
-from ..solver._expansion import decision_values
+from ..solver import decision_values, lower_bias, solve_grid
 from ._open_set_svc import OpenSetSVC
 
 
@@ -120,6 +120,7 @@ def lambda_path(
             else np.empty((n_classes, len(lams), X_validation.shape[0]))
         ),
     )
+    stop = threading.Event()
     for value in np.unique(model.gamma_):
         group = np.flatnonzero(model.gamma_ == value)
 
@@ -132,7 +133,7 @@ def lambda_path(
             path.bias[c], path.objective[c] = found.bias, found.objective
             path.bounded[c] = found.bias < 0
             path.n_support[c] = np.count_nonzero(found.beta, axis=1)
-            path.smallest_bounding[c] = _smallest_bounding(found, rows, tol)
+            path.smallest_bounding[c] = _smallest_bounding(found, rows, tol, stop)
             if X_validation is not None:
                 used = np.flatnonzero(found.beta.any(axis=0))
                 path.scores[c] = decision_values(
@@ -154,12 +155,13 @@ def lambda_path(
             tol=tol,
             cache_size=cache_size,
             n_jobs=n_jobs,
+            stop=stop,
         ):
             pass
     return path
 
 
-def _smallest_bounding(path, rows, tol):
+def _smallest_bounding(path, rows, tol, stop):
     above = np.flatnonzero(path.bias > -tol)
     if above.size == 0:
         # Bounded from the first lambda on: is it bounded without any?
@@ -168,5 +170,5 @@ def _smallest_bounding(path, rows, tol):
             return 0.0
     else:
         k = above[-1]
-    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol)
+    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
     return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))

@@ -134,7 +134,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         problem = one_class_problem(signs > 0, 0.0, weight)
         return problem, nu * problem.upper.sum()
 
-    def _machine(self, path, rows, nu):
+    def _machine(self, path, rows, stop, nu):
         machine = Machine.of(path[0])
         if not self.normalize:
             return machine

@@ -116,7 +116,7 @@ kkt_gap_, n_iter_ : ndarray
         self.verbose = verbose
         self.unknown_label = unknown_label
 
-    def _machine(self, path, rows, C):
+    def _machine(self, path, rows, stop, C):
         problem = path.problem
         slab = find_slab(
             path.scores[0],

@@ -230,14 +230,13 @@ class OpenSetSVC(OneVsRestSVM):
             problem = one_class_problem(signs > 0, 0.0, boxes)
         return problem, lam * problem.upper.sum()
 
-    def _machine(self, path, rows, C, lam):
+    def _machine(self, path, rows, stop, C, lam):
         solution, problem = path[0], path.problem
         lam = float(lam[0])
         alone = not np.any(problem.lower)
         if self.ensure_bounded and solution.bias > -self.tol and not alone:
-            solution = lower_bias(
-                problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
-            )
+            settings = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            solution = lower_bias(problem, solution, rows, -self.tol, **settings)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
         few = len(problem.p) * len(self.classes_) <= _REMEMBERED
         return Machine.of(

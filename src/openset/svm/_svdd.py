@@ -133,7 +133,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         price = C if nu is None else 1.0 / (nu * weight[member].sum())
         return svdd_problem(member, price * weight, np.ones(len(signs))), np.ones(1)
 
-    def _machine(self, path, rows, C, nu):
+    def _machine(self, path, rows, stop, C, nu):
         machine = Machine.of(path[0])
         offset = float(_offset(path)[0])
         radius = np.sqrt(max(0.0, 2 * offset + _squared_norm(path)[0]))

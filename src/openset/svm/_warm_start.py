@@ -13,9 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..base._machines import Machine, ProblemOf, Reduce, Setup
-from ..solver import KernelRows, solve_path
-from ..solver._path import feasible_near
-from ..solver._sums import expansions
+from ..solver import KernelRows, feasible_near, kernel_rows, kernel_sums, solve_path
 from ..utils import thread_map
 from ._trained import Trained, keys_of, locate
 
@@ -36,12 +34,12 @@ def train_from(
     max_iter: int,
     cache_size: float,
     device: str,
+    stop: threading.Event,
 ) -> Iterator[tuple[int, Machine]]:
     """``train_one_vs_rest``, machines that exist already from their `present` multipliers on.
 
     On the CPU whatever the `device`: so few rows are needed that it has them soonest.
     """
-    stop = threading.Event()
     m = len(setup.codes)
     for gamma in np.unique(setup.gamma):
         # The new ones first: they take longest.
@@ -49,8 +47,7 @@ def train_from(
         # Beside the sums below the old machines need few rows: unless the matrix is small, the
         # new machines decide whether the whole of it pays.
         n_machines = sum(c not in present.row for c in group) if m > _SMALL else len(group)
-        rows = KernelRows(setup.X, setup.kernel, gamma, cache_size, n_machines, n_jobs)
-        rows.stop = stop
+        rows = kernel_rows(setup.X, setup.kernel, gamma, cache_size, n_machines, n_jobs)
         step = max(1, _HELD // m)
         for part in (group[k : k + step] for k in range(0, len(group), step)):
             old = [c for c in part if c in present.row]
@@ -121,5 +118,5 @@ class Present:
         sums = np.empty((len(machines), len(self._remembered)))
         if old.size:
             sums[:, old] = self._trained.sums[np.ix_(machines, self._remembered[old])]
-        sums[:, new] = expansions(rows, self.found, self.coef[machines], new, n_jobs)
+        sums[:, new] = kernel_sums(rows, self.found, self.coef[machines], new, n_jobs)
         return sums
