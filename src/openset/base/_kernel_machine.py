@@ -14,9 +14,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import KernelRows, Path, Problem, svm_problem
-from ..solver._expansion import _BAND as EXACT_BAND
-from ..solver._expansion import decision_values
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._search_spec import SearchSpec

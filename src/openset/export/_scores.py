@@ -19,7 +19,7 @@ from ..kernels import (
     TStudent,
     get_kernel,
 )
-from ..solver._geometry import needs_differences
+from ..solver import needs_differences
 from ..svm import OneVsSetMachine
 from ..utils import all_estimators
 from ._graph import Graph

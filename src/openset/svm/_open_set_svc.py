@@ -236,9 +236,8 @@ class OpenSetSVC(KernelMachineClassifier):
         problem, lam = path.problem, float(params["lam"][0])
         has_negatives = np.any(problem.lower)
         if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
-            solution = lower_bias(
-                problem, path[0], rows, -self.tol, tol=self.tol, max_iter=self.max_iter
-            )
+            limits = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
             machine = BinaryMachine.of(solution)
         return replace(machine, extra=lam)
