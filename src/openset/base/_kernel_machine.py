@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils import compute_sample_weight
@@ -51,6 +52,11 @@ class KernelMachineClassifier(OpenSetClassifier):
     parameters of the machine by name, as numbers, except for the path parameter, an array.
 
     Training, prediction, the certificate and the grid engine of a search follow from that.
+
+    Parameters
+    ----------
+    gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        As for :class:`openset.OpenSetSVC`.
 
     Attributes
     ----------
@@ -103,7 +109,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train one machine per class.
 
         Parameters
@@ -190,8 +196,8 @@ class KernelMachineClassifier(OpenSetClassifier):
 
         Returns
         -------
-        scale, shift : ndarray of shape (T,)
-            The scores are ``scale[:, None] * path.scores + shift[:, None]``.
+        scale, shift
+            Arrays of shape (T,): scores are ``scale[:, None] * path.scores + shift[:, None]``.
         """
         return np.ones(len(path.totals)), np.zeros(len(path.totals))
 
@@ -245,16 +251,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         """
 
     def raw_scores(self, X) -> np.ndarray:
-        """Decision values f_c(x) = sum_i coef_ci k(x_i, x) + b_c.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
+        # f_c(x) = sum_i coef_ci k(x_i, x) + b_c
         X = validate_samples(self, X, accept_sparse="csr")
         return self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
 
@@ -286,13 +283,6 @@ class KernelMachineClassifier(OpenSetClassifier):
         return EXACT_BAND if hasattr(self, "known_radius_") else np.inf
 
     def far_scores(self) -> np.ndarray:
-        """Limit superior of the scores far away from all training samples.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            inf where it is not known.
-        """
         return self.far_values(self.intercept_)
 
     def far_values(self, at_bias: np.ndarray) -> np.ndarray:
@@ -310,19 +300,8 @@ class KernelMachineClassifier(OpenSetClassifier):
         return np.where(get_kernel(self.kernel).decaying, at_bias, np.inf)
 
     def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
-        """Return a fitted estimator that accepts where this one scores at least the thresholds.
-
-        Where the scores are kernel expansions the bias moves. So decision values near the new
-        threshold are computed in double precision, and the certificate holds there.
-
-        Parameters
-        ----------
-        thresholds : ndarray of shape (K,)
-
-        Returns
-        -------
-        OpenSetClassifier
-        """
+        # Where scores are kernel expansions the bias moves: then decision values near the new
+        # threshold are computed in double precision, and the certificate holds there.
         if not hasattr(self, "known_radius_"):
             return super().with_thresholds(thresholds)
         moved = copy(self)

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
@@ -128,7 +129,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_prior = class_prior
         self.class_weight = class_weight
 
-    def fit(self, X, y) -> PISVM:
+    def fit(self, X: Any, y: ArrayLike) -> PISVM:  # type: ignore[override]
         """Train one machine a class and model the tail of its positive scores.
 
         Parameters
@@ -144,7 +145,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return super().fit(X, y)
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Model the tail of the positive scores."""
         positive = path.problem.upper > 0
         scores = path.scores[0, positive]
         if self.tail_size is not None:
@@ -155,7 +155,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return replace(machine, extra=tail)
 
     def finish_model(self, training, extras):
-        """Set ``weibull_`` and ``prior_``."""
         self.weibull_ = WeibullTail.concatenate(extras)
         prior = 1.0 if self.class_prior is None else self.class_prior
         self.prior_ = self.per_class("class_prior", prior)
@@ -164,7 +163,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self.weibull_.probability(f) * self.prior_
 
     def far_scores(self):
-        """Limit of the scores far away: the decision values tend to the bias."""
+        # Far away the decision values tend to the bias.
         return self.far_values(self.decide(self._include(self.intercept_)))
 
     def inclusion_proba(self, X) -> np.ndarray:
@@ -181,9 +180,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self._include(super().raw_scores(X))
 
     def raw_scores(self, X):
-        """Probabilities."""
         return self.inclusion_proba(X)
 
     def decide(self, raw):
-        """Subtract the threshold."""
         return raw - self.threshold

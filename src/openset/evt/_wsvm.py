@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
@@ -141,7 +142,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.tail_factor = tail_factor
         self.class_weight = class_weight
 
-    def fit(self, X, y) -> WSVM:
+    def fit(self, X: Any, y: ArrayLike) -> WSVM:  # type: ignore[override]
         """Train both machines of each class and model the tails of their scores.
 
         Parameters
@@ -157,7 +158,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return super().fit(X, y)
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Model the tails of both sides."""
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
         included = inclusion_tail(
@@ -176,7 +176,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return replace(machine, extra=(included, excluded))
 
     def finish_model(self, training, extras):
-        """Keep the tails, and train the one-class machines."""
         included, excluded = zip(*extras, strict=True)
         self.inclusion_weibull_ = WeibullTail.concatenate(included)
         self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
@@ -202,7 +201,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self.inclusion_weibull_.probability(f) * self.exclusion_weibull_.probability(f)
 
     def far_scores(self):
-        """Limit of the scores far away: all decision values tend to their biases."""
+        # Far away all decision values tend to their biases.
         cap = self.cap_weibull_.probability(self.cap_intercept_)
         raw = np.stack([cap, self._product(self.intercept_)], axis=-1)
         return self.far_values(self.decide(raw))
@@ -222,13 +221,12 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.where(cap > self.delta_tau, product, 0.0)
 
     def raw_scores(self, X):
-        """CAP and product, shape (n, K, 2)."""
+        # CAP and product, shape (n, K, 2).
         X = validate_samples(self, X, accept_sparse="csr")
         f = self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
         o = self.expand(X, self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
         return np.stack([self.cap_weibull_.probability(o), self._product(f)], axis=-1)
 
     def decide(self, raw):
-        """Reject by the CAP, then subtract the threshold of the product."""
         cap, product = raw[..., 0], raw[..., 1]
         return np.where(cap > self.delta_tau, product - self.delta_R, -1.0)

@@ -93,7 +93,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def score_map(self, path, **params):
-        """Move the plane by -epsilon."""
         problem = path.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
@@ -106,12 +105,10 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.ones(1), np.array([-epsilon])
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Record epsilon."""
         _, (shift,) = self.score_map(path)
         return replace(machine, extra=-shift)
 
     def finish_model(self, training, extras):
-        """Set ``epsilon_`` and the certificate."""
         super().finish_model(training, extras)
         self.epsilon_ = np.array(extras)
 

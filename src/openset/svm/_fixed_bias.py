@@ -107,12 +107,11 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def problem(self, signs, weight, **params):
-        """SVM whose bias is not trained."""
         C, bias = params["C"], params["bias"]
         problem = svm_problem(signs, C * weight, 0.0)
         trained_with = bias if self.mode == "fixed" else 0.0
         return fixed_bias_problem(problem, trained_with), np.zeros(1)
 
     def score_map(self, path, **params):
-        """Add the given bias; the problem has none of its own."""
+        # The problem has no bias of its own.
         return np.ones(1), np.array([params["bias"]])

@@ -126,7 +126,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return tags
 
     def check_kernel(self, kernel):
-        """Refuse to normalise by rho where it may not be positive."""
         if self.normalize and not kernel.decaying:
             raise ValueError(
                 f"normalize=True divides by rho, which is positive for a decaying kernel only, "
@@ -134,11 +133,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
             )
 
     def problem(self, signs, weight, **params):
-        """One-class SVM on the samples of the class, nu the path parameter."""
         problem = one_class_problem(signs > 0, 0.0, weight)
         return problem, params["nu"] * problem.upper.sum()
 
     def score_map(self, path, **params):
-        """Divide by rho = -b if asked to."""
         scale, shift = super().score_map(path)
         return (scale / -path.bias if self.normalize else scale), shift

@@ -117,7 +117,6 @@ kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Find the slab."""
         problem = path.problem
         slab = find_slab(
             path.scores[0],
@@ -129,7 +128,6 @@ kkt_gap_, n_iter_ : ndarray
         return replace(machine, extra=slab)
 
     def finish_model(self, training, extras):
-        """Keep the slabs."""
         self._slabs = extras
 
     @property
@@ -145,20 +143,12 @@ kkt_gap_, n_iter_ : ndarray
         return np.array([slab.far + self.p_far * slab.far_slope for slab in self._slabs])
 
     def far_scores(self) -> np.ndarray:
-        """Limit superior of the scores far away from all training samples.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            An empty slab scores -1 everywhere. A slab of one feature is an interval. Any other
-            reaches to infinity.
-        """
+        # An empty slab scores -1 everywhere; in one dimension a slab is an interval.
         tilted = np.asarray(self.dual_coef_ @ self.support_vectors_).any(axis=1)
         far = np.where(tilted & (self.n_features_in_ == 1), -np.inf, np.inf)
         return np.where(self.far_ <= self.near_, -1.0, far)
 
     def decide(self, raw):
-        """Scores of the slabs under the present pressures."""
         return slab_scores(raw, self.near_, self.far_)
 
 

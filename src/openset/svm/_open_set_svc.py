@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
@@ -154,7 +155,9 @@ class OpenSetSVC(KernelMachineClassifier):
         self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def add_classes(self, X, y, sample_weight=None):
+    def add_classes(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> OpenSetSVC:
         """Learn new classes in addition to the present ones, by a warm start.
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
@@ -205,11 +208,10 @@ class OpenSetSVC(KernelMachineClassifier):
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
         grown.fit_machines(training, partial(train_from, start))
-        vars(self).update(vars(grown) | self.get_params(deep=False))
+        self.__dict__.update(vars(grown) | self.get_params(deep=False))
         return self
 
     def check_kernel(self, kernel):
-        """Refuse a kernel without decay, and one class without lambda."""
         if not kernel.decaying:
             raise ValueError(
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
@@ -223,7 +225,6 @@ class OpenSetSVC(KernelMachineClassifier):
             )
 
     def problem(self, signs, weight, **params):
-        """SVM with lambda as the path parameter; without negatives a one-class SVM."""
         boxes = params["C"] * weight
         if np.any(signs < 0):
             problem = svm_problem(signs, boxes, 0.0)
@@ -232,7 +233,6 @@ class OpenSetSVC(KernelMachineClassifier):
         return problem, params["lam"] * problem.upper.sum()
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Raise lambda until the bias is negative, if that is asked for."""
         problem, lam = path.problem, float(params["lam"][0])
         has_negatives = np.any(problem.lower)
         if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
@@ -243,6 +243,5 @@ class OpenSetSVC(KernelMachineClassifier):
         return replace(machine, extra=lam)
 
     def finish_model(self, training, extras):
-        """Set ``lam_`` and the certificate."""
         super().finish_model(training, extras)
         self.lam_ = np.array(extras)

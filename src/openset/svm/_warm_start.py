@@ -82,7 +82,8 @@ def train_from(
     m = len(training.codes)
     for gamma in np.unique(training.gamma):
         # New classes first: they take longest.
-        group = sorted(np.flatnonzero(training.gamma == gamma), key=lambda c: c in start.row)
+        group = np.flatnonzero(training.gamma == gamma).tolist()
+        group.sort(key=lambda c: c in start.row)
         # Old classes need few rows after their sums: unless the matrix is small, only the new
         # classes decide whether computing all of it pays.
         n_machines = sum(c not in start.row for c in group) if m > _SMALL else len(group)
