@@ -97,3 +97,12 @@ def test_what_holds_without_a_footnote_holds_for_every_fit(gamma):
             if "gamma" in model.get_params():
                 model.set_params(gamma=gamma)
             assert np.all(model.fit(X, y).bounded_ == row.bounded), row.estimator
+
+
+def test_names_on_the_command_line_are_unique_and_only_wrappers_have_none():
+    rows = method_table()
+    commands = [row.command for row in rows if row.command]
+    assert len(set(commands)) == len(commands)
+    without = {row.estimator for row in rows if not row.command}
+    assert without == {"CascadeRejector", "ThresholdRejector"}
+    assert {row.estimator: row.command for row in rows}["OpenSetSVC"] == "ossvm"

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits
-from ..metrics._labels import encode_true, index_known
+from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
 from ._quantile import check_enough
@@ -319,7 +319,7 @@ class CalibratedRejector(OpenSetWrapper):
 
     def _encode(self, y):
         """Codes of the labels among the classes of the estimator."""
-        codes = encode_true(y, index_known(self.classes_))
+        codes = encode_labels(y, self.classes_)
         strange = codes == len(self.classes_)
         if strange.any():
             raise ValueError(

@@ -1,17 +1,17 @@
-"""Accuracy on known and on unknown samples, their two means, and the two errors on known ones."""
+"""Measures of a prediction: accuracies on known and on unknown samples, error rates, F-measures."""
 
 from collections.abc import Hashable
 from numbers import Real
 
 from numpy.typing import ArrayLike
 
-from ._counts import Counts
+from ._counts import OpenSetCounts
 
 
 def accuracy_known(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
 ) -> float:
-    """Accuracy on known samples (AKS): known samples given their own class.
+    """Accuracy on known samples (AKS): share of known samples given their own class.
 
     Pooled over samples, not a mean over classes.
 
@@ -38,25 +38,19 @@ def accuracy_known(
     >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.3333333333333333
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.accuracy_known())
 
 
 def accuracy_unknown(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
 ) -> float:
-    """Accuracy on unknown samples (AUS): unknown samples predicted unknown.
+    """Accuracy on unknown samples (AUS): share of unknown samples predicted unknown.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -69,7 +63,7 @@ def accuracy_unknown(
     >>> accuracy_unknown(["a", "x", "y"], ["a", "?", "a"], known=["a", "b"], unknown_label="?")
     0.5
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.accuracy_unknown())
 
 
@@ -85,16 +79,10 @@ def normalized_accuracy(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
     weight : float, default=0.5
-        The regulator lambda_r in [0, 1]: what an error on known samples costs.
+        The regulator lambda_r in [0, 1], the weight of the known samples.
 
     Returns
     -------
@@ -112,7 +100,7 @@ def normalized_accuracy(
     """
     if not (isinstance(weight, Real) and 0 <= weight <= 1):
         raise ValueError(f"weight={weight!r} must be a number in [0, 1].")
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.normalized_accuracy(weight))
 
 
@@ -121,18 +109,12 @@ def harmonic_normalized_accuracy(
 ) -> float:
     """Harmonic mean of both accuracies (HNA), ``2 / (1 / AKS + 1 / AUS)``.
 
-    Unlike the normalized accuracy it is 0 for a classifier that always rejects or never does.
+    Unlike the normalized accuracy, it is 0 for a classifier that always or never rejects.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -146,7 +128,7 @@ def harmonic_normalized_accuracy(
     >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.6666666666666666
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.harmonic_normalized_accuracy())
 
 
@@ -157,14 +139,8 @@ def false_unknown_rate(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -178,7 +154,7 @@ def false_unknown_rate(
     >>> false_unknown_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.25
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.false_unknown_rate())
 
 
@@ -189,14 +165,8 @@ def misclassification_rate(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
@@ -210,5 +180,82 @@ def misclassification_rate(
     >>> misclassification_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.25
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     return float(counts.misclassification_rate())
+
+
+def open_set_f1(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    known: ArrayLike,
+    unknown_label: Hashable,
+    average: str = "macro",
+) -> float:
+    """F-measure over the known classes (OSFM).
+
+    An unknown sample given to a class is a false positive of that class, and a rejected known
+    sample is a false negative; a correctly rejected unknown sample is not a true
+    positive.
+
+    Parameters
+    ----------
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
+    average : {"macro", "micro"}, default="macro"
+        "macro" is **the F of the mean precision and the mean recall** over the classes, not the
+        mean of the classes' F. "micro" sums the counts over the classes first.
+
+    Returns
+    -------
+    float
+        In [0, 1]. A precision or recall of 0/0 (a class never predicted, a class absent from the
+        truth) counts as 0.
+
+    Examples
+    --------
+    >>> from openset.metrics import open_set_f1
+    >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
+    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
+    0.333333
+    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro"), 6)
+    0.461538
+    """
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.open_set_f1(average))
+
+
+def f1_with_unknown(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    known: ArrayLike,
+    unknown_label: Hashable,
+    average: str = "macro",
+) -> float:
+    """F-measure over the K known classes and unknown as one more class (FM).
+
+    The micro average is the plain accuracy over all samples.
+
+    Parameters
+    ----------
+    y_true, y_pred, known, unknown_label, average
+        As for :func:`open_set_f1`.
+
+    Returns
+    -------
+    float
+        In [0, 1]. A precision or recall of 0/0 (a class never predicted, a class absent from the
+        truth) counts as 0.
+
+    Examples
+    --------
+    >>> from openset.metrics import f1_with_unknown
+    >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
+    >>> round(f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
+    0.322581
+    >>> f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro")
+    0.4
+    """
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
+    return float(counts.f1_with_unknown(average))

@@ -79,7 +79,7 @@ def test_a_home_that_cannot_be_written_to(pmlb, tiny_yeast, tmp_path, monkeypatc
 
 def test_what_is_fetched_must_have_the_checksum(pmlb, tiny_yeast, tmp_path):
     pmlb.frames["yeast"] = tiny_yeast.iloc[[1, 0, 2, 3]]
-    with pytest.raises(ValueError, match=r"yeast of PMLB does not hold .*SHA-256"):
+    with pytest.raises(ValueError, match=r"yeast of PMLB does not contain .*SHA-256"):
         load_dataset("yeast", data_home=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -93,7 +93,7 @@ def test_a_file_with_another_checksum_is_loaded_with_a_warning(pmlb, tiny_yeast,
 
 
 def test_mfeat_has_another_name_in_pmlb(pmlb):
-    with pytest.raises(OSError, match=r"did not give .*'mfeat_factors'.*not found in PMLB"):
+    with pytest.raises(OSError, match=r"did not provide .*'mfeat_factors'.*not found in PMLB"):
         load_dataset("mfeat-factors")
 
 
@@ -181,5 +181,5 @@ def test_table_of_an_empty_home(tmp_path):
 
 def test_table_of_a_file_that_is_no_dataset(tmp_path):
     pd.DataFrame({"x": [1.0]}).to_parquet(tmp_path / "bad.parquet")
-    with pytest.raises(ValueError, match=r"bad\.parquet is no dataset"):
+    with pytest.raises(ValueError, match=r"bad\.parquet is not a dataset"):
         dataset_table(tmp_path)

@@ -1,8 +1,9 @@
-"""Bounded beside unbounded
-========================
+"""Bounded and unbounded regions
+=============================
 
-The same points, the same width and the same C. The SVM gives everything far away to the ring;
-OpenSetSVC bounds every class, and white is unknown. This is the picture of the README.
+Two classifiers on the same points, with the same kernel width and the same C. The SVM assigns
+everything far away to the ring; OpenSetSVC bounds every class, and white is unknown. This figure is
+in the README.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from openset.plots import DecisionRegionsDisplay
 
 
 def main():
-    """Two panels, the same data, the same C and gamma."""
+    """Draw two panels with the same data, C and gamma."""
     arguments = parser(__doc__).parse_args()
     X, y = make_boat(200, random_state=1)
     models = {"SVM": OneVsRestSVC(gamma=1.0), "OpenSetSVC": OpenSetSVC(gamma=1.0, lam=0.2)}
