@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from openset import OpenSetSVC
-from openset.solver import _rows
+from openset.solver import tuned
 from openset.svm import _open_set_svc, _warm_start
 from openset.svm._trained import keys_of, locate
 
@@ -205,13 +205,13 @@ def test_keys_tell_rows_apart():
 @pytest.mark.parametrize("small", [4096, 0], ids=["whole matrix", "rows on demand"])
 def test_a_model_that_remembers_and_one_that_does_not(digits, monkeypatch, small, layout):
     monkeypatch.setattr(_warm_start, "_SMALL", small)
-    monkeypatch.setattr(_rows, "_SMALL", small)
     X, y = layout(digits[0]), digits[1]
     old = np.flatnonzero(y < 9)
-    remembers = OpenSetSVC(gamma=0.1).fit(X[old], y[old])
-    forgot = pickle.loads(pickle.dumps(remembers))
-    for model in (remembers, forgot):
-        model.add_classes(X, y)
+    with tuned(small=small):
+        remembers = OpenSetSVC(gamma=0.1).fit(X[old], y[old])
+        forgot = pickle.loads(pickle.dumps(remembers))
+        for model in (remembers, forgot):
+            model.add_classes(X, y)
     # The sums are the same numbers, but for their rounding.
     np.testing.assert_allclose(
         remembers.decision_function(X), forgot.decision_function(X), atol=TOL

@@ -193,4 +193,3 @@ class Expansion:
                 expand_distances(dots, norms, self.norms[part], 0.0, s)
             scores += self.kernel.value(s, out=s) @ coef[part]
         return scores
-

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-
 from typing import NamedTuple
 
 import numpy as np

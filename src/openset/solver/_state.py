@@ -212,7 +212,5 @@ def summarise_all(p, box, betas, vs):
     n = len(betas)
     bias, interval, objective = np.empty(n), np.empty((n, 2)), np.empty(n)
     for k in range(n):
-        bias[k], interval[k, 0], interval[k, 1], objective[k] = _summarise(
-            p, box, betas[k], vs[k]
-        )
+        bias[k], interval[k, 0], interval[k, 1], objective[k] = _summarise(p, box, betas[k], vs[k])
     return bias, interval, objective

@@ -178,7 +178,8 @@ class KernelPoints(_Points):
 
     def _working_sets(self, batch, q):
         """Rows to work on, sorted: half with the largest v that may grow, half with the smallest
-        v that may shrink."""
+        v that may shrink.
+        """
         xp = self._xp
         lower, upper = batch.lower[batch.path], batch.upper[batch.path]
         up = xp.where(batch.betas < upper, batch.vs, -np.inf)
