@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.evt import ExtremeValueMachine
+from openset.utils import distances as engine
 
 
 def reference_machine(entry, **changes):
@@ -152,6 +153,16 @@ def test_cosine_does_not_see_lengths(iris):
     assert_allclose(machine.inclusion_proba(lengths * X), machine.inclusion_proba(X), atol=1e-9)
     same = clone(machine).fit(lengths * X, y)
     assert_allclose(same.inclusion_proba(X), machine.inclusion_proba(X), atol=1e-6)
+
+
+def test_blocks_and_threads_change_nothing(iris, monkeypatch):
+    X, y = iris
+    expected = ExtremeValueMachine(tail_size=10).fit(X, y).inclusion_proba(X)
+    threaded = ExtremeValueMachine(tail_size=10, n_jobs=2).fit(X, y).inclusion_proba(X)
+    assert_array_equal(threaded, expected)
+    monkeypatch.setattr(engine, "BLOCK", 500)
+    blocks = ExtremeValueMachine(tail_size=10, n_jobs=2).fit(X, y).inclusion_proba(X)
+    assert_array_equal(blocks, expected)
 
 
 def test_duplicates_and_ties():

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.neighbors import OSNN
+from openset.utils import distances as engine
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,14 @@ def test_threshold_is_added_and_needs_no_fit(data):
         model.set_params(threshold=threshold)
         expected = model.raw_scores(Z) + threshold
         assert_array_equal(model.decision_function(Z), expected)
+
+
+def test_blocks_and_threads_change_nothing(data, monkeypatch):
+    X, y, Z = data
+    expected = OSNN().fit(X, y).decision_function(Z)
+    monkeypatch.setattr(engine, "BLOCK", 500)
+    blocks = OSNN(n_jobs=2).fit(X, y).decision_function(Z)
+    assert_array_equal(blocks, expected)
 
 
 def test_pickle_and_pipeline(data):

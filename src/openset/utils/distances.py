@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 __all__ = [
+    "BLOCK",
     "METRICS",
     "NARROW",
     "DistancesTo",
@@ -30,14 +31,14 @@ METRICS = ("cosine", "euclidean")
 NARROW = 64
 
 # Distances per block: enough rows for a fast matrix product, and only 8 MB.
-_BLOCK = 2**20
+BLOCK = 2**20
 
 _FAST = {"contract", "nnan", "nsz"}
 
 
 def row_blocks(start: int, stop: int, width: int) -> Iterator[slice]:
     """Slices of the rows start, ..., stop - 1 whose distances to `width` points form a block."""
-    step = max(1, _BLOCK // max(width, 1))
+    step = max(1, BLOCK // max(width, 1))
     return (slice(i, min(i + step, stop)) for i in range(start, stop, step))
 
 
