@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.evt import ExtremeValueMachine
-from openset.utils import distances as distances_module
+from openset.utils import distances as engine
 
 
 def reference_machine(entry, **changes):
@@ -160,7 +160,7 @@ def test_blocks_and_threads_change_nothing(iris, monkeypatch):
     expected = ExtremeValueMachine(tail_size=10).fit(X, y).inclusion_proba(X)
     threaded = ExtremeValueMachine(tail_size=10, n_jobs=2).fit(X, y).inclusion_proba(X)
     assert_array_equal(threaded, expected)
-    monkeypatch.setattr(distances_module, "_BLOCK", 500)
+    monkeypatch.setattr(engine, "BLOCK", 500)
     blocks = ExtremeValueMachine(tail_size=10, n_jobs=2).fit(X, y).inclusion_proba(X)
     assert_array_equal(blocks, expected)
 

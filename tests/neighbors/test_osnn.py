@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.neighbors import OSNN
-from openset.utils import distances as distances_module
+from openset.utils import distances as engine
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_threshold_is_added_and_needs_no_fit(data):
 def test_blocks_and_threads_change_nothing(data, monkeypatch):
     X, y, Z = data
     expected = OSNN().fit(X, y).decision_function(Z)
-    monkeypatch.setattr(distances_module, "_BLOCK", 500)
+    monkeypatch.setattr(engine, "BLOCK", 500)
     blocks = OSNN(n_jobs=2).fit(X, y).decision_function(Z)
     assert_array_equal(blocks, expected)
 

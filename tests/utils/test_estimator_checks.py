@@ -1,7 +1,5 @@
 """The checks can fail: a right toy passes all of them, and every check catches a broken one."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy import sparse

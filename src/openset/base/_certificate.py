@@ -33,8 +33,9 @@ def known_radius(
     ----------
     coef : ndarray of shape (K, n_sv)
         Coefficients of the kernel expansion of each class.
-    bias, gamma : ndarray of shape (K,)
+    bias : ndarray of shape (K,)
     kernel : Kernel or Linear
+    gamma : ndarray of shape (K,)
 
     Returns
     -------
@@ -42,7 +43,7 @@ def known_radius(
         inf where there is no such distance.
     """
     radius = np.full(len(bias), np.inf)
-    if not kernel.decaying:
+    if isinstance(kernel, Linear):
         return radius
     positive = np.where(coef > 0, coef, 0.0).sum(axis=1)
     for c in np.flatnonzero(bias < 0):

@@ -62,8 +62,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
     # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
     stored_types: tuple[type, ...] = ()
-    # Scores up to this absolute value are computed in double precision; larger ones may not be.
-    exact_band: float = np.inf
 
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
@@ -191,6 +189,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             inf where it is not known; then nothing is proved about the accepted region.
         """
         return np.full(len(self.classes_), np.inf)
+
+    @property
+    def exact_band(self) -> float:
+        """Scores up to this absolute value are computed in double precision; here all of them."""
+        return np.inf
 
     def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
         """Return a fitted estimator that accepts where this one scores at least the thresholds.

@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import KernelRows, Path, Problem, svm_problem
-from ..solver._expansion import _BAND as EXACT_BAND
-from ..solver._expansion import decision_values
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridScores, grid_scores
@@ -55,6 +54,11 @@ class KernelMachineClassifier(OpenSetClassifier):
 
     Training, prediction, the certificate and the grid engine of a search follow from that.
 
+    Parameters
+    ----------
+    gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        As for :class:`openset.OpenSetSVC`.
+
     Attributes
     ----------
     problem_params : tuple of str
@@ -78,14 +82,27 @@ class KernelMachineClassifier(OpenSetClassifier):
         engine=("gamma", "C"),
     )
 
-    kernel: Any
-    gamma: Any
-    tol: float
-    max_iter: int
-    cache_size: float
-    n_jobs: int | None
-    device: str
-    verbose: int
+    def __init__(
+        self,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
+    ):
+        self.gamma = gamma
+        self.kernel = kernel
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -93,7 +110,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train one machine per class.
 
         Parameters
@@ -180,8 +197,8 @@ class KernelMachineClassifier(OpenSetClassifier):
 
         Returns
         -------
-        scale, shift : ndarray of shape (T,)
-            The scores are ``scale[:, None] * path.scores + shift[:, None]``.
+        scale, shift
+            Arrays of shape (T,): scores are ``scale[:, None] * path.scores + shift[:, None]``.
         """
         return np.ones(len(path.totals)), np.zeros(len(path.totals))
 
@@ -235,16 +252,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         """
 
     def raw_scores(self, X) -> np.ndarray:
-        """Decision values f_c(x) = sum_i coef_ci k(x_i, x) + b_c.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
+        # f_c(x) = sum_i coef_ci k(x_i, x) + b_c
         X = validate_samples(self, X, accept_sparse="csr")
         return self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
 
@@ -276,13 +284,6 @@ class KernelMachineClassifier(OpenSetClassifier):
         return EXACT_BAND if hasattr(self, "known_radius_") else np.inf
 
     def far_scores(self) -> np.ndarray:
-        """Limit superior of the scores far away from all training samples.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            inf where it is not known.
-        """
         return self.far_values(self.intercept_)
 
     def far_values(self, at_bias: np.ndarray) -> np.ndarray:
@@ -300,19 +301,8 @@ class KernelMachineClassifier(OpenSetClassifier):
         return np.where(get_kernel(self.kernel).decaying, at_bias, np.inf)
 
     def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
-        """Return a fitted estimator that accepts where this one scores at least the thresholds.
-
-        Where the scores are kernel expansions the bias moves. So decision values near the new
-        threshold are computed in double precision, and the certificate holds there.
-
-        Parameters
-        ----------
-        thresholds : ndarray of shape (K,)
-
-        Returns
-        -------
-        OpenSetClassifier
-        """
+        # Where scores are kernel expansions the bias moves: then decision values near the new
+        # threshold are computed in double precision, and the certificate holds there.
         if not hasattr(self, "known_radius_"):
             return super().with_thresholds(thresholds)
         moved = copy(self)

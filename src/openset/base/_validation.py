@@ -211,8 +211,8 @@ def resolve_unknown_label(unknown_label, classes: np.ndarray):
                 f"unknown_label='auto' cannot name the unknown among classes of type "
                 f"{type(labels[0]).__name__}; pass unknown_label."
             )
-        label = -1 if -1 not in labels else min(labels) - 1
-        return float(label) if isinstance(labels[0], float) else int(label)
+        number = -1 if -1 not in labels else min(labels) - 1
+        return float(number) if isinstance(labels[0], float) else int(number)
     if not isinstance(unknown_label, str if textual else Real):
         raise ValueError(
             f"unknown_label={unknown_label!r} and the classes ({labels[0]!r}, ...) are of "

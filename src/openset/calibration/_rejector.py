@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, indexable
@@ -14,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits
-from ..metrics._labels import encode_true, index_known
+from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
 from ._quantile import check_enough
@@ -145,15 +146,15 @@ class CalibratedRejector(OpenSetWrapper):
 
     def __init__(
         self,
-        estimator,
-        alpha=0.05,
-        per_class=False,
-        by="own",
-        criterion="fu",
-        prefer="promise",
-        calibration_size=0.25,
-        random_state=None,
-        unknown_label="auto",
+        estimator: BaseEstimator,
+        alpha: float = 0.05,
+        per_class: bool = False,
+        by: str = "own",
+        criterion: str = "fu",
+        prefer: str = "promise",
+        calibration_size: float = 0.25,
+        random_state: Any = None,
+        unknown_label: Any = "auto",
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -166,7 +167,7 @@ class CalibratedRejector(OpenSetWrapper):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, X_unknown=None) -> CalibratedRejector:
+    def fit(self, X: Any, y: Any, X_unknown: Any = None) -> CalibratedRejector:
         """Fit the estimator, unless it is frozen, and set the thresholds.
 
         Parameters
@@ -256,17 +257,9 @@ class CalibratedRejector(OpenSetWrapper):
         return self._moved()[1].known_radius_
 
     def far_scores(self) -> np.ndarray:
-        """Limit superior of the scores far away from all training samples.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            inf where it is not known for the estimator.
-        """
         return self._moved()[1].far_scores()
 
     def surroundings(self):
-        """Return the function of X behind the distances in an explanation."""
         transform, moved = self._moved()
         inner = moved.surroundings()
 
@@ -326,7 +319,7 @@ class CalibratedRejector(OpenSetWrapper):
 
     def _encode(self, y):
         """Codes of the labels among the classes of the estimator."""
-        codes = encode_true(y, index_known(self.classes_))
+        codes = encode_labels(y, self.classes_)
         strange = codes == len(self.classes_)
         if strange.any():
             raise ValueError(

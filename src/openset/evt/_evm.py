@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -22,7 +24,7 @@ from ._set_cover import greedy_cover
 from ._weibull_tail import WeibullTail
 
 # Long tails matter where classes are large. The paper has no grid for this method.
-_GRID = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
+_GRID: dict[str, list] = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
 
 
 class ExtremeValueMachine(OpenSetClassifier):
@@ -121,15 +123,15 @@ class ExtremeValueMachine(OpenSetClassifier):
 
     def __init__(
         self,
-        tail_size=50,
-        cover_threshold=0.5,
-        n_fused=4,
-        threshold=0.5,
-        metric="euclidean",
-        weibull="libmr",
-        margin_factor=0.5,
-        n_jobs=None,
-        unknown_label="auto",
+        tail_size: int = 50,
+        cover_threshold: float = 0.5,
+        n_fused: int = 4,
+        threshold: float = 0.5,
+        metric: str = "euclidean",
+        weibull: str = "libmr",
+        margin_factor: float = 0.5,
+        n_jobs: int | None = None,
+        unknown_label: Any = "auto",
     ):
         self.tail_size = tail_size
         self.cover_threshold = cover_threshold
@@ -142,7 +144,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y) -> ExtremeValueMachine:
+    def fit(self, X: Any, y: ArrayLike) -> ExtremeValueMachine:
         """Fit one Weibull model per training point and keep the extreme vectors.
 
         Parameters
@@ -205,18 +207,11 @@ class ExtremeValueMachine(OpenSetClassifier):
         return list(thread_map(cover, classes, self.n_jobs))
 
     def far_scores(self) -> np.ndarray:
-        """Limit superior of the scores far away: all probabilities vanish with the distance.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            inf for the cosine metric.
-        """
+        # All probabilities vanish with the distance.
         far = 0.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
 
     def kept_samples(self):
-        """Extreme vectors."""
         return self.extreme_vectors_, self.extreme_index_, self.metric
 
     def inclusion_proba(self, X) -> np.ndarray:
@@ -243,11 +238,9 @@ class ExtremeValueMachine(OpenSetClassifier):
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
 
     def raw_scores(self, X):
-        """Probabilities."""
         return self.inclusion_proba(X)
 
     def decide(self, raw):
-        """Subtract the threshold."""
         return raw - self.threshold
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
 from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel, Linear
 from ._svm_tails import inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail
 
@@ -100,39 +103,33 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        gamma="scale",
-        kernel="rbf",
-        threshold=0.1,
-        tail_size=None,
-        tail_factor=1.5,
-        class_prior=None,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        threshold: float = 0.1,
+        tail_size: int | None = None,
+        tail_factor: float = 1.5,
+        class_prior: float | dict | None = None,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
-        self.gamma = gamma
-        self.kernel = kernel
         self.threshold = threshold
         self.tail_size = tail_size
         self.tail_factor = tail_factor
         self.class_prior = class_prior
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def fit(self, X, y) -> PISVM:
+    def fit(self, X: Any, y: ArrayLike) -> PISVM:  # type: ignore[override]
         """Train one machine a class and model the tail of its positive scores.
 
         Parameters
@@ -148,7 +145,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return super().fit(X, y)
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Model the tail of the positive scores."""
         positive = path.problem.upper > 0
         scores = path.scores[0, positive]
         if self.tail_size is not None:
@@ -159,7 +155,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return replace(machine, extra=tail)
 
     def finish_model(self, training, extras):
-        """Set ``weibull_`` and ``prior_``."""
         self.weibull_ = WeibullTail.concatenate(extras)
         prior = 1.0 if self.class_prior is None else self.class_prior
         self.prior_ = self.per_class("class_prior", prior)
@@ -168,7 +163,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self.weibull_.probability(f) * self.prior_
 
     def far_scores(self):
-        """Limit of the scores far away: the decision values tend to the bias."""
+        # Far away the decision values tend to the bias.
         return self.far_values(self.decide(self._include(self.intercept_)))
 
     def inclusion_proba(self, X) -> np.ndarray:
@@ -185,9 +180,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self._include(super().raw_scores(X))
 
     def raw_scores(self, X):
-        """Probabilities."""
         return self.inclusion_proba(X)
 
     def decide(self, raw):
-        """Subtract the threshold."""
         return raw - self.threshold

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine, pack_machines, train_one_class
 from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
 from ._weibull_tail import WeibullTail
@@ -113,39 +116,33 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        nu=0.5,
-        gamma="scale",
-        kernel="rbf",
-        delta_tau=0.001,
-        delta_R=0.1,
-        tail_factor=1.5,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        nu: float | dict = 0.5,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        delta_tau: float = 0.001,
+        delta_R: float = 0.1,
+        tail_factor: float = 1.5,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
         self.delta_tau = delta_tau
         self.delta_R = delta_R
         self.tail_factor = tail_factor
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def fit(self, X, y) -> WSVM:
+    def fit(self, X: Any, y: ArrayLike) -> WSVM:  # type: ignore[override]
         """Train both machines of each class and model the tails of their scores.
 
         Parameters
@@ -161,7 +158,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return super().fit(X, y)
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Model the tails of both sides."""
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
         included = inclusion_tail(
@@ -180,7 +176,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return replace(machine, extra=(included, excluded))
 
     def finish_model(self, training, extras):
-        """Keep the tails, and train the one-class machines."""
         included, excluded = zip(*extras, strict=True)
         self.inclusion_weibull_ = WeibullTail.concatenate(included)
         self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
@@ -206,7 +201,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self.inclusion_weibull_.probability(f) * self.exclusion_weibull_.probability(f)
 
     def far_scores(self):
-        """Limit of the scores far away: all decision values tend to their biases."""
+        # Far away all decision values tend to their biases.
         cap = self.cap_weibull_.probability(self.cap_intercept_)
         raw = np.stack([cap, self._product(self.intercept_)], axis=-1)
         return self.far_values(self.decide(raw))
@@ -226,13 +221,12 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.where(cap > self.delta_tau, product, 0.0)
 
     def raw_scores(self, X):
-        """CAP and product, shape (n, K, 2)."""
+        # CAP and product, shape (n, K, 2).
         X = validate_samples(self, X, accept_sparse="csr")
         f = self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
         o = self.expand(X, self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
         return np.stack([self.cap_weibull_.probability(o), self._product(f)], axis=-1)
 
     def decide(self, raw):
-        """Reject by the CAP, then subtract the threshold of the product."""
         cap, product = raw[..., 0], raw[..., 1]
         return np.where(cap > self.delta_tau, product - self.delta_R, -1.0)

@@ -13,13 +13,12 @@ from ..evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
 from ..kernels import (
     RBF,
     InverseMultiquadric,
-    Kernel,
     Linear,
     RationalQuadratic,
     TStudent,
     get_kernel,
 )
-from ..solver._geometry import needs_differences
+from ..solver import needs_differences
 from ..svm import OneVsSetMachine
 from ..utils import all_estimators
 from ._graph import Graph
@@ -53,7 +52,7 @@ def expansion(graph: Graph, x: str, model, vectors, coef: np.ndarray, bias: np.n
     vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
     if not kernel.decaying:
         return graph("Add", graph("MatMul", x, vectors.T @ coef.T), bias)
-    scores = bias
+    scores: Any = bias
     # Classes of one gamma share their kernel values.
     for gamma in np.unique(model.gamma_):
         own = np.where((model.gamma_ == gamma)[:, None], coef, 0.0)
@@ -88,7 +87,7 @@ def _squared_distances(graph, z, points, by_differences=False):
     return graph("Max", s, 0.0)
 
 
-_KERNELS: dict[type, Callable[[Graph, str, Kernel], str]] = {
+_KERNELS: dict[type, Callable[[Graph, str, Any], str]] = {
     RBF: lambda graph, s, _: graph("Exp", graph("Neg", s)),
     TStudent: lambda graph, s, kernel: graph(
         "Reciprocal", graph("Add", graph("Pow", s, kernel.degree / 2), 1.0)

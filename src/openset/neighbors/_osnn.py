@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -94,7 +96,12 @@ class OSNN(OpenSetClassifier):
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
-        self, threshold=0.7, rule="ratio", metric="euclidean", n_jobs=None, unknown_label="auto"
+        self,
+        threshold: float = 0.7,
+        rule: str = "ratio",
+        metric: str = "euclidean",
+        n_jobs: int | None = None,
+        unknown_label: Any = "auto",
     ):
         self.threshold = threshold
         self.rule = rule
@@ -103,7 +110,7 @@ class OSNN(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y) -> OSNN:
+    def fit(self, X: Any, y: ArrayLike) -> OSNN:
         """Store the training samples.
 
         Parameters
@@ -123,28 +130,19 @@ class OSNN(OpenSetClassifier):
         return self
 
     def far_scores(self) -> np.ndarray:
-        """Limit of the scores far away.
-
-        Since d(x, u) <= d(x, t) + d(t, u), all ratios tend to 1, whatever the direction.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            inf for the cosine metric.
-        """
+        # Since d(x, u) <= d(x, t) + d(t, u), all ratios tend to 1, whatever the direction.
         far = -1.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
 
     def kept_samples(self):
-        """All training samples."""
         return self._X, self._rows, self.metric
 
     def decide(self, raw):
-        """Add the threshold, an upper limit of the ratio."""
+        # The threshold is an upper limit of the ratio.
         return raw + (self.threshold if self.rule == "ratio" else 1.0)
 
     def raw_scores(self, X):
-        """Minus the ratio of each class: its own distance over that of the nearest other class."""
+        # Minus the ratio of each class: its distance over that of the nearest other class.
         X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 

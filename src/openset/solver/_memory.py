@@ -13,8 +13,7 @@ import weakref
 
 import numpy as np
 
-# Below this an ordinary array is as good. Sizes are multiples of it, so that buffers fit again.
-_CHUNK = 2**26
+from ._tuning import tuning
 
 _lock = threading.Lock()
 _kept: list[mmap.mmap] = []
@@ -22,10 +21,10 @@ _kept: list[mmap.mmap] = []
 
 def empty_rows(n_slots: int, m: int) -> np.ndarray:
     """An uninitialised float32 array of shape (n_slots, m)."""
-    size = 4 * n_slots * m
-    if size < _CHUNK or not hasattr(mmap, "MADV_FREE"):
+    size, unit = 4 * n_slots * m, tuning().pooled_bytes
+    if size < unit or not hasattr(mmap, "MADV_FREE"):
         return np.empty((n_slots, m), dtype=np.float32)
-    memory = _take(-(-size // _CHUNK) * _CHUNK)
+    memory = _take(-(-size // unit) * unit)
     whole = np.frombuffer(memory, dtype=np.float32)
     # Every view keeps this array alive; when the last one is gone, nobody can look any more.
     weakref.finalize(whole, _give_back, memory).atexit = False

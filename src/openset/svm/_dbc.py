@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ..base import KernelMachineClassifier, Traits
+from ..kernels import Kernel, Linear
 
 # Where in the interval of best positions the plane comes to lie. The ends are sample scores, on
 # which rounding would decide: stay just inside.
@@ -70,34 +72,27 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        gamma="scale",
-        kernel="rbf",
-        tie="centre",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        tie: str = "centre",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
-        self.gamma = gamma
-        self.kernel = kernel
         self.tie = tie
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def score_map(self, path, **params):
-        """Move the plane by -epsilon."""
         problem = path.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
@@ -110,12 +105,10 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.ones(1), np.array([-epsilon])
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Record epsilon."""
         _, (shift,) = self.score_map(path)
         return replace(machine, extra=-shift)
 
     def finish_model(self, training, extras):
-        """Set ``epsilon_`` and the certificate."""
         super().finish_model(training, extras)
         self.epsilon_ = np.array(extras)
 

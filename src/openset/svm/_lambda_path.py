@@ -9,8 +9,7 @@ from scipy import sparse
 
 from ..base import validate_samples
 from ..base.machines import train_one_vs_rest
-from ..solver import lower_bias
-from ..solver._expansion import decision_values
+from ..solver import decision_values, lower_bias
 from ._open_set_svc import OpenSetSVC
 
 
@@ -112,7 +111,7 @@ def lambda_path(
         return model.problem(signs, weight, **{**training.params[c], "lam": lams})
 
     def reduce(c, path, rows, stop):
-        bounding, scores = _smallest_bounding(path, rows, tol), None
+        bounding, scores = _smallest_bounding(path, rows, tol, stop), None
         if X_validation is not None:
             used = np.flatnonzero(path.beta.any(axis=0))
             scores = decision_values(
@@ -144,7 +143,7 @@ def lambda_path(
     )
 
 
-def _smallest_bounding(path, rows, tol):
+def _smallest_bounding(path, rows, tol, stop):
     above = np.flatnonzero(path.bias > -tol)
     if above.size == 0:
         # Bounded from the first lambda on: is it bounded without any?
@@ -153,5 +152,5 @@ def _smallest_bounding(path, rows, tol):
             return 0.0
     else:
         k = above[-1]
-    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol)
+    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
     return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))

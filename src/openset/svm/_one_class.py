@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 from sklearn.utils._param_validation import Interval
 
@@ -14,6 +15,7 @@ from ..base.parameters import (
     SOLVER_CONSTRAINTS,
     unit_gamma,
 )
+from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 
 
@@ -100,29 +102,23 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        nu=0.5,
-        gamma="scale",
-        kernel="rbf",
-        normalize=False,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        nu: float | dict = 0.5,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        normalize: bool = False,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
         self.normalize = normalize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -130,7 +126,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return tags
 
     def check_kernel(self, kernel):
-        """Refuse to normalise by rho where it may not be positive."""
         if self.normalize and not kernel.decaying:
             raise ValueError(
                 f"normalize=True divides by rho, which is positive for a decaying kernel only, "
@@ -138,11 +133,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
             )
 
     def problem(self, signs, weight, **params):
-        """One-class SVM on the samples of the class, nu the path parameter."""
         problem = one_class_problem(signs > 0, 0.0, weight)
         return problem, params["nu"] * problem.upper.sum()
 
     def score_map(self, path, **params):
-        """Divide by rho = -b if asked to."""
         scale, shift = super().score_map(path)
         return (scale / -path.bias if self.normalize else scale), shift

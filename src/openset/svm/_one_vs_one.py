@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..solver import KernelRows, solve, svm_problem
+from ..solver import kernel_rows, solve, svm_problem
 from ..utils import thread_map
 from ._svc import OneVsRestSVC
 
@@ -53,15 +53,15 @@ def one_vs_one_bias(
     model._validate_params()
     training = model.prepare(X, y, None, min_classes=2)
     pairs = list(combinations(range(len(model.classes_)), 2))
-    rows = KernelRows(
+    rows = kernel_rows(
         training.X, training.kernel, training.gamma[0], cache_size, len(pairs), n_jobs
     )
-    rows.stop = threading.Event()
+    stop = threading.Event()
     boxes = np.full(len(training.codes), float(C))
 
     def bias(pair):
         # Rows of the other classes get an empty box and take no part.
         signs = (training.codes == pair[0]).astype(np.float64) - (training.codes == pair[1])
-        return solve(svm_problem(signs, boxes, 0.0), rows, tol=tol).bias
+        return solve(svm_problem(signs, boxes, 0.0), rows, tol=tol, stop=stop).bias
 
-    return np.array(list(thread_map(bias, pairs, n_jobs, rows.stop)))
+    return np.array(list(thread_map(bias, pairs, n_jobs, stop)))

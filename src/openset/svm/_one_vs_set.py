@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -93,34 +94,29 @@ kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        p_near=0.0,
-        p_far=0.0,
-        search="exhaustive",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        p_near: float = 0.0,
+        p_far: float = 0.0,
+        search: str = "exhaustive",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            1.0, "linear", tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.p_near = p_near
         self.p_far = p_far
         self.search = search
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Find the slab."""
         problem = path.problem
         slab = find_slab(
             path.scores[0],
@@ -132,7 +128,6 @@ kkt_gap_, n_iter_ : ndarray
         return replace(machine, extra=slab)
 
     def finish_model(self, training, extras):
-        """Keep the slabs."""
         self._slabs = extras
 
     @property
@@ -148,20 +143,12 @@ kkt_gap_, n_iter_ : ndarray
         return np.array([slab.far + self.p_far * slab.far_slope for slab in self._slabs])
 
     def far_scores(self) -> np.ndarray:
-        """Limit superior of the scores far away from all training samples.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            An empty slab scores -1 everywhere. A slab of one feature is an interval. Any other
-            reaches to infinity.
-        """
+        # An empty slab scores -1 everywhere; in one dimension a slab is an interval.
         tilted = np.asarray(self.dual_coef_ @ self.support_vectors_).any(axis=1)
         far = np.where(tilted & (self.n_features_in_ == 1), -np.inf, np.inf)
         return np.where(self.far_ <= self.near_, -1.0, far)
 
     def decide(self, raw):
-        """Scores of the slabs under the present pressures."""
         return slab_scores(raw, self.near_, self.far_)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine
 from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._warm_start import WarmStart, train_from
 
@@ -129,36 +132,32 @@ class OpenSetSVC(KernelMachineClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=0.0,
-        gamma="scale",
-        kernel="rbf",
-        ensure_bounded=True,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        lam: float | dict = 0.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel = "rbf",
+        ensure_bounded: bool = True,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.lam = lam
-        self.gamma = gamma
-        self.kernel = kernel
         self.ensure_bounded = ensure_bounded
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def add_classes(self, X, y, sample_weight=None):
+    def add_classes(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> OpenSetSVC:
         """Learn new classes in addition to the present ones, by a warm start.
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
@@ -209,11 +208,10 @@ class OpenSetSVC(KernelMachineClassifier):
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
         grown.fit_machines(training, partial(train_from, start))
-        vars(self).update(vars(grown) | self.get_params(deep=False))
+        self.__dict__.update(vars(grown) | self.get_params(deep=False))
         return self
 
     def check_kernel(self, kernel):
-        """Refuse a kernel without decay, and one class without lambda."""
         if not kernel.decaying:
             raise ValueError(
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
@@ -227,7 +225,6 @@ class OpenSetSVC(KernelMachineClassifier):
             )
 
     def problem(self, signs, weight, **params):
-        """SVM with lambda as the path parameter; without negatives a one-class SVM."""
         boxes = params["C"] * weight
         if np.any(signs < 0):
             problem = svm_problem(signs, boxes, 0.0)
@@ -236,18 +233,15 @@ class OpenSetSVC(KernelMachineClassifier):
         return problem, params["lam"] * problem.upper.sum()
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Raise lambda until the bias is negative, if that is asked for."""
         problem, lam = path.problem, float(params["lam"][0])
         has_negatives = np.any(problem.lower)
         if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
-            solution = lower_bias(
-                problem, path[0], rows, -self.tol, tol=self.tol, max_iter=self.max_iter
-            )
+            limits = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
             machine = BinaryMachine.of(solution)
         return replace(machine, extra=lam)
 
     def finish_model(self, training, extras):
-        """Set ``lam_`` and the certificate."""
         super().finish_model(training, extras)
         self.lam_ = np.array(extras)

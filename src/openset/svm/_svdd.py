@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -17,6 +18,7 @@ from ..base.parameters import (
     SOLVER_CONSTRAINTS,
     unit_gamma,
 )
+from ..kernels import Kernel
 from ..solver import svdd_problem
 
 
@@ -98,29 +100,23 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __init__(
         self,
-        C=1.0,
-        nu=None,
-        gamma="scale",
-        kernel="rbf",
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        nu: float | dict | None = None,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel = "rbf",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -129,7 +125,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return tags
 
     def check_kernel(self, kernel):
-        """Refuse a kernel without decay."""
         if not kernel.decaying:
             raise ValueError(
                 f"kernel={self.kernel!r} does not decay with distance, so it has no ball of its "
@@ -137,33 +132,28 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
             )
 
     def problem(self, signs, weight, **params):
-        """Describe the ball around the samples of the class."""
         C, nu = params["C"], params["nu"]
         member = signs > 0
         price = C if nu is None else 1.0 / (nu * weight[member].sum())
         return svdd_problem(member, price * weight, np.ones(len(signs))), np.ones(1)
 
     def score_map(self, path, **params):
-        """Return R^2 - |phi(x) - a|^2, which is 2 f - 1 + 2 (offset - b), where k(x, x) = 1.
-
-        With f = phi(x).a + b this holds for offset = (R^2 - a.a) / 2. The score is zero on the
-        sphere, so the solver finds offset = b. Without an equality the multipliers were given, and
-        R = 0.
-        """
+        # The score is R^2 - |phi(x) - a|^2 = 2 phi(x).a - 1 + (R^2 - a.a), since k(x, x) = 1. It is
+        # zero on the sphere, so the solver finds R^2 - a.a = 2 b, and the score is 2 f - 1. Without
+        # an equality the multipliers were given, and R = 0.
         scale = np.full(len(path.totals), 2.0)
         if path.problem.total is not None:
             return scale, np.full(len(path.totals), -1.0)
         return scale, -1.0 - _squared_norm(path) - 2.0 * path.bias
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        """Record the radius: R^2 = 2 b + a.a, or 0 where the multipliers were given."""
+        # Record the radius: R^2 = 2 b + a.a, or 0 where the multipliers were given.
         if path.problem.total is None:
             return replace(machine, extra=0.0)
         squared = 2.0 * path.bias[0] + _squared_norm(path)[0]
         return replace(machine, extra=np.sqrt(max(0.0, squared)))
 
     def finish_model(self, training, extras):
-        """Set ``radius_`` and the certificate."""
         super().finish_model(training, extras)
         self.radius_ = np.array(extras)
 

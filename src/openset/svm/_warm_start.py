@@ -14,9 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base.machines import BinaryMachine, ProblemOf, Reduce, TrainingSet
-from ..solver import KernelRows, solve_path
-from ..solver._path import feasible_near
-from ..solver._sums import expansions
+from ..solver import KernelRows, feasible_near, kernel_rows, kernel_sums, solve_path
 from ..utils import thread_map
 
 # Numbers of K beta in memory at a time: 256 MB.
@@ -61,7 +59,7 @@ class WarmStart:
     def sums(self, classes: list[int], rows: KernelRows, n_jobs: int | None) -> np.ndarray:
         """K beta of old classes at all samples, shape (len(classes), m)."""
         coef = self.coef[[self.row[c] for c in classes]]
-        return expansions(rows, self.found, coef, np.arange(self._n_samples), n_jobs)
+        return kernel_sums(rows, self.found, coef, np.arange(self._n_samples), n_jobs)
 
 
 def train_from(
@@ -84,12 +82,12 @@ def train_from(
     m = len(training.codes)
     for gamma in np.unique(training.gamma):
         # New classes first: they take longest.
-        group = sorted(np.flatnonzero(training.gamma == gamma), key=lambda c: c in start.row)
+        group = np.flatnonzero(training.gamma == gamma).tolist()
+        group.sort(key=lambda c: c in start.row)
         # Old classes need few rows after their sums: unless the matrix is small, only the new
         # classes decide whether computing all of it pays.
         n_machines = sum(c not in start.row for c in group) if m > _SMALL else len(group)
-        rows = KernelRows(training.X, training.kernel, gamma, cache_size, n_machines, n_jobs)
-        rows.stop = stop
+        rows = kernel_rows(training.X, training.kernel, gamma, cache_size, n_machines, n_jobs)
         step = max(1, _HELD // m)
         for part in (group[k : k + step] for k in range(0, len(group), step)):
             old = [c for c in part if c in start.row]

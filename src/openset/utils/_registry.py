@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from inspect import signature
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Method(NamedTuple):
@@ -47,11 +47,11 @@ METHODS: list[Method] = [
 ]
 
 
-def _load(method: Method) -> type:
+def _load(method: Method) -> Any:
     return getattr(import_module(method.module), method.estimator)
 
 
-def all_estimators() -> list[tuple[str, type]]:
+def all_estimators() -> list[tuple[str, Any]]:
     """All estimators, as scikit-learn's function of this name lists its own.
 
     Returns
@@ -68,7 +68,7 @@ def all_estimators() -> list[tuple[str, type]]:
     return [(method.estimator, _load(method)) for method in sorted(METHODS)]
 
 
-def method_names() -> dict[str, type]:
+def method_names() -> dict[str, Any]:
     """The methods that need no other estimator, by their names on the command line.
 
     Returns

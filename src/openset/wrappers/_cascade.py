@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from sklearn.base import _fit_context, is_outlier_detector
+from sklearn.base import BaseEstimator, _fit_context, is_outlier_detector
 from sklearn.svm import OneClassSVM
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
@@ -73,20 +75,22 @@ class CascadeRejector(OpenSetWrapper):
 
     traits = Traits("cascade", condition="the rejector accepts a bounded region")
 
-    def __init__(self, rejector, estimator, unknown_label="auto"):
+    def __init__(
+        self, rejector: BaseEstimator, estimator: BaseEstimator, unknown_label: Any = "auto"
+    ):
         self.rejector = rejector
         self.estimator = estimator
         self.unknown_label = unknown_label
 
     @property
-    def search_spec(self) -> SearchSpec:
+    def search_spec(self) -> SearchSpec:  # type: ignore[override]
         """Grid over the fraction of samples that the rejector may reject, by either name."""
         names = {"contamination", "nu"} & set(self.rejector.get_params())
         grid = {f"rejector__{name}": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] for name in names}
         return SearchSpec(grids={"default": grid, "paper": grid} if grid else {})
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None) -> CascadeRejector:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CascadeRejector:
         """Fit the rejector to X and the classifier to X and y.
 
         Parameters
@@ -117,12 +121,6 @@ class CascadeRejector(OpenSetWrapper):
         return self
 
     def far_scores(self) -> np.ndarray:
-        """Score of the rejector far away from all training samples, where it is known.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-        """
         rejector, far = self.rejector_, np.inf
         if isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
             far = rejector.intercept_[0]

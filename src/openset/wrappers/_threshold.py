@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -79,14 +80,20 @@ class ThresholdRejector(OpenSetWrapper):
         after_fit=("threshold",),
     )
 
-    def __init__(self, estimator, threshold=0.5, response_method="auto", unknown_label="auto"):
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        threshold: float = 0.5,
+        response_method: str = "auto",
+        unknown_label: Any = "auto",
+    ):
         self.estimator = estimator
         self.threshold = threshold
         self.response_method = response_method
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None) -> ThresholdRejector:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThresholdRejector:
         """Fit the classifier.
 
         Parameters
@@ -117,11 +124,9 @@ class ThresholdRejector(OpenSetWrapper):
         return self
 
     def decide(self, raw):
-        """Subtract the threshold."""
         return raw - self.threshold
 
     def raw_scores(self, X):
-        """Confidence of the classifier in each class."""
         check_is_fitted(self)
         method = self._response(self.estimator_)
         scores = finite(getattr(self.estimator_, method)(X))

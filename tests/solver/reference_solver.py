@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._problem import Problem, Solution
+from openset.solver import Problem, Solution
 
 
 def solve_reference(

@@ -1,6 +1,6 @@
-"""The kernel matrix on a GPU: whole where it fits, made anew piece by piece where it does not.
+"""The kernel matrix on a GPU: whole if it fits, otherwise computed piece by piece.
 
-Both kinds answer the same questions: K beta, and a number of SMO iterations on many problems.
+Both kinds compute K beta, and run a number of SMO iterations on many problems.
 """
 
 from __future__ import annotations
@@ -8,18 +8,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ._cuda_kernels import PER_THREAD, SIMULATED, smo_kernel
-
-# Rows of a block of float64 work beside a matrix of float32.
-_BLOCK = 4096
-# Rows times iterations of one launch: it returns within a fraction of a second.
-_LAUNCH = 3e8
-# Rows that a problem works on at a time where the matrix does not fit.
-_WORKING = 1024
+from .._tuning import tuning
+from .kernels import SIMULATED, Matrix, smo_kernel
 
 
 def kernel_matrix(xp, X, kernel, gammas, memory: float):
-    """The matrix of X at the widths `gammas`, in `memory` bytes if it can be.
+    """The kernel matrix of X at the widths `gammas`, whole if it fits into `memory` bytes.
 
     Parameters
     ----------
@@ -41,7 +35,7 @@ def kernel_matrix(xp, X, kernel, gammas, memory: float):
 
 
 class _Whole:
-    """What is the same for every matrix at hand: `values` and `diagonal` are given."""
+    """What is the same for every whole matrix, given `values` and `diagonal`."""
 
     def sample(self):
         rows = self.values[:: max(1, self.n_rows // 16)]
@@ -49,16 +43,16 @@ class _Whole:
 
     def product(self, betas):
         """K beta for every row of betas (n, m), in float64."""
-        out = self._xp.zeros_like(betas)
-        for start in range(0, self.n_rows, _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        out, step = self._xp.zeros_like(betas), tuning().cuda_block
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, start + step)
             out += betas[:, rows] @ self.values[rows].astype(np.float64)
         return out
 
     def launch(self, batch, tol, max_iter):
-        """Start at most `max_iter` iterations on every problem; return how many at most."""
-        max_iter = min(max_iter, max(64, int(_LAUNCH / self.n_rows)))
-        launch(self._xp, self.values, self.diagonal, 0, batch, tol, max_iter)
+        """Start at most `max_iter` iterations on every problem; return the limit used."""
+        max_iter = min(max_iter, max(64, int(tuning().cuda_launch / self.n_rows)))
+        launch(batch, Matrix(self.values, 0, self.diagonal), tol, max_iter)
         return max_iter
 
 
@@ -72,7 +66,7 @@ class LinearMatrix(_Whole):
         self.diagonal = xp.diagonal(self.values).copy()
 
     def use(self, gamma):
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class _Points:
@@ -96,7 +90,7 @@ class _Points:
 
 
 class KernelMatrix(_Points, _Whole):
-    """A kernel matrix that fits, at one width after another; distances are kept if asked to."""
+    """A kernel matrix that fits, at one width after another."""
 
     def __init__(self, xp, X, kernel, gammas, keep_distances):
         super().__init__(xp, X, kernel, gammas)
@@ -108,8 +102,9 @@ class KernelMatrix(_Points, _Whole):
             self._fill(self._kept, 1.0)
 
     def _fill(self, out, ratio):
-        for start in range(0, self.n_rows, _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        step = tuning().cuda_block
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, start + step)
             s = self._distances(self._Z[rows], self._norms[rows])
             s *= ratio
             out[rows] = s
@@ -117,7 +112,7 @@ class KernelMatrix(_Points, _Whole):
         out[index, index] = 0
 
     def use(self, gamma):
-        """Turn to another width."""
+        """Change to another width."""
         ratio = gamma / self._largest
         if self._kept is None:
             self._fill(self.values, ratio)
@@ -127,14 +122,14 @@ class KernelMatrix(_Points, _Whole):
 
 
 class KernelPoints(_Points):
-    """A kernel matrix beyond the memory: each problem works on a few rows at a time.
+    """A kernel matrix that exceeds the memory: each problem works on a few rows at a time.
 
-    The rows that violate the optimality conditions most, and their own small matrix, go through
-    the same SMO; then v of all rows follows, the kernel values made block by block and forgotten.
+    The rows that violate the optimality conditions most are optimised by the same SMO on their own
+    small matrix. Then v of all rows is updated, with kernel values computed block by block.
     """
 
     def use(self, gamma):
-        """Turn to another width."""
+        """Change to another width."""
         self._ratio = gamma / self._largest
 
     def sample(self):
@@ -149,16 +144,16 @@ class KernelPoints(_Points):
     def product(self, betas):
         """K beta for every row of betas (n, m), in float64."""
         used = self._xp.flatnonzero(betas.any(axis=0))
-        out = self._xp.zeros_like(betas)
-        for start in range(0, len(used), _WORKING):
-            rows = used[start : start + _WORKING]
+        out, step = self._xp.zeros_like(betas), tuning().cuda_working
+        for start in range(0, len(used), step):
+            rows = used[start : start + step]
             out += betas[:, rows] @ self._values(self._Z[rows])
         return out
 
     def launch(self, batch, tol, max_iter):
         """Improve every problem on the rows that need it most; see ``_Whole.launch``."""
         xp = self._xp
-        q = min(self.n_rows, _WORKING)
+        q = min(self.n_rows, tuning().cuda_working)
         index = self._working_sets(batch, q)
         problem = xp.arange(len(index))[:, None]
         part = batch.part(problem, index)
@@ -169,11 +164,10 @@ class KernelPoints(_Points):
         s[:, xp.arange(q), xp.arange(q)] = 0
         values = self._kernel.value(s.astype(np.float32)).reshape(-1, q)
         batch.measure()
-        # Beyond a tenth of the gap the few rows say little about all.
+        # Below a tenth of the gap the few rows say little about all.
         inner = max(tol, 0.1 * batch.gap())
-        max_iter = min(max_iter, max(64, int(_LAUNCH / q)))
-        diagonal = xp.ones(q, dtype=np.float32)
-        launch(xp, values, diagonal, q, part, inner, max_iter)
+        max_iter = min(max_iter, max(64, int(tuning().cuda_launch / q)))
+        launch(part, Matrix(values, q, xp.ones(q, dtype=np.float32)), inner, max_iter)
         change = part.betas - batch.betas[problem, index]
         batch.betas[problem, index] = part.betas
         batch.n_iter += part.n_iter
@@ -183,12 +177,14 @@ class KernelPoints(_Points):
         return int(part.n_iter.max()) or 1
 
     def _working_sets(self, batch, q):
-        """Rows to work on: half of those that want to grow most, half to shrink; sorted."""
+        """Rows to work on, sorted: half with the largest v that may grow, half with the smallest
+        v that may shrink.
+        """
         xp = self._xp
-        lower, upper = batch.lower[batch.machine], batch.upper[batch.machine]
+        lower, upper = batch.lower[batch.path], batch.upper[batch.path]
         up = xp.where(batch.betas < upper, batch.vs, -np.inf)
         down = xp.where(batch.betas > lower, -batch.vs, -np.inf)
-        # The rank in either list; every row is wanted by its better one.
+        # The rank in either list; the better of the two decides.
         order = xp.arange(self.n_rows)
         rank = xp.empty((len(up), self.n_rows), dtype=np.int64)
         other = xp.empty_like(rank)
@@ -199,30 +195,21 @@ class KernelPoints(_Points):
         return xp.sort(best, axis=1)
 
 
-def launch(xp, values, diagonal, stride, batch, tol, max_iter):
-    """SMO on every problem of a batch; its matrix begins `stride` rows after the one before."""
-    m = len(diagonal)
-    threads = _threads(m)
-    in_registers = m <= threads * PER_THREAD
-    flags = xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
-    n_iter, ends = batch.views("n_iter", "ends")
-    smo_kernel(in_registers)[len(batch.machine), threads](
-        values,
-        stride,
-        diagonal,
-        *batch.views("lower", "upper", "machine", "betas", "vs"),
-        flags,
-        tol,
-        max_iter,
-        n_iter,
-        ends,
-    )
+def launch(batch, matrix: Matrix, tol, max_iter):
+    """Start SMO on every problem of a batch."""
+    m, per_thread = len(matrix.diagonal), tuning().cuda_rows_per_thread
+    threads = _threads(m, per_thread)
+    in_registers = m <= threads * per_thread
+    flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
+    matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
+    kernel = smo_kernel(per_thread if in_registers else 0)
+    kernel[len(batch.path), threads](matrix, batch.arrays(), batch.view(flags), tol, max_iter)
 
 
-def _threads(m):
+def _threads(m, per_thread):
     if SIMULATED:
         return 8
     for threads in (64, 128, 256):
-        if m <= threads * PER_THREAD:
+        if m <= threads * per_thread:
             return threads
-    return 512 if m <= 512 * PER_THREAD else 1024
+    return 512 if m <= 512 * per_thread else 1024

@@ -1,8 +1,8 @@
-"""SMO as CUDA kernels: one thread block a problem.
+"""SMO as CUDA kernels: one thread block per problem.
 
-The iteration is that of ``_smo``, the state float64, the kernel rows float32. Up to a few thousand
-rows the state of a problem lives in the registers of its block, each thread holding every n-th
-row; beyond that, in global memory.
+The iteration is that of ``_smo``; the state is float64, the kernel rows are float32. Up to a few
+thousand rows, the state of a problem is held in the registers of its block, every n-th row by each
+thread; beyond that, in global memory.
 """
 
 from __future__ import annotations
@@ -10,62 +10,69 @@ from __future__ import annotations
 import math
 import os
 from functools import cache
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import cuda
 
-from ._cuda_reductions import WARP, with_shuffles, without_shuffles
+from .reductions import WARP, with_shuffles, without_shuffles
 
 _INF = math.inf
 _TINY = np.float32(1e-12)
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
-# Rows a thread may hold in registers.
-PER_THREAD = 8
-
 GROW, SHRINK = 1, 2
 
 
-@cache
-def smo_kernel(in_registers: bool):
-    """Compile the kernel.
+class Matrix(NamedTuple):
+    """Kernel values on the GPU.
 
-    Its arguments: kernel rows, and how many rows each problem's own matrix is long (0: all share
-    one); the diagonal; and the arrays of a ``_cuda_grid.Batch``.
+    Attributes
+    ----------
+    values : array of shape (n, m), float32
+    stride : int
+        Row at which the matrix of problem b begins, divided by b; 0 if all share one.
+    diagonal : array of shape (m,), float32
+    """
+
+    values: Any
+    stride: int
+    diagonal: Any
+
+
+class Problems(NamedTuple):
+    """The arrays of a ``cuda.grid.Batch``, where they are described."""
+
+    lower: Any
+    upper: Any
+    path: Any
+    betas: Any
+    vs: Any
+    n_iter: Any
+    ends: Any
+
+
+@cache
+def smo_kernel(rows_per_thread: int):
+    """The kernel that holds so many rows per thread in registers; 0 for global memory.
+
+    Its arguments are a :class:`Matrix`, :class:`Problems`, `flags` (memory for one int8 per row and
+    problem, not used with registers), `tol` and `max_iter`.
     """
     argmax, ends_of = without_shuffles() if SIMULATED else with_shuffles()
     scratch = 1024 if SIMULATED else WARP
-    per_thread = PER_THREAD
     # 512 threads of 128 registers fill a multiprocessor.
-    limits = (
-        {}
-        if SIMULATED
-        else {
-            "max_registers": 128 if in_registers else 64,
-            "fastmath": True,
-        }
-    )
-
-    if not in_registers:
+    registers = 128 if rows_per_thread else 64
+    limits = {} if SIMULATED else {"max_registers": registers, "fastmath": True}
+    if not rows_per_thread:
         return _global_kernel(argmax, ends_of, scratch, limits)
+    per_thread = rows_per_thread
 
     @cuda.jit(**limits)
-    def kernel(
-        K,
-        stride_of_K,
-        diagonal,
-        lower,
-        upper,
-        machine,
-        betas,
-        vs,
-        flags,
-        tol,
-        max_iter,
-        n_iter,
-        ends,
-    ):
+    def kernel(matrix, problems, flags, tol, max_iter):
+        K, stride_of_K, diagonal = matrix
+        lower, upper, path, betas, vs, n_iter, ends = problems
         tops = cuda.shared.array(scratch, numba.float64)
         bottoms = cuda.shared.array(scratch, numba.float64)
         gains = cuda.shared.array(scratch, numba.float32)
@@ -78,7 +85,7 @@ def smo_kernel(in_registers: bool):
         tid = cuda.threadIdx.x
         stride = cuda.blockDim.x
         m = diagonal.size
-        own = machine[b]
+        own = path[b]
         first = b * stride_of_K
 
         v = cuda.local.array(per_thread, numba.float64)
@@ -168,21 +175,9 @@ def smo_kernel(in_registers: bool):
 
 def _global_kernel(argmax, ends_of, scratch, limits):
     @cuda.jit(**limits)
-    def kernel(
-        K,
-        stride_of_K,
-        diagonal,
-        lower,
-        upper,
-        machine,
-        betas,
-        vs,
-        flags,
-        tol,
-        max_iter,
-        n_iter,
-        ends,
-    ):
+    def kernel(matrix, problems, flags, tol, max_iter):
+        K, stride_of_K, diagonal = matrix
+        lower, upper, path, betas, vs, n_iter, ends = problems
         tops = cuda.shared.array(scratch, numba.float64)
         bottoms = cuda.shared.array(scratch, numba.float64)
         gains = cuda.shared.array(scratch, numba.float32)
@@ -195,7 +190,7 @@ def _global_kernel(argmax, ends_of, scratch, limits):
         tid = cuda.threadIdx.x
         stride = cuda.blockDim.x
         m = diagonal.size
-        own = machine[b]
+        own = path[b]
         first = b * stride_of_K
         for t in range(tid, m, stride):
             flags[b, t] = (GROW if betas[b, t] < upper[own, t] else 0) | (

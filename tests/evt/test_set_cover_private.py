@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from openset.evt._set_cover import greedy_cover
-from openset.utils import distances as distances_module
+from openset.utils import distances as engine
 from openset.utils.distances import DistancesTo
 
 
@@ -25,7 +25,7 @@ def plain_cover(covers):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("block", [64, 2**20])
 def test_against_the_whole_matrix(features, metric, block, monkeypatch):
-    monkeypatch.setattr(distances_module, "_BLOCK", block)
+    monkeypatch.setattr(engine, "BLOCK", block)
     rng = np.random.default_rng(features)
     X = rng.normal(size=(60, features))
     X[30:33] = X[20]  # duplicates

@@ -1,4 +1,4 @@
-"""Buffers are used again, and never while anyone can look."""
+"""Buffers are reused, but never while a view of them exists."""
 
 import gc
 import mmap
@@ -6,7 +6,7 @@ import mmap
 import numpy as np
 import pytest
 
-from openset.solver import _memory
+from openset.solver import _memory, tuned
 from openset.solver._memory import empty_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(mmap, "MADV_FREE"), reason="an ordinary array is used")
@@ -18,8 +18,9 @@ def address(array):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(_memory, "_CHUNK", 2**16)
     monkeypatch.setattr(_memory, "_kept", [])
+    with tuned(pooled_bytes=2**16):
+        yield
 
 
 def test_shape_and_type():

@@ -1,4 +1,4 @@
-"""Reductions over a thread block: with shuffles for a GPU, without for the simulator."""
+"""Reductions over a thread block: with shuffles on a GPU, without in the simulator."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def _better(a, i, b, j):
 
 
 def with_shuffles():
-    """The two reductions as a GPU does them."""
+    """The two reductions for a GPU."""
 
     @cuda.jit(device=True, inline=True)
     def argmax(value, index, values, indices):
-        """Largest value of the block and its index, known to every thread afterwards."""
+        """Largest value of the block and its index, returned to every thread."""
         lane = cuda.threadIdx.x % WARP
         warp = cuda.threadIdx.x // WARP
         offset = WARP // 2
@@ -50,7 +50,7 @@ def with_shuffles():
 
     @cuda.jit(device=True, inline=True)
     def ends(top, index, low, tops, indices, lows):
-        """Largest top with its index, and largest low, side by side with one barrier."""
+        """Largest top with its index, and largest low, with one barrier for both."""
         lane = cuda.threadIdx.x % WARP
         warp = cuda.threadIdx.x // WARP
         offset = WARP // 2
@@ -86,11 +86,10 @@ def with_shuffles():
 
 
 def without_shuffles():
-    """The same for the simulator, which has no shuffles."""
+    """The two reductions for the simulator, which has no shuffles."""
 
     @cuda.jit(device=True)
     def argmax(value, index, values, indices):
-        """The same for the simulator, which has no shuffles."""
         t = cuda.threadIdx.x
         values[t] = value
         indices[t] = index
