@@ -24,6 +24,7 @@ FLOORS = [
     ["svm", "evt", "neighbors", "wrappers"],
     ["model_selection"],
     ["calibration", "discovery"],
+    ["evaluation"],
     ["export", "persistence", "plots"],
     ["study"],
     ["cli"],
