@@ -1,5 +1,7 @@
 """Several methods on the same splits: what the harness finds is what its parts give."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -9,8 +11,6 @@ from sklearn.preprocessing import MinMaxScaler
 from openset import OSNN, ExtremeValueMachine, OpenSetSVC
 from openset.evaluation import (
     ComparedMethod,
-    Evaluation,
-    MethodResult,
     compare_methods,
     comparison_splits,
     confidence_interval,
@@ -76,7 +76,7 @@ def test_results_are_what_the_parts_give(data, compared):
     # The model of the first split is kept.
     first, *others = osnn.results
     assert set(first.fitted.model.classes_) == set(splits[0].known)
-    assert all(result.fitted is None for result in others)
+    assert all(result.fitted.model is None for result in others)
 
 
 def test_methods_get_the_same_splits(compared):
@@ -107,13 +107,8 @@ def test_curves_have_the_area_of_the_measure(compared):
 
 def method(name, *accuracies):
     """A compared method with these normalized accuracies."""
-    nothing = Evaluation(np.zeros(1), np.zeros((1, 1)), np.zeros(1), -1)
     return ComparedMethod(
-        name,
-        [
-            MethodResult(None, nothing, {"normalized_accuracy": a}, {}, np.ones(1), 1, 0, 0, 0)
-            for a in accuracies
-        ],
+        name, [SimpleNamespace(measures={"normalized_accuracy": value}) for value in accuracies]
     )
 
 

@@ -20,7 +20,7 @@ def test_by_hand(data):
     search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [0.1, 1.0]}, random_state=1)
     result = evaluate_method(search, X, y, split)
     model = search.fit(X[split.train], y[split.train])
-    assert result.params == model.best_params_
+    assert result.fitted.params == model.best_params_
     answers = model.predict(X[split.test])
     np.testing.assert_array_equal(result.evaluation.answers, answers)
     labels = {"known": split.known, "unknown_label": -1}
@@ -28,12 +28,12 @@ def test_by_hand(data):
     for name in ("accuracy_known", "normalized_accuracy", "f1_with_unknown_macro"):
         assert result.measures[name] == report[name]
     np.testing.assert_array_equal(
-        result.evaluation.confusion_matrix(),
+        result.evaluation.confusion_matrix,
         metrics.open_set_confusion_matrix(y[split.test], answers, **labels),
     )
-    assert result.n_train == len(split.train)
+    assert result.fitted.n_rows == len(split.train)
     np.testing.assert_array_equal(result.bounded, model.bounded_)
-    assert min(result.seconds_search, result.seconds_fit, result.seconds_predict) > 0
+    assert min(result.fitted.seconds_search, result.fitted.seconds_fit, result.seconds_predict) > 0
 
 
 def test_agrees_with_counting():
@@ -57,4 +57,4 @@ def test_measures_that_are_not_defined_are_left_out():
 def test_an_estimator_without_search(data):
     X, y = data
     result = evaluate_method(OneVsRestSVC(gamma=0.5), X, y, draw_split(y, 4, random_state=3))
-    assert result.params == {} and result.fitted.search is None
+    assert result.fitted.params == {} and result.fitted.search is None

@@ -184,10 +184,10 @@ def _add_curves(page, ranked):
         ax = figure.subplots()
         for method in ranked:
             at = 1 - method.values(refused).mean() if refused else method.values(_AKS).mean()
-            curve = {rate: method.mean_curve(_GRID, named=named)}
+            curves = [r.evaluation.curve_at(_GRID, named=named) for r in method.results]
             display = display_class(
                 fpr=_GRID,
-                **curve,
+                **{rate: np.mean(curves, axis=0)},
                 area=method.values(area).mean(),
                 operating_point=(1 - method.values(_AUS).mean(), at),
                 name=method.name,

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 @reported
 def datasets(
     data_home: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the Parquet files; by default $OPENSET_DATA."),
+        Path | None, typer.Option(help="Folder of the Parquet files; by default $OPENSET_DATA.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

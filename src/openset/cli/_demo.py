@@ -92,10 +92,10 @@ def _table(results):
             shown = [result.measures[n] for n in (*names, "harmonic_normalized_accuracy")]
             table.add_row(
                 method,
-                parameters(result.params),
+                parameters(result.fitted.params),
                 *(f"{value:.3f}" for value in shown),
                 f"{result.bounded.sum()} of {len(result.bounded)}",
-                f"{result.seconds_search + result.seconds_fit:.1f} s",
+                f"{result.fitted.seconds_search + result.fitted.seconds_fit:.1f} s",
             )
         table.add_section()
     return table
@@ -119,7 +119,7 @@ def verdict(results: dict[str, dict[str, MethodResult]]) -> list[str]:
             f"samples of known digits the SVM names {right[0]} correctly and OpenSetSVC "
             f"{_change(*right)}. {f'NA {ours} for both.' if ours == theirs else balance}"
         )
-    pairs = [tuple(result.params for result in r.values()) for r in results.values()]
+    pairs = [tuple(result.fitted.params for result in r.values()) for r in results.values()]
     if any({**svm, "lam": 0.0} == open_set for svm, open_set in pairs):
         sentences.append(
             "Where lam=0 was chosen with the same C and gamma, the two are one machine: the SVM "

@@ -103,20 +103,20 @@ def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
         "correct_classification_rate": ccr[shown].tolist(),
         "threshold": threshold[shown].tolist(),
     }
-    per_class = evaluation.report()["per_class"]
+    per_class = evaluation.report["per_class"]
     labels = [*evaluation.classes, evaluation.unknown_label]
     return {
         "rows": len(evaluation.truth),
         "unknown_rows": int((~evaluation.is_known).sum()),
         "unknown_labels": others,
-        "measures": evaluation.measures(),
+        "measures": evaluation.measures,
         "per_class": {  # NaN is not valid JSON: what is not defined is null
             str(label): {k: v if np.isfinite(v) else None for k, v in row.items()}
             for label, row in per_class.items()
         },
         "confusion": {
             "labels": [str(label) for label in labels],
-            "counts": evaluation.confusion_matrix().tolist(),
+            "counts": evaluation.confusion_matrix.tolist(),
         },
         "oscr": curve if np.isfinite(fpr).all() and np.isfinite(ccr).all() else None,
     }
@@ -129,9 +129,9 @@ def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
     which = f" (classes the model has not learned: {shortened(others, 11)})" if n_unknown else ""
     return [
         f"{source}: {len(evaluation.truth):,} rows, {n_unknown:,} of them unknown{which}",
-        *measure_lines(evaluation.measures()),
+        *measure_lines(evaluation.measures),
         "",
-        str(evaluation.report()).partition("\n\n")[0],
+        str(evaluation.report).partition("\n\n")[0],
         "",
         *_mistakes(evaluation),
     ]
@@ -141,7 +141,7 @@ def _mistakes(evaluation: Evaluation) -> list[str]:
     """The largest counts off the diagonal; the whole matrix is in the JSON and the figure."""
     import numpy as np
 
-    counts = evaluation.confusion_matrix()
+    counts = evaluation.confusion_matrix
     names = [*map(str, evaluation.classes), "unknown"]
     off = counts - np.diag(np.diag(counts))
     order = np.argsort(-off, axis=None, kind="stable")[:8]

@@ -70,11 +70,7 @@ def fit(
     options.check_folder(output)
     table = open_table(data, encoding)
     training = read_training(
-        table,
-        target,
-        features=options.split(features),
-        drop=options.split(drop),
-        missing=missing,
+        table, target, features=options.split(features), drop=options.split(drop), missing=missing
     )
     classes = training.known_classes(options.split(known), table.path)
     training.check_sizes(classes, _FEWEST_ROWS)

@@ -9,7 +9,7 @@ from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, 
 from ._held_out import HeldOutReport, held_out_report, model_card
 from ._methods import make_method, method_names
 from ._predictions import PredictionExplainer
-from ._splits import Split, comparison_splits, draw_split, stratified_rows, turn_splits
+from ._splits import Split, comparison_splits, draw_split, stratified_rows
 
 __all__ = [
     "ComparedMethod",
@@ -32,5 +32,4 @@ __all__ = [
     "model_card",
     "paired_differences",
     "stratified_rows",
-    "turn_splits",
 ]

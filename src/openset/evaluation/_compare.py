@@ -47,21 +47,6 @@ class ComparedMethod:
         """
         return np.array([result.measures[measure] for result in self.results])
 
-    def mean_curve(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
-        """Return the mean over the splits of :meth:`Evaluation.curve_at`.
-
-        Parameters
-        ----------
-        false_positive_rates : array-like of shape (k,)
-        named : bool, default=True
-
-        Returns
-        -------
-        ndarray of shape (k,)
-        """
-        curves = [r.evaluation.curve_at(false_positive_rates, named=named) for r in self.results]
-        return np.mean(curves, axis=0)
-
     @property
     def bounded(self) -> float:
         """Mean share of the classes that accept a bounded region."""
@@ -70,7 +55,9 @@ class ComparedMethod:
     @property
     def seconds_tune(self) -> float:
         """Median time for search and fit; the first split may include compilation."""
-        return float(np.median([r.seconds_search + r.seconds_fit for r in self.results]))
+        return float(
+            np.median([r.fitted.seconds_search + r.fitted.seconds_fit for r in self.results])
+        )
 
     @property
     def seconds_predict(self) -> float:
@@ -137,25 +124,23 @@ def compare_methods(
         for name, estimator in methods.items():
             method = compared[name]
             if not method.error:
-                search = _as_search(estimator, n_repeats, n_jobs)
+                search = clone(estimator)
+                if "refit" not in estimator.get_params(deep=False):
+                    search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
                 search.set_params(random_state=random_state + k)
                 try:
                     result = _quietly(search, X, y, split)
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
                 else:
-                    method.results.append(replace(result, fitted=None) if k else result)
+                    if k:
+                        bare = replace(result.fitted, model=None, search=None)
+                        result = replace(result, fitted=bare)
+                    method.results.append(result)
             progress.step()
-    return sorted(
-        compared.values(),
-        key=lambda m: (bool(m.error), -m.values(measure).mean() if not m.error else 0),
-    )
-
-
-def _as_search(estimator: BaseEstimator, n_repeats: int, n_jobs: int | None) -> BaseEstimator:
-    if "refit" in estimator.get_params(deep=False):
-        return clone(estimator)
-    return OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
+    ranked = [method for method in compared.values() if not method.error]
+    ranked.sort(key=lambda method: -method.values(measure).mean())
+    return ranked + [method for method in compared.values() if method.error]
 
 
 def _quietly(search, X, y, split):

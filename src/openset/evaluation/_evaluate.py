@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -45,7 +46,7 @@ def measures(y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> dict[
     >>> found["accuracy_known"], found["accuracy_unknown"]
     (1.0, 0.5)
     """
-    return Evaluation.from_scores(y_true, scores, classes).measures()
+    return Evaluation(np.asarray(y_true), scores, np.asarray(classes)).measures
 
 
 @dataclass(frozen=True)
@@ -60,76 +61,51 @@ class Evaluation:
         Acceptance scores.
     classes : ndarray of shape (K,)
         The known classes.
-    unknown_label : label
-        The label of the answer "unknown".
+    unknown_label : label, default=None
+        The label of the answer "unknown"; None takes the default of the estimators.
     """
 
     truth: np.ndarray
     scores: np.ndarray
     classes: np.ndarray
-    unknown_label: Hashable
+    unknown_label: Hashable = None
 
-    @classmethod
-    def from_scores(cls, y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> Evaluation:
-        """Build it with the default unknown label.
+    def __post_init__(self):
+        if self.unknown_label is None:
+            object.__setattr__(self, "unknown_label", resolve_unknown_label("auto", self.classes))
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-        scores : ndarray of shape (n, K)
-        classes : array-like of shape (K,)
-
-        Returns
-        -------
-        Evaluation
-        """
-        classes = np.asarray(classes)
-        return cls(np.asarray(y_true), scores, classes, resolve_unknown_label("auto", classes))
-
-    @property
+    @cached_property
     def answers(self) -> np.ndarray:
         """What ``predict`` answers, (n,)."""
         return answer_labels(self.classes, self.unknown_label)[decide(self.scores)]
 
-    @property
+    @cached_property
     def is_known(self) -> np.ndarray:
         """Which samples are of a known class, (n,) bool."""
         return np.isin(self.truth, self.classes)
 
-    def _labels(self) -> dict[str, Any]:
-        return {"known": self.classes, "unknown_label": self.unknown_label}
-
+    @cached_property
     def report(self) -> metrics.OpenSetReport:
-        """Return the measures of the answers, and precision, recall and F per class.
-
-        Returns
-        -------
-        OpenSetReport
-        """
+        """Measures of the answers, and precision, recall and F per class."""
         return metrics.open_set_report(self.truth, self.answers, **self._labels())
 
-    def measures(self) -> dict[str, float]:
-        """Return every measure that is defined for these samples; see :func:`measures`.
+    @cached_property
+    def confusion_matrix(self) -> np.ndarray:
+        """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
+        return metrics.open_set_confusion_matrix(self.truth, self.answers, **self._labels())
 
-        Returns
-        -------
-        dict {str: float}
-        """
-        found = {name: value for name, value in self.report().items() if isinstance(value, float)}
+    @cached_property
+    def measures(self) -> dict[str, float]:
+        """Every measure that is defined for these samples; see :func:`measures`."""
+        found = {name: value for name, value in self.report.items() if isinstance(value, float)}
         best = self.scores.max(axis=1)
         found["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
         found["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
         found["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
         return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
-    def confusion_matrix(self) -> np.ndarray:
-        """Count true classes (rows) by answers (columns), unknown last.
-
-        Returns
-        -------
-        ndarray of shape (K + 1, K + 1)
-        """
-        return metrics.open_set_confusion_matrix(self.truth, self.answers, **self._labels())
+    def _labels(self) -> dict[str, Any]:
+        return {"known": self.classes, "unknown_label": self.unknown_label}
 
     def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
         """Return the share of known samples accepted at given shares of unknown ones accepted.
@@ -160,25 +136,24 @@ class FittedMethod:
 
     Attributes
     ----------
-    model : estimator
-        Fitted on all rows.
+    model : estimator or None
+        Fitted on all rows; None where many results are kept, to save memory.
     search : OpenSetSearchCV or None
         The search that chose its parameters, if there was one.
-    n_tuning_rows : int
-        Rows that the search used.
+    params : dict
+        The parameters that the search chose.
+    n_rows, n_tuning_rows : int
+        Rows of the fit and of the search.
     seconds_search, seconds_fit : float
     """
 
-    model: BaseEstimator
+    model: BaseEstimator | None
     search: BaseEstimator | None
+    params: dict[str, Any]
+    n_rows: int
     n_tuning_rows: int
     seconds_search: float
     seconds_fit: float
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters that the search chose."""
-        return {} if self.search is None else self.search.best_params_
 
 
 @dataclass(frozen=True)
@@ -187,29 +162,25 @@ class MethodResult:
 
     Attributes
     ----------
-    fitted : FittedMethod or None
-        None where many results are kept and models would take too much memory.
+    fitted : FittedMethod
+        On the training rows.
     evaluation : Evaluation
         On the test rows.
-    measures : dict {str: float}
-    params : dict
-        The parameters that the search chose.
     bounded : ndarray of shape (K,), bool
         Which classes accept a bounded region.
-    n_train : int
-    seconds_search, seconds_fit, seconds_predict : float
-        The last one for all test rows.
+    seconds_predict : float
+        Time to score all test rows.
     """
 
-    fitted: FittedMethod | None
+    fitted: FittedMethod
     evaluation: Evaluation
-    measures: dict[str, float]
-    params: dict[str, Any]
     bounded: np.ndarray
-    n_train: int
-    seconds_search: float
-    seconds_fit: float
     seconds_predict: float
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The measures on the test rows."""
+        return self.evaluation.measures
 
 
 def fit_method(
@@ -242,21 +213,22 @@ def fit_method(
     (['gamma'], 60)
     """
     y = np.asarray(y)
-    search, n_rows, start = None, 0, perf_counter()
+    search, params, n_tuning_rows, start = None, {}, 0, perf_counter()
     if "refit" in estimator.get_params(deep=False):
         search = clone(estimator).set_params(refit=False)
         X_some, y_some = X, y
         if max_tuning_rows is not None and max_tuning_rows < len(y):
             rows = stratified_rows(y, max_tuning_rows, random_state=search.random_state)
             X_some, y_some = _safe_indexing(X, rows), y[rows]
-        n_rows = len(y_some)
-        search.fit(X_some, y_some)
-        estimator = clone(search.estimator).set_params(**search.best_params_)
+        n_tuning_rows = len(y_some)
+        params = search.fit(X_some, y_some).best_params_
+        estimator = clone(search.estimator).set_params(**params)
         if getattr(search, "device", None) is not None:
             unwrap(estimator).set_params(device=search.device)
     searched = perf_counter()
     model = clone(estimator).fit(X, y)
-    return FittedMethod(model, search, n_rows, searched - start, perf_counter() - searched)
+    times = searched - start, perf_counter() - searched
+    return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
 
 
 def evaluate_method(
@@ -293,7 +265,7 @@ def evaluate_method(
     >>> X, y = load_iris(return_X_y=True)
     >>> split = draw_split(y, n_known=2, random_state=0)
     >>> result = evaluate_method(OpenSetSVC(gamma=1.0), X, y, split)
-    >>> result.measures["accuracy_known"] > 0.8, result.n_train
+    >>> result.measures["accuracy_known"] > 0.8, result.fitted.n_rows
     (True, 50)
     """
     y = np.asarray(y)
@@ -306,14 +278,4 @@ def evaluate_method(
     seconds_predict = perf_counter() - start
     final = unwrap(fitted.model)
     evaluation = Evaluation(y[test], scores, final.classes_, final.unknown_label_)
-    return MethodResult(
-        fitted,
-        evaluation,
-        evaluation.measures(),
-        fitted.params,
-        np.asarray(final.bounded_),
-        len(train),
-        fitted.seconds_search,
-        fitted.seconds_fit,
-        seconds_predict,
-    )
+    return MethodResult(fitted, evaluation, np.asarray(final.bounded_), seconds_predict)

@@ -12,7 +12,10 @@ from sklearn.base import BaseEstimator
 
 from ..utils import unwrap
 from ._evaluate import FittedMethod, evaluate_method
-from ._splits import turn_splits
+from ._splits import Split
+
+# Share of the rows of each class that is held out for testing, at least one row.
+_TEST_SIZE = 0.2
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,15 @@ def held_out_report(
         in each turn, so the withheld classes have no influence on the parameters.
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
-    n_turns, known, random_state
-        As for :func:`turn_splits`.
+    n_turns : int, default=3
+        Number of turns; every class is withheld in exactly one. There are more turns where that
+        leaves fewer than three classes known, and never more than classes.
+    known : array-like, default=None
+        The classes to take turns; rows of all others are unknown in every turn. None takes all.
     max_tuning_rows : int, default=None
         Rows that a search uses at most.
+    random_state : int, default=None
+        Seed of the draws.
     on_turn : callable, default=None
         Called before each turn with its number, the number of turns and the withheld classes.
 
@@ -85,7 +93,7 @@ def held_out_report(
     """
     y = np.asarray(y)
     classes = np.unique(y if known is None else known)
-    splits = turn_splits(y, n_turns, known=classes, random_state=random_state)
+    splits = _turn_splits(y, classes, n_turns, random_state)
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     for k, split in enumerate(splits, start=1):
@@ -115,6 +123,24 @@ def held_out_report(
         for label, parts in shares.items()
     }
     return HeldOutReport(turns, by_class)
+
+
+def _turn_splits(y, classes, n_turns, random_state) -> list[Split]:
+    """Splits with the same test rows; with fewer than three classes there is one turn."""
+    rng = np.random.default_rng(random_state)
+    held_out = ~np.isin(y, classes)
+    for label in classes:
+        rows = rng.permutation(np.flatnonzero(y == label))
+        held_out[rows[: max(1, int(_TEST_SIZE * len(rows)))]] = True
+    groups = [classes[:0]]
+    if len(classes) >= 3:
+        # Keep three classes known where possible: the search withholds some of them, too.
+        n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
+        groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
+    trains = [np.flatnonzero(~held_out & ~np.isin(y, group)) for group in groups]
+    test = np.flatnonzero(held_out)
+    known = [np.setdiff1d(classes, group) for group in groups]
+    return [Split(*parts, test) for parts in zip(known, trains, strict=True)]
 
 
 def model_card(

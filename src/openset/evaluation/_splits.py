@@ -70,66 +70,6 @@ def draw_split(y: ArrayLike, n_known: int, *, random_state: ArrayLike | None = N
     return Split(classes[known], np.flatnonzero(train), np.flatnonzero(~train))
 
 
-def turn_splits(
-    y: ArrayLike,
-    n_turns: int = 3,
-    *,
-    known: ArrayLike | None = None,
-    test_size: float = 0.2,
-    random_state: int | None = None,
-) -> list[Split]:
-    """Withhold every class in exactly one of several turns; the test rows are always the same.
-
-    With fewer than three known classes none can be withheld, and there is one turn.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Classes of all rows.
-    n_turns : int, default=3
-        Number of turns. There are more where that leaves fewer than three classes known, and never
-        more than classes.
-    known : array-like, default=None
-        The classes to take turns; rows of all others are unknown in every turn. None takes all.
-    test_size : float, default=0.2
-        Share of the rows of each class that is held out for testing, at least one row.
-    random_state : int, default=None
-        Seed of the draws.
-
-    Returns
-    -------
-    list of Split
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.evaluation import turn_splits
-    >>> splits = turn_splits(np.repeat(list("abcdef"), 5), n_turns=2, random_state=0)
-    >>> [(split.known.size, split.train.size, split.test.size) for split in splits]
-    [(3, 12, 6), (3, 12, 6)]
-    """
-    y = np.asarray(y)
-    rng = np.random.default_rng(random_state)
-    classes = np.unique(y if known is None else known)
-    held_out = ~np.isin(y, classes)
-    for label in classes:
-        rows = rng.permutation(np.flatnonzero(y == label))
-        held_out[rows[: max(1, int(test_size * len(rows)))]] = True
-    groups = [classes[:0]]
-    if len(classes) >= 3:
-        # Keep three classes known where possible: the search withholds some of them, too.
-        n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
-        groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
-    return [
-        Split(
-            np.setdiff1d(classes, group),
-            np.flatnonzero(~held_out & ~np.isin(y, group)),
-            np.flatnonzero(held_out),
-        )
-        for group in groups
-    ]
-
-
 def comparison_splits(
     y: ArrayLike, n_repeats: int = 10, *, random_state: int | None = None
 ) -> list[Simulation]:

@@ -92,10 +92,7 @@ class Study:
     record: str = ""
 
     def restrict(
-        self,
-        datasets: Iterable[str] = (),
-        methods: Iterable[str] = (),
-        n_known: Iterable[int] = (),
+        self, datasets: Iterable[str] = (), methods: Iterable[str] = (), n_known: Iterable[int] = ()
     ) -> Study:
         """Return the study with fewer datasets, methods or numbers, in the order given here.
 

@@ -36,11 +36,7 @@ _PUT = (
 
 
 # Methods in older exports -> their names now.
-_RENAMED = {
-    "OpenSetNearestNeighbors": "OSNN",
-    "UnbiasedSVC": "FixedBiasSVC",
-    "WeibullSVM": "WSVM",
-}
+_RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
 
 class StoreError(RuntimeError):

@@ -175,13 +175,13 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     n_test_known = int(result.evaluation.is_known.sum())
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},
-        "params": json.dumps(result.params),
+        "params": json.dumps(result.fitted.params),
         "extra": json.dumps(extra) if extra else None,
-        "n_train": result.n_train,
+        "n_train": result.fitted.n_rows,
         "n_test_known": n_test_known,
         "n_test_unknown": len(split.test) - n_test_known,
-        "seconds_search": result.seconds_search,
-        "seconds_fit": result.seconds_fit,
+        "seconds_search": result.fitted.seconds_search,
+        "seconds_fit": result.fitted.seconds_fit,
         "seconds_predict": result.seconds_predict,
     }
 
