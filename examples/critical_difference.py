@@ -7,18 +7,19 @@ from it. If the folder ``OPENSET_SHARED`` contains the results published with th
 drawn instead.
 """
 
-import csv
 import json
 import os
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from _common import FIGURES, parser, save
 
 from openset.plots import CriticalDifferenceDisplay
-from openset.utils import method_table
+from openset.study import rank_methods
+from openset.utils import critical_difference, method_table
 
-TABLES = FIGURES.parents[1] / "studies" / "results" / "better" / "tables"
+RESULTS = FIGURES.parents[1] / "studies" / "results" / "better" / "results.csv.gz"
 CONTROL = "OSSVM"
 # Name in a study -> full name.
 MEASURES = {
@@ -43,15 +44,16 @@ PUBLISHED_METHODS = {
 
 
 def ours():
-    """Average ranks and critical difference of each measure, from the tables of the study."""
-    with open(TABLES / "ranks.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with open(TABLES / "tests.csv", encoding="utf-8", newline="") as file:
-        differences = {row["measure"]: float(row["cd_exact"]) for row in csv.DictReader(file)}
+    """Average ranks and critical difference of each measure, from the results of the study."""
+    rankings = rank_methods(pd.read_csv(RESULTS, keep_default_na=False))[0]
     names = {row.estimator: row.method for row in method_table()}
     return {
-        measure: ({names[row["method"]]: float(row[measure]) for row in rows}, differences[measure])
-        for measure in MEASURES
+        ranking.measure: (
+            {names[method]: rank for method, rank in ranking.ranks.items()},
+            critical_difference(len(ranking.ranks), ranking.n_blocks),
+        )
+        for ranking in rankings
+        if ranking.measure in MEASURES
     }
 
 

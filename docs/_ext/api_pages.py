@@ -22,6 +22,7 @@ ORDER = [
     "metrics",
     "plots",
     "datasets",
+    "evaluation",
     "study",
     "study.stats",
     "persistence",

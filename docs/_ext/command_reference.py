@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from openset.cli._app import app as commands
+from openset.cli import app as commands
 
 
 def _text(value: str | None) -> str:

@@ -1,19 +1,24 @@
 """Make pages from the files that the commands write.
 
-`make bench` writes `benchmarks/*.md`: each becomes a page, unchanged. `openset study report` writes
-a folder with `report.html` and tables: it becomes a page with the average ranks and a link to the
-report, which is copied. `studies/results/README.md` summarises the studies. A result that has not
-been measured yet has no page.
+`make bench` writes `benchmarks/*.md`: each becomes a page, word for word. A folder of
+`studies/results` with `results.csv.gz` and `report.html` becomes a page with the average ranks and
+a link to the report, which is copied. `studies/results/README.md` summarizes them. A result that
+has not been measured yet has no page.
 """
 
-import csv
 import re
 import shutil
 from pathlib import Path
 
+import pandas as pd
+
+from openset.study import load_study, rank_methods, stats
+from openset.utils import method_table
+
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies" / "results"
-# The tables are wide, so these pages have no table of contents at the side.
+_CONTROL = "OpenSetSVC"
+# The tables are wide: no list of contents next to them.
 _HEAD = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
@@ -36,20 +41,26 @@ def reports() -> dict[str, Path]:
 
 
 def _study_page(name: str, report: Path) -> str:
+    file = STUDIES.parent / f"{name}.toml"
     lines = [
         f"# Study: {name}",
         "",
-        *_about(STUDIES.parent / f"{name}.toml"),
+        *_about(file),
         f'<a href="../studies/{name}.html">The whole report</a>: means by dataset, ranks, tests, '
-        "diagrams, the signs of the biases, times, what is missing.",
+        "diagrams, times, missing tasks.",
     ]
-    for path in sorted(report.parent.glob("tables/ranks*.csv"), key=lambda path: len(path.stem)):
-        which = path.stem.removeprefix("ranks").strip("-").replace("-", " ") or "all methods"
-        lines += ["", f"## Average ranks, {which}", "", "1 is the best.", "", *_ranks(path)]
-        tests = path.with_name(path.name.replace("ranks", "tests"))
-        if tests.is_file():
+    results = report.with_name("results.csv.gz")
+    if not results.is_file():
+        return "\n".join([*lines, ""])
+    rows = pd.read_csv(results, keep_default_na=False)
+    study = load_study(file) if file.is_file() else None
+    names = {row.estimator: row.method for row in method_table()}
+    for k, group in enumerate(rank_methods(rows, study=study, control=_CONTROL)):
+        which = f"{len(group[0].ranks)} methods" if k else "all methods"
+        lines += ["", f"## Average ranks, {which}", "", "1 is the best.", "", *_ranks(group, names)]
+        if _CONTROL in group[0].ranks:
             lines += ["", "Against OSSVM by the Bonferroni-Dunn test at the level 0.05:", ""]
-            lines += _tests(tests)
+            lines += _tests(group, names)
     return "\n".join([*lines, ""])
 
 
@@ -65,23 +76,23 @@ def _about(study: Path) -> list[str]:
     return [*lines, ""]
 
 
-def _read(path: Path) -> list[list[str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+def _ranks(group, names) -> list[str]:
+    rows = [["method", *(ranking.measure for ranking in group)]]
+    for method in group[0].ranks:
+        rows.append([names[method], *(f"{ranking.ranks[method]:.2f}" for ranking in group)])
+    return _table(rows)
 
 
-def _ranks(path: Path) -> list[str]:
-    header, *rows = _read(path)
-    return _table([header, *([row[0], *(f"{float(x):.2f}" for x in row[1:])] for row in rows)])
-
-
-def _tests(path: Path) -> list[str]:
-    header, *rows = _read(path)
-    wanted = [header.index(c) for c in ("n_blocks", "better", "not_different", "worse")]
-    difference = header.index("cd_exact")
+def _tests(group, names) -> list[str]:
     shown = [["measure", "critical difference", "blocks", "better", "not different", "worse"]]
-    for row in rows:
-        shown.append([row[0], f"{float(row[difference]):.2f}", *(row[k] for k in wanted)])
+    for ranking in group:
+        limit = stats.critical_difference(len(ranking.ranks), ranking.n_blocks)
+        verdicts: dict[str, list[str]] = {"better": [], "same": [], "worse": []}
+        for c in stats.compare_with_control(ranking.ranks, _CONTROL, ranking.n_blocks):
+            verdict = ("worse" if c.difference > 0 else "better") if c.differs else "same"
+            verdicts[verdict].append(names[c.method])
+        cells = [", ".join(found) or "none" for found in verdicts.values()]
+        shown.append([ranking.measure, f"{limit:.2f}", str(ranking.n_blocks), *cells])
     return _table(shown)
 
 

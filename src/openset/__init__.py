@@ -54,6 +54,7 @@ _SUBMODULES = frozenset(
         "calibration",
         "datasets",
         "discovery",
+        "evaluation",
         "evt",
         "export",
         "kernels",

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from openset.cli._app import app
+from openset.cli import app
 
 
 class Trained(NamedTuple):

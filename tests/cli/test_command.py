@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
-from openset.cli._app import app
+from openset.cli import app
 
 runner = CliRunner()
 

@@ -1,4 +1,4 @@
-"""``openset compare``: the trials by themselves, then the command."""
+"""``openset compare``: the command, its page and its JSON."""
 
 import json
 import re
@@ -8,15 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
 from typer.testing import CliRunner
 
-from openset import OSNN, ExtremeValueMachine, OpenSetSVC
-from openset.cli import _trials as trials
-from openset.cli._app import app
-from openset.metrics import normalized_accuracy
-from openset.model_selection import OpenSetSearchCV, OpenSetSplit
+from openset import OSNN
+from openset.cli import app
 
 runner = CliRunner()
 QUICK = ["--methods", "osnn,evm", "--repeats", "2", "--target", "kind"]
@@ -39,122 +34,6 @@ def table():
 def csv(tmp_path, table):
     table.to_csv(tmp_path / "my data.csv", index=False)
     return tmp_path / "my data.csv"
-
-
-@pytest.fixture(scope="module")
-def outcomes():
-    X, y = _blobs()
-    methods = {
-        "OSNN": make_pipeline(MinMaxScaler(), OSNN()),
-        "twin": make_pipeline(MinMaxScaler(), OSNN()),
-        "EVM": make_pipeline(MinMaxScaler(), ExtremeValueMachine()),
-        "broken": make_pipeline(MinMaxScaler(), OpenSetSVC(kernel="nonsense")),
-    }
-    return trials.compare(X, y, methods, n_repeats=3, seed=5)
-
-
-def test_the_seed_decides():
-    X, y = _blobs()
-    methods = {"OSNN": make_pipeline(MinMaxScaler(), OSNN())}
-    one, two, other = (
-        trials.compare(X, y, methods, n_repeats=2, seed=seed)[0].values("oscr_area")
-        for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(one, two)
-    assert np.all(one != other)
-
-
-def _named(outcomes, name):
-    return next(outcome for outcome in outcomes if outcome.method == name)
-
-
-def test_trials_are_what_the_parts_give(outcomes):
-    # The protocol once more, by hand.
-    X, y = _blobs()
-    splits = OpenSetSplit(3, n_known=3, random_state=5).simulate(y)
-    expected = []
-    for repeat, split in enumerate(splits):
-        search = OpenSetSearchCV(
-            make_pipeline(MinMaxScaler(), OSNN()),
-            n_repeats=trials.N_TUNING,
-            random_state=5 + repeat,
-        ).fit(X[split.fit], y[split.fit])
-        labels = {"known": search.classes_, "unknown_label": search.unknown_label_}
-        answers = search.predict(X[split.validation])
-        expected.append(normalized_accuracy(y[split.validation], answers, **labels))
-    osnn = _named(outcomes, "OSNN")
-    np.testing.assert_allclose(osnn.values("normalized_accuracy"), expected)
-    assert set(osnn.model.classes_) == set(splits[0].known)  # the model of the first repeat
-
-
-def test_methods_get_the_same_splits(outcomes):
-    for measure in ("normalized_accuracy", "oscr_area", "auroc_known"):
-        np.testing.assert_array_equal(
-            _named(outcomes, "OSNN").values(measure), _named(outcomes, "twin").values(measure)
-        )
-
-
-def test_order_and_failures(outcomes):
-    *ranked, last = outcomes
-    assert last.method == "broken" and "nonsense" in last.error and not last.trials
-    means = [outcome.values("normalized_accuracy").mean() for outcome in ranked]
-    assert means == sorted(means, reverse=True)
-
-
-def test_curves_have_the_area_of_the_measure(outcomes):
-    for outcome in outcomes[:3]:
-        for trial in outcome.trials:
-            for curve, area in ((trial.oscr, "oscr_area"), (trial.roc, "auroc_known")):
-                assert np.all(np.diff(curve) >= 0)
-                np.testing.assert_allclose(
-                    np.trapezoid(curve, trials.GRID), trial.measures[area], atol=0.01
-                )
-
-
-def _outcome(method, *accuracies):
-    measures = [{"normalized_accuracy": value} for value in accuracies]
-    nothing = np.zeros(1)
-    made = [trials.Trial(m, nothing, nothing, 1.0, 0.0, 0.0) for m in measures]
-    return trials.Outcome(method, made)
-
-
-def test_intervals():
-    # Three values, t = 4.3027 for two degrees of freedom (a printed table).
-    mean, half = trials.interval(np.array([1.0, 2.0, 3.0]))
-    assert mean == 2.0
-    np.testing.assert_allclose(half, 4.3027 / np.sqrt(3), rtol=1e-4)
-
-
-def test_differences_are_paired_and_the_verdict_follows():
-    # B is behind by 0.1 in every repeat, however much the repeats differ among themselves.
-    a = _outcome("A", 0.9, 0.5, 0.7)
-    b = _outcome("B", 0.8, 0.4, 0.6)
-    c = _outcome("C", 0.5, 0.9, 0.6)
-    gap, half = trials.differences([a, b])["B"]
-    np.testing.assert_allclose([gap, half], [0.1, 0.0], atol=1e-12)
-    assert trials.verdict([a, b]).endswith("by more than chance explains.")
-    assert trials.verdict([a, b, c]).endswith("cannot tell it from C.")
-    assert trials.verdict([a]).startswith("A leads, with a normalized accuracy of 0.700 ±")
-
-
-def test_subsample():
-    y = np.repeat(["big", "middle", "small", "tiny"], [1000, 300, 6, 3])
-    rows, left_out = trials.subsample(y, 200, seed=0)
-    assert left_out == ["tiny"]
-    assert np.all(np.diff(rows) > 0)
-    classes, counts = np.unique(y[rows], return_counts=True)
-    assert dict(zip(classes.tolist(), counts.tolist(), strict=True)) == {
-        "big": 153,  # 1000 x 200 / 1306
-        "middle": 46,
-        "small": 4,
-    }
-    everything, _ = trials.subsample(y, 10_000, seed=0)
-    assert len(everything) == 1306
-
-
-@pytest.mark.parametrize("n_classes, n_known", [(3, 2), (4, 3), (5, 3), (6, 3), (7, 4), (26, 13)])
-def test_number_of_known_classes(n_classes, n_known):
-    assert trials.n_known_of(n_classes) == n_known
 
 
 def test_command(csv, tmp_path):
@@ -201,7 +80,7 @@ def test_what_is_left_out_is_said(tmp_path, table):
     result = runner.invoke(app, ["compare", str(path), *QUICK, *arguments])
     assert result.exit_code == 0, result.output
     html = page.read_text()
-    for told in ("note", "left out: a value is missing", "too few rows are left out: Q"):
+    for told in ("note", "left out: a value is missing", "with too few rows are left out: Q"):
         assert told in result.stderr
         assert told in html
     assert "60 of the rows were used" in html
@@ -296,7 +175,7 @@ def test_interrupted(csv, tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trials, "_try", interrupt)
+    monkeypatch.setattr("openset.evaluation.compare_methods", interrupt)
     result = runner.invoke(app, ["compare", str(csv), *QUICK, "-o", str(page)])
     assert result.exit_code == 130
     assert "interrupted" in result.stderr

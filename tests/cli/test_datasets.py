@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from openset.cli._app import app
+from openset.cli import app
 
 runner = CliRunner(env={"COLUMNS": "120"})
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler
 from typer.testing import CliRunner
 
 from openset import OSNN, OpenSetSVC
-from openset.cli._app import app
+from openset.cli import app
 from openset.persistence import save_model
 
 runner = CliRunner()

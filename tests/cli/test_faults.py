@@ -205,12 +205,10 @@ def test_the_old_model_survives_a_kill_while_the_new_one_is_written(run, trained
 
 
 def test_an_error_of_our_own_is_one_line(fails, trained, tmp_path, monkeypatch):
-    import openset.cli._scoring
-
-    def broken(self, table):
+    def broken(path):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(openset.cli._scoring.Scorer, "features", broken)
+    monkeypatch.setattr("openset.persistence.load_model", broken)
     arguments = ("predict", trained.model, trained.train, "-o", tmp_path / "o.csv")
     assert (
         fails(*arguments) == "openset: ZeroDivisionError: a bug (set OPENSET_DEBUG=1 to see where)"

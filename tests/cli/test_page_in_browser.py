@@ -15,7 +15,7 @@ import pytest
 from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
-from openset.cli._app import app
+from openset.cli import app
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,8 @@ import csv
 import pytest
 from typer.testing import CliRunner
 
-from openset.cli._app import app
+from openset.cli import app
 from openset.study import Store, run_study
-from openset.study import _runner as study_runner
 
 SPEC = """
 datasets = ["make_four_gauss"]
@@ -43,7 +42,7 @@ class Here:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(study_runner, "LocalPool", Here)
+    monkeypatch.setattr("openset.study._runner.LocalPool", Here)
     (tmp_path / "small.toml").write_text(SPEC)
     return tmp_path
 
@@ -88,10 +87,10 @@ def test_time_limit(folder):
     [
         (["run", "absent.toml"], "there is no study 'absent.toml'"),
         (["run", "small.toml", "--datasets", "digit"], "'digit' is not in the study"),
-        (["run", "small.toml", "--n-known", "three"], "--n-known takes whole numbers"),
+        (["run", "small.toml", "--n-known", "three"], "--n-known takes comma-separated integers"),
         (["run", "small.toml", "--jobs", "0"], "jobs=0 must be from 1"),
         (["run", "small.toml", "--store", "no/such.sqlite"], "there is no folder no"),
-        (["run", "small.toml", "--store", "small.toml"], "no file of results"),
+        (["run", "small.toml", "--store", "small.toml"], "not a file of results"),
         (["status", "small.toml"], "run the study first"),
         (["retry", "small.toml"], "run the study first"),
         (["export", "small.toml", "rows.csv"], "run the study first"),
@@ -112,14 +111,14 @@ def test_ctrl_c(folder, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Here, "wait", interrupted)
-    assert "Finished tasks are kept; run again to go on" in _call("run", "small.toml", code=130)
+    assert "Finished tasks are kept; run again to resume" in _call("run", "small.toml", code=130)
 
 
 def test_the_command_does_not_load_the_estimators():
     import subprocess
     import sys
 
-    code = "import sys, openset.cli._app; sys.exit('openset.study' in sys.modules)"
+    code = "import sys; from openset.cli import app; sys.exit('openset.study' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

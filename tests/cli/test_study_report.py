@@ -1,7 +1,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from openset.cli._app import app
+from openset.cli import app
 from openset.study import MEASURES, Store
 
 runner = CliRunner()
@@ -36,8 +36,22 @@ def test_report(arguments, tmp_path):
     assert "Nothing: every planned task is done." in html
 
 
-def test_published_folder_without_the_file(arguments, tmp_path):
-    result = runner.invoke(app, [*arguments, "--published", str(tmp_path)])
+def test_reference_results(arguments, tmp_path):
+    table = tmp_path / "reference.csv"
+    table.write_text(
+        "dataset,n_known,method,measure,mean,standard_error\n"
+        "yeast,3,OpenSetSVC,NA,0.75,0.01\nyeast,6,PISVM,HNA,0.9,\n"
+    )
+    result = runner.invoke(app, [*arguments, "--reference", str(table)])
+    assert result.exit_code == 0, result.output
+    html = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "0.750±.010" in html and "0.900" in html
+
+
+def test_a_table_that_is_not_one_of_reference_results(arguments, tmp_path):
+    table = tmp_path / "reference.csv"
+    table.write_text("dataset,n_known\nyeast,3\n")
+    result = runner.invoke(app, [*arguments, "--reference", str(table)])
     assert result.exit_code == 1
-    assert "paper_raw_results.parquet" in result.output
+    assert "has no column 'method'; it needs dataset, n_known, method" in result.output
     assert not (tmp_path / "out").exists()

@@ -7,14 +7,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
-from openset.study import MEASURES, Store, Study, write_report
-from openset.study._published import MEASURES as PUBLISHED_MEASURES
-from openset.study._published import METHODS, read_published
-from openset.study._report_data import cells, collect
-from openset.study._report_published import beside, over_n
-from openset.study._report_tables import Table, duration, p_value, with_error
-from openset.study._tasks import COLUMNS
-from openset.utils.page import Cell, Page
+from openset.study import MEASURES, Store, Study, rank_methods, write_report
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pyarrow")
@@ -25,7 +18,8 @@ BLOCKS = [("yeast", 3), ("yeast", 6), ("vowel", 3), ("vowel", 6), ("own <set>", 
 
 def as_rows(frame):
     """The columns of a store around some of them."""
-    return frame.assign(status="done", error=None).reindex(columns=list(COLUMNS))
+    columns = ["params", "extra", "n_train", "n_test_known", "n_test_unknown"]
+    return frame.assign(status="done", error=None, versions=None, **dict.fromkeys(columns))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +75,7 @@ def test_files_and_page(report):
     assert "own &lt;set&gt;" in html and "own <set>" not in html
     assert "1 &lt; 2 &amp; so on" in html
     assert "openset 9.9" in html
-    assert "were not given (published=" in html
+    assert "reference" not in html
     csv, tex = ({p.stem for p in report.glob(f"tables/*.{kind}")} for kind in ("csv", "tex"))
     assert csv == tex >= {"ranks", "tests", "pairs", "results-NA", "times", "missing", "failed"}
 
@@ -101,7 +95,7 @@ def test_results_table(frame, report):
             assert row.n == len(mine) == (3 if is_short else 4)
             assert_allclose(row.mean, np.mean(mine))
             assert_allclose(row.std, np.std(mine, ddof=1))
-            assert_allclose(row.se, np.std(mine, ddof=1) / np.sqrt(len(mine)))
+            assert_allclose(row.standard_error, np.std(mine, ddof=1) / np.sqrt(len(mine)))
     shown = (report / "tables" / "results-NA.tex").read_text("utf-8")
     assert shown.count("(3)") == 1
 
@@ -151,6 +145,7 @@ def test_from_a_store_and_in_any_order(frame, report, tmp_path):
     with Store(tmp_path / "results.sqlite", create=True) as store:
         store.put(*shuffled.astype(object).where(shuffled.notna(), None).to_dict("records"))
         write_report(store, tmp_path / "report")
+        assert rank_methods(store) == rank_methods(frame)
     for path in report.rglob("*.*"):
         again = tmp_path / "report" / path.relative_to(report)
         assert again.read_text("utf-8") == path.read_text("utf-8"), path.name
@@ -166,37 +161,6 @@ def test_without_the_control(frame, tmp_path):
     assert set(read(tmp_path, "tests")["not_different"]) == {"–"}
 
 
-def test_biases_are_pooled_over_runs_and_numbers(frame, tmp_path):
-    frame = frame.astype({"bias_before": object, "bias_after": object, "ovo_bias": object})
-    rng = np.random.default_rng(1)
-    negative, total = dict.fromkeys(("ova", "ovo", "before"), 0), dict.fromkeys(("ova", "ovo"), 0)
-    for i, row in frame[frame["dataset"] == "yeast"].iterrows():
-        n = row["n_known"]
-        biases, pairs = rng.normal(-0.5, 1, n), rng.normal(0, 1, n * (n - 1) // 2)
-        if row["method"] == SVM:
-            frame.at[i, "bias_before"] = frame.at[i, "bias_after"] = json.dumps(biases.tolist())
-            frame.at[i, "ovo_bias"] = json.dumps(pairs.tolist())
-            negative["ova"] += int((biases < 0).sum())
-            negative["ovo"] += int((pairs < 0).sum())
-            total["ova"] += n
-            total["ovo"] += len(pairs)
-        elif row["method"] == OSSVM:
-            frame.at[i, "bias_before"] = json.dumps(biases.tolist())
-            frame.at[i, "bias_after"] = json.dumps((-np.abs(biases)).tolist())
-            negative["before"] += int((biases < 0).sum())
-    write_report(frame, tmp_path)
-    table = read(tmp_path, "bias-signs")
-    assert table["dataset"].tolist() == ["yeast"]
-    row = table.iloc[0]
-    assert (row["ova_machines"], row["ovo_machines"]) == (total["ova"], total["ovo"])
-    assert total["ova"] == 4 * (3 + 6)
-    assert_allclose(row["ova"], 100 * negative["ova"] / total["ova"])
-    assert_allclose(row["ovo"], 100 * negative["ovo"] / total["ovo"])
-    assert_allclose(row["before"], 100 * negative["before"] / total["ova"])
-    assert row["after"] == 100
-    assert (row["paper_ova"], row["paper_ovo"]) == (93.33, 26.40)
-
-
 def test_times(frame, report):
     table = read(report, "times").set_index("method")
     mine = frame[(frame["method"] == EVM) & (frame["status"] == "done")]
@@ -206,119 +170,65 @@ def test_times(frame, report):
     assert_allclose(table.loc[EVM, "total"], total)
 
 
-def test_published_ranks_end_to_end(golden_dir, tmp_path):
-    write_report(as_rows(read_published(golden_dir)), tmp_path, published=golden_dir)
-    reference = json.loads((golden_dir / "paper_ranks.json").read_text())["ranks"]
-    ranks = read(tmp_path, "ranks").set_index("method")
-    tests = read(tmp_path, "tests").set_index("measure")
-    for measure, published in PUBLISHED_MEASURES.items():
-        expected = reference["open_set_grid_search_O"][published]
-        want = [expected["average_ranks"][key] for key in METHODS.values()]
-        assert_allclose(ranks.loc[list(METHODS), measure], want, atol=0.007)
-        assert_allclose(tests.loc[measure, "cd_tabulated"], expected["CD"])
-        assert_allclose(tests.loc[measure, "cd_exact"], expected["CD_with_exact_normal_quantile"])
-    # Beside themselves the published results differ in nothing.
-    table = read(tmp_path, "published-NA")
-    assert len(table) == 74 * 9
-    assert (table["difference"] == 0).all()
-    assert not table["below"].any()
+def as_reference(rows):
+    columns = ["dataset", "n_known", "method", "measure", "mean", "standard_error"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def test_means_and_errors_of_the_published_results(golden_dir):
-    table = cells(read_published(golden_dir))
-    reference = pd.read_csv(golden_dir / "paper_results_mean.csv.gz", keep_default_na=False)
-    true = {old: new for new, old in PUBLISHED_MEASURES.items()}
-    reference = reference.assign(
-        dataset=reference["pmlb_name"],
-        method=reference["method"].map({old: new for new, old in METHODS.items()}),
-        measure=reference["measure"].map(true),
-        n_known=reference["lenacs"],
+def test_below_by_more_than_two_standard_errors(frame, tmp_path):
+    mine = frame[(frame["dataset"] == "yeast") & (frame["method"] == OSSVM)]
+    cells = mine.groupby("n_known")["NA"].agg(["mean", "sem"])
+    three, six = (cells.loc[n] for n in (3, 6))
+    # The error of the difference is the hypotenuse of both: here sqrt(2) times ours.
+    limit = 2 * np.sqrt(2) * three["sem"]
+    rows = [
+        ("yeast", 3, OSSVM, "NA", three["mean"] + 1.01 * limit, three["sem"]),
+        ("yeast", 6, OSSVM, "NA", six["mean"] - 0.01, six["sem"]),
+        ("vowel", 9, OSSVM, "NA", 0.5, 0.1),  # not among ours
+    ]
+    seen = []
+    write_report(
+        frame,
+        tmp_path,
+        reference=as_reference(rows),
+        sections=[lambda page, folder, done: seen.append((folder, len(done)))],
     )
-    keys = ["dataset", "n_known", "method", "measure"]
-    both = reference.merge(table.astype({"measure": str}), on=keys, suffixes=("_ref", ""))
-    assert len(both) == len(reference) > 2000
-    assert_allclose(both["mean"], both["mean_ref"], rtol=1e-12)
-    assert_allclose(both["std"], both["std_ref"], atol=1e-12)
-    assert_allclose(both["se"], both["std_ref"] / np.sqrt(10), atol=1e-12)
+    assert seen == [(tmp_path / "tables", 55)]
+    table = read(tmp_path, "reference-NA")
+    assert table["n_known"].tolist() == [3, 6]
+    assert_allclose(table["difference"], [-1.01 * limit, 0.01])
+    assert_allclose(table["difference_se"], np.sqrt(2) * cells["sem"])
+    assert table["below"].tolist() == [True, False]
+    (whole,) = read(tmp_path, "reference-by-dataset-NA").itertuples()
+    assert_allclose(whole.ours, cells["mean"].mean())
+    assert_allclose(whole.difference, (0.01 - 1.01 * limit) / 2)
+    assert_allclose(whole.difference_se, np.sqrt(2) * np.hypot(*cells["sem"]) / 2)
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "1 of 2 cells and measures" in html
+    rows[0] = (*rows[0][:4], three["mean"] + 0.99 * limit, three["sem"])
+    write_report(frame, tmp_path, reference=as_reference(rows))
+    assert read(tmp_path, "reference-NA")["below"].tolist() == [False, False]
 
 
-def test_below_by_more_than_two_standard_errors():
-    def table(means, se):
-        frame = pd.DataFrame({"dataset": "yeast", "n_known": [3, 6, 9], "method": OSSVM})
-        return frame.assign(measure="NA", mean=means, std=0.0, n=10, se=se)
-
-    ours, theirs = table([0.60, 0.60, 0.75], 0.03), table([0.71, 0.69, 0.70], 0.04)
-    result = beside(ours, theirs)
-    assert_allclose(result["difference"], [-0.11, -0.09, 0.05])
-    assert_allclose(result["difference_se"], 0.05)
-    assert result["below"].tolist() == [True, False, False]
-    whole = over_n(result).iloc[0]
-    assert_allclose([whole["ours"], whole["published"]], [0.65, 0.70])
-    assert_allclose(whole["difference_se"], 0.05 / np.sqrt(3))
-    assert not whole["below"]
-
-
-def test_one_run_has_no_error_and_no_flag(frame, golden_dir, tmp_path):
+def test_one_run_has_no_error_and_no_flag(frame, tmp_path):
+    reference = as_reference([("yeast", 3, OSSVM, "NA", 2.0, 0.01)])
     one = frame[(frame["run"] == 0) & (frame["dataset"] == "yeast")]
-    write_report(one, tmp_path, published=golden_dir)
-    table = read(tmp_path, "published-NA")
+    write_report(one, tmp_path, reference=reference)
+    table = read(tmp_path, "reference-NA")
     assert set(table["se"]) == {""}
     assert not table["below"].any()
 
 
-def test_latex_of_a_table():
-    table = Table(
-        "t", "50 % of it", ["data_set", "NA"],
-        [["a&b", Cell("0.5±.1", "best")], ["c", Cell("<0.1", "flag")], ["d", Cell("x", "soft")]],
-        pd.DataFrame(),
-    )  # fmt: skip
-    assert table.latex().splitlines() == [
-        r"% 50 % of it",
-        r"\begin{tabular}{lr}",
-        r"\toprule",
-        r"data\_set & NA \\",
-        r"\midrule",
-        r"a\&b & \textbf{0.5$\pm$.1} \\",
-        r"c & $<$0.1$^\ast$ \\",
-        r"d & x \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
-def test_table_is_written_in_all_three_shapes(tmp_path):
-    page = Page("t")
-    values = pd.DataFrame({"x": [1 / 3]})
-    Table("t", "c", ["x"], [["0.333"]], values).write(tmp_path, page)
-    assert "0.333" in page.html()
-    assert pd.read_csv(tmp_path / "t.csv")["x"][0] == 1 / 3
-    assert "0.333" in (tmp_path / "t.tex").read_text()
-
-
-@pytest.mark.parametrize(
-    "shown, text",
-    [
-        (with_error(0.5, 0.0125), "0.500±.013"),
-        (with_error(0.5, np.nan), "0.500"),
-        (with_error(1.0, 0.0), "1.000±.000"),
-        (p_value(0.0431), "0.043"),
-        (p_value(3.2e-7), "3e-07"),
-        (p_value(0.0), "<1e-16"),
-        (duration(0.0123), "12.3 ms"),
-        (duration(12.3), "12.30 s"),
-        (duration(600), "10.0 min"),
-        (duration(9000), "2.5 h"),
-        (duration(np.nan), "–"),
-    ],
-)
-def test_numbers_as_they_are_read(shown, text):
-    assert shown == text
-
-
-def test_order_of_datasets_and_methods(frame):
-    data = collect(frame.iloc[::-1])
-    assert data.methods == [OSSVM, SVM, EVM]
-    assert list(dict.fromkeys(data.rows["dataset"])) == ["yeast", "vowel", "own <set>"]
+def test_order_of_datasets_and_methods(frame, tmp_path):
+    study = Study("tiny", ("vowel", "yeast"), (SVM, EVM, OSSVM), (3, 6), runs=4)
+    for planned, datasets, methods in [
+        (None, ["own <set>", "vowel", "yeast"], [OSSVM, EVM, SVM]),
+        (study, ["vowel", "yeast", "own <set>"], [SVM, EVM, OSSVM]),
+    ]:
+        write_report(frame.iloc[::-1], tmp_path, study=planned)
+        table = read(tmp_path, "results-NA")
+        assert list(dict.fromkeys(table["dataset"])) == datasets
+        assert table.query("dataset == 'yeast' and n_known == 3")["method"].tolist() == methods
 
 
 def test_bad_input(frame, tmp_path):
@@ -328,5 +238,10 @@ def test_bad_input(frame, tmp_path):
         write_report(pd.concat([frame, frame.iloc[:1]]), tmp_path)
     with pytest.raises(ValueError, match="none of the 56 rows is done"):
         write_report(frame.assign(status="failed"), tmp_path)
-    with pytest.raises(FileNotFoundError, match="published="):
-        write_report(frame, tmp_path, published=tmp_path)
+    with pytest.raises(ValueError, match="reference has no column 'standard_error'"):
+        write_report(frame, tmp_path, reference=frame.assign(measure="NA", mean=0.5))
+    twice = as_reference([("yeast", 3, OSSVM, "NA", 0.5, 0.01)] * 2)
+    with pytest.raises(ValueError, match="reference has 1 rows twice"):
+        write_report(frame, tmp_path, reference=twice)
+    with pytest.raises(FileNotFoundError, match=r"absent\.csv"):
+        write_report(frame, tmp_path, reference=tmp_path / "absent.csv")

@@ -8,7 +8,13 @@ import sqlite3
 import pytest
 
 from openset.study import Store, StoreError, Study, Task
-from openset.study._tasks import COLUMNS
+
+COLUMNS = (
+    "dataset n_known run method status error "
+    "NA HNA OSFMmacro OSFMmicro FMmacro FMmicro AKS AUS "
+    "params extra n_train n_test_known n_test_unknown "
+    "seconds_search seconds_fit seconds_predict versions"
+).split()
 
 KEY = {"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM"}
 DONE = {**KEY, "status": "done", "NA": 1 / 3, "params": '{"gamma": 0.1}', "n_train": 12}
@@ -21,15 +27,7 @@ def _full(row):
 
 
 def test_the_columns_of_the_results(store):
-    assert (
-        list(store.frame().columns)
-        == (
-            "dataset n_known run method status error "
-            "NA HNA OSFMmacro OSFMmicro FMmacro FMmicro AKS AUS "
-            "params bias_before bias_after ovo_bias n_train n_test_known n_test_unknown "
-            "seconds_search seconds_fit seconds_predict versions"
-        ).split()
-    )
+    assert list(store.frame().columns) == COLUMNS
 
 
 def test_what_is_done_stays_and_what_failed_is_replaced(store):
@@ -45,7 +43,8 @@ def test_rows_are_there_after_opening_again(store):
     store.put(DONE, {**FAILED, "run": 1})
     with Store(store.path) as again:  # the first is still open: a run can be looked at
         assert again.rows() == store.rows()
-        assert again._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    with sqlite3.connect(store.path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
@@ -59,6 +58,26 @@ def test_export_and_import(store, tmp_path, name):
         assert other.import_csv(path) == 2
         assert other.import_csv(path) == 2  # again changes nothing
         assert other.rows() == [_full(DONE), _full({**DONE, "run": 1}), _full({**DONE, "run": 2})]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("UnbiasedSVC", "FixedBiasSVC"), ("WeibullSVM", "WSVM"), ("OpenSetNearestNeighbors", "OSNN")],
+)
+def test_an_old_export_is_converted(store, tmp_path, old, new):
+    path = tmp_path / "old.csv"
+    store.put({**DONE, "method": old})
+    store.export_csv(path)
+    with open(path, newline="") as file:
+        header, row = csv.reader(file)
+    k = header.index("extra")
+    header[k : k + 1], row[k : k + 1] = ["bias", "ovo_bias"], ["[0.5, -1.0]", ""]
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([header, row])
+    with Store(tmp_path / "other.sqlite", create=True) as other:
+        other.import_csv(path)
+        (found,) = other.rows()
+    assert found == _full({**DONE, "method": new, "extra": '{"bias": [0.5, -1.0]}'})
 
 
 @pytest.mark.parametrize(
@@ -103,11 +122,11 @@ def test_files_that_are_no_store(tmp_path):
     text = tmp_path / "text.sqlite"
     text.write_text("not a database, but long enough to be looked at as one" * 10)
     for create in (False, True):
-        with pytest.raises(StoreError, match="no file of results"):
+        with pytest.raises(StoreError, match="not a file of results"):
             Store(text, create=create)
     other = tmp_path / "other.sqlite"
     sqlite3.connect(other).execute("CREATE TABLE x (y)")
-    with pytest.raises(StoreError, match="no file of results"):
+    with pytest.raises(StoreError, match="not a file of results"):
         Store(other)
 
 

@@ -2,11 +2,20 @@
 
 import signal
 import sys
+from importlib import import_module
+
+__all__ = ["app", "main"]
+
+
+def __getattr__(name: str):
+    if name == "app":  # which needs typer and rich
+        return import_module(f"{__name__}._app").app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def main() -> None:
     """Run the command line; without the extra ``cli``, say how to install it."""
-    # A polite end, so that half-written files are removed: SIGTERM as Ctrl-C.
+    # SIGTERM exits like Ctrl-C does, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         from openset.cli._app import app

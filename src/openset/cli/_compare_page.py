@@ -1,28 +1,31 @@
-"""The page of a comparison: the answer first, then what it rests on."""
+"""The results of a comparison as a page, a table and a sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
 
-from openset.cli._compare_figures import oscr_figure, ranking_figure, regions_figure, roc_figure
-from openset.cli._trials import (
-    CONFIDENCE,
-    FEWEST_ROWS,
-    N_TUNING,
-    Outcome,
-    differences,
-    interval,
-    n_known_of,
-    verdict,
-)
+from openset.cli._text import join
+from openset.evaluation import ComparedMethod, confidence_interval, paired_differences
+from openset.plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay
+from openset.utils import split_fitted
 from openset.utils.page import Cell, Page
+
+_NA, _AKS, _AUS = "normalized_accuracy", "accuracy_known", "accuracy_unknown"
+# False positive rates at which the curves of the repeats are averaged.
+_GRID = np.linspace(0.0, 1.0, 201)
+# Large letters: on a phone a figure is shown at half its size.
+_FONT = 12
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What was compared on.
+    """The data that were compared on, and how.
 
     Attributes
     ----------
@@ -30,12 +33,11 @@ class Subject:
         The file and its column of labels.
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
-        What is left after `notes`.
-    n_read : int
-        Rows of the file.
-    n_repeats, seed : int
+        The rows that were used.
+    n_known, n_read, n_repeats, n_tuning, seed : int
+        Known classes per repeat, rows of the file, repeats, simulations per search.
     notes : list of str
-        What was left out before, and why.
+        What was left out, and why.
     fit_command : str
         The command that fits the winner.
     """
@@ -44,180 +46,251 @@ class Subject:
     target: str
     X: np.ndarray
     y: np.ndarray
+    n_known: int
     n_read: int
     n_repeats: int
+    n_tuning: int
     seed: int
     notes: list[str]
     fit_command: str
 
 
-def make_page(outcomes: list[Outcome], subject: Subject) -> Page:
-    """Everything on one page.
+def verdict(compared: Sequence[ComparedMethod]) -> str:
+    """The answer in words: which method leads, and which others may be as good."""
+    first = compared[0]
+    mean, half = confidence_interval(first.values(_NA))
+    behind = paired_differences(compared)
+    close = [name for name, (gap, width) in behind.items() if gap - width <= 0]
+    text = f"{first.name} leads, with a normalized accuracy of {mean:.3f} ± {half:.3f}."
+    if close:
+        text += f" These repeats cannot tell it from {join(close)}."
+    elif behind:
+        text += " It is ahead of every other method by more than chance explains."
+    return text
 
-    Parameters
-    ----------
-    outcomes : list of Outcome
-        Best first; at least one without an error.
-    subject : Subject
 
-    Returns
-    -------
-    Page
-    """
-    ranked = [outcome for outcome in outcomes if not outcome.error]
+def print_ranking(compared: Sequence[ComparedMethod]) -> None:
+    """Print the ranking on the terminal."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    for name in ("NA", "", "AKS", "AUS", "OSCR area", "tune"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for method in compared:
+        if method.error:
+            table.add_row(method.name, "failed")
+            continue
+        mean, half = confidence_interval(method.values(_NA))
+        cells = [f"{method.values(name).mean():.3f}" for name in (_AKS, _AUS, "oscr_area")]
+        seconds = f"{method.seconds_tune:.1f} s"
+        table.add_row(method.name, f"{mean:.3f}", f"± {half:.3f}", *cells, seconds)
+    Console().print(table)
+
+
+def make_page(compared: Sequence[ComparedMethod], subject: Subject) -> Page:
+    """Everything on one page: the answer first, then what it is based on."""
+    ranked = [method for method in compared if not method.error]
     page = Page(f"Which open-set method for {subject.source}?")
-    _answer(page, ranked, subject)
-    _ranking(page, ranked)
-    _curves(page, ranked)
-    _regions(page, ranked, subject)
-    _times(page, ranked)
-    _protocol(page, outcomes, subject)
-    return page
-
-
-def _answer(page, ranked, subject):
-    n_classes = len(np.unique(subject.y))
     page.paragraph(
-        f"{len(ranked)} methods were tuned and judged on {len(subject.y):,} samples of "
-        f"{n_classes} classes (column {subject.target!r}), {subject.n_repeats} times; each time "
-        f"{n_known_of(n_classes)} classes were known and the others, never shown, should have been "
-        "answered 'unknown'."
+        f"{len(ranked)} methods were tuned and measured on {len(subject.y):,} samples of "
+        f"{len(np.unique(subject.y))} classes (column {subject.target!r}), {subject.n_repeats} "
+        f"times; each time {subject.n_known} classes were known and the others, never shown, "
+        "should have been answered 'unknown'."
     )
     page.section("Answer")
     page.paragraph(verdict(ranked))
     page.paragraph("To fit it on all the data:")
     page.code(subject.fit_command)
-
-
-def _ranking(page, ranked):
-    page.section("Ranking")
-    page.figure(
-        ranking_figure(ranked),
-        alt="Mean normalized accuracy of each method with its interval, best at the top.",
-        caption=f"Mean over the repeats and its {CONFIDENCE:.0%} interval.",
+    _add_ranking(page, ranked)
+    _add_curves(page, ranked)
+    if subject.X.shape[1] > 1:
+        _add_regions(page, ranked, subject)
+    page.section("Times")
+    page.table(
+        ["method", "tune and fit", "predict one sample"],
+        [[m.name, f"{m.seconds_tune:.2f} s", f"{1e6 * m.seconds_predict:.1f} µs"] for m in ranked],
+        caption="Medians over the repeats, on this machine.",
     )
-    behind = differences(ranked)
+    _add_protocol(page, compared, subject)
+    return page
+
+
+def _add_ranking(page, ranked):
+    page.section("Ranking")
+    figure = Figure(figsize=(6.4, 0.9 + 0.42 * len(ranked)), layout="constrained")
+    ax = figure.subplots()
+    for k, method in enumerate(ranked):
+        mean, half = confidence_interval(method.values(_NA))
+        style = {"color": "tab:blue" if k == 0 else "0.15", "capsize": 4, "markersize": 7}
+        ax.errorbar(mean, k, xerr=half, fmt="o", **style)
+    ax.set_yticks(range(len(ranked)), [method.name for method in ranked], fontsize=_FONT)
+    ax.invert_yaxis()
+    ax.set_xlabel("normalized accuracy", fontsize=_FONT)
+    ax.tick_params(axis="x", labelsize=_FONT - 1)
+    ax.grid(axis="x", alpha=0.3)
+    page.figure(
+        figure,
+        alt="Mean normalized accuracy of each method with its interval, best at the top.",
+        caption="Mean over the repeats and its 95% interval.",
+    )
+    behind = paired_differences(ranked)
     columns = {
-        "NA": "normalized_accuracy",
-        "AKS": "accuracy_known",
-        "AUS": "accuracy_unknown",
+        "NA": _NA,
+        "AKS": _AKS,
+        "AUS": _AUS,
         "HNA": "harmonic_normalized_accuracy",
         "OSCR area": "oscr_area",
         "AUROC": "auroc_known",
     }
-    means = np.array([[o.values(name).mean() for name in columns.values()] for o in ranked])
+    means = np.array([[m.values(name).mean() for name in columns.values()] for m in ranked])
     rows = []
-    for k, outcome in enumerate(ranked):
+    for k, method in enumerate(ranked):
         cells = [
             Cell(f"{value:.3f}", "best") if value == best else f"{value:.3f}"
             for value, best in zip(means[k], means.max(axis=0), strict=True)
         ]
-        half = interval(outcome.values("normalized_accuracy"))[1]
-        gap = "" if k == 0 else "{:.3f} ± {:.3f}".format(*behind[outcome.method])
-        bounded = f"{outcome.mean('bounded'):.0%}"
-        rows.append([outcome.method, cells[0], f"± {half:.3f}", gap, *cells[1:], bounded])
+        half = confidence_interval(method.values(_NA))[1]
+        gap = "{:.3f} ± {:.3f}".format(*behind[method.name]) if k else ""
+        rows.append(
+            [method.name, cells[0], f"± {half:.3f}", gap, *cells[1:], f"{method.bounded:.0%}"]
+        )
     page.table(
         ["method", "NA", "", "behind the first", *list(columns)[1:], "bounded"],
         rows,
-        caption="Means over the repeats; the best of a column in bold.",
+        caption="Means over the repeats; the best value of each column in bold.",
     )
     page.bullets(
         [
-            "AKS: share of samples of known classes named rightly. AUS: share of samples of "
-            "unknown classes answered 'unknown'. NA, normalized accuracy: the mean of the two. "
-            "HNA: their harmonic mean.",
-            "OSCR area and AUROC judge the scores at every threshold, not only at the one chosen.",
+            "AKS: share of known samples named correctly. AUS: share of unknown samples answered "
+            "'unknown'. NA, normalized accuracy: the mean of the two. HNA: their harmonic mean.",
+            "OSCR area and AUROC evaluate the scores at every threshold, not only the chosen one.",
             "behind the first: mean difference of NA, repeat by repeat on the same splits, with "
-            "its interval. The repeats share samples, so that the intervals are rather too narrow.",
-            "bounded: share of the classes whose accepted region provably does not reach to "
-            "infinity.",
+            "its interval. The repeats share samples, so the intervals are somewhat too narrow.",
+            "bounded: share of the classes whose accepted region is provably bounded.",
         ]
     )
 
 
-def _curves(page, ranked):
+def _add_curves(page, ranked):
     page.section("Curves")
     page.paragraph(
-        "How many samples of known classes are accepted when a share of the unknown ones is. "
-        "Higher and further left is better; the marker is where the method itself decides."
+        "Share of known samples accepted when a given share of the unknown ones is. Higher and "
+        "further left is better; the marker is where the method itself decides."
     )
-    for figure, what in (
-        (oscr_figure(ranked), "accepted and named rightly"),
-        (roc_figure(ranked), "accepted"),
+    for named, display_class, rate, area, refused, title in (
+        (True, OSCRDisplay, "ccr", "oscr_area", None, "Accepted and named correctly (OSCR)"),
+        (False, KnownROCDisplay, "tpr", "auroc_known", "false_unknown_rate", "Accepted (ROC)"),
     ):
-        page.figure(figure, alt=f"Known samples {what}: one curve a method, mean of the repeats.")
+        figure = Figure(figsize=(6.4, 5.4), layout="constrained")
+        ax = figure.subplots()
+        for method in ranked:
+            at = 1 - method.values(refused).mean() if refused else method.values(_AKS).mean()
+            curves = [r.evaluation.curve_at(_GRID, named=named) for r in method.results]
+            display = display_class(
+                fpr=_GRID,
+                **{rate: np.mean(curves, axis=0)},
+                area=method.values(area).mean(),
+                operating_point=(1 - method.values(_AUS).mean(), at),
+                name=method.name,
+            ).plot(ax=ax)
+        ax.set_title(title, fontsize=_FONT + 1)
+        ax.xaxis.label.set_size(_FONT)
+        ax.yaxis.label.set_size(_FONT)
+        ax.tick_params(labelsize=_FONT - 1)
+        display.legend_.remove()
+        figure.legend(loc="outside lower center", ncols=2, fontsize=_FONT - 2, frameon=False)
+        page.figure(figure, alt=f"{title}: one curve per method, mean of the repeats.")
 
 
-def _regions(page, ranked, subject):
-    n_features = subject.X.shape[1]
-    if n_features < 2:
-        return
+def _add_regions(page, ranked, subject):
     page.section("Decision regions")
     where, warning = "over the two features", ""
-    if n_features > 2:
+    if subject.X.shape[1] > 2:
         where = "on the plane through the means of the first three known classes"
-        if len(ranked[0].model.classes_) < 3:
+        if subject.n_known < 3:
             where = "on the plane of the first two principal directions"
         warning = (
-            " Samples that lie off the plane are projected onto it, so that one may be shown in a "
-            "region that is not its own."
+            " Samples off the plane are projected onto it, so one may be shown in a region that "
+            "does not accept it."
         )
     page.figure(
-        regions_figure(ranked, subject.X, subject.y),
-        alt="One panel a method: coloured regions are accepted by a class, white is unknown.",
-        caption=f"The models of the first repeat {where}, as scaled. Coloured: accepted by the "
+        _regions_figure(ranked, subject.X, subject.y),
+        alt="One panel per method: colored regions are accepted by a class, white is unknown.",
+        caption=f"The models of the first repeat {where}, as scaled. Colored: accepted by the "
         f"class; white: unknown.{warning}",
         format="png",
     )
 
 
-def _times(page, ranked):
-    page.section("Times")
-    rows = [
-        [
-            outcome.method,
-            f"{outcome.median('seconds_tune'):.2f} s",
-            f"{1e6 * outcome.median('seconds_predict'):.1f} µs",
-        ]
-        for outcome in ranked
-    ]
-    page.table(
-        ["method", "tune and fit", "predict one sample"],
-        rows,
-        caption="Medians over the repeats, on this machine.",
+def _regions_figure(ranked, X, y):
+    """One panel per method: a cut through its model of the first repeat, and samples."""
+    models = [split_fitted(method.results[0].fitted.model) for method in ranked]
+    transform, first = models[0]  # the scaling is the same for all
+    drawn = first.classes_ if X.shape[1] == 2 else first.classes_[:3]
+    shown = np.isin(y, drawn)
+    Z, y = transform(X[shown]), y[shown]
+    means = np.stack([Z[y == label].mean(axis=0) for label in drawn[:3]])
+    plane = means if Z.shape[1] > 2 and np.linalg.matrix_rank(means[1:] - means[0]) == 2 else None
+
+    n_rows = -(-len(ranked) // 2)
+    figure = Figure(figsize=(6.8, 0.6 + 3.2 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, 2, squeeze=False)
+    for ax in axes.flat[len(ranked) :]:
+        ax.axis("off")
+    entries = {}
+    for ax, method, (_, final) in zip(axes.flat, ranked, models, strict=False):
+        display = DecisionRegionsDisplay.from_estimator(
+            final,
+            Z,
+            y,
+            plane=plane,
+            margin=0.5,
+            grid_resolution=150,
+            legend=True,
+            point_size=8,
+            ax=ax,
+        )
+        names = [text.get_text() for text in display.legend_.get_texts()]
+        entries |= dict(zip(names, display.legend_.legend_handles, strict=True))
+        display.legend_.remove()
+        ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
+        ax.set_title(method.name, fontsize=_FONT + 2)
+    order = [*(name for name in entries if name != "unknown"), "unknown"]
+    figure.legend(
+        [entries[name] for name in order],
+        # Names short enough for several in a row of the legend.
+        [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in order],
+        loc="outside lower center",
+        ncols=4,
+        fontsize=_FONT,
     )
+    return figure
 
 
-def _protocol(page, outcomes, subject):
+def _add_protocol(page, compared, subject):
     page.section("How it was done")
-    n_classes = len(np.unique(subject.y))
-    n_known = n_known_of(n_classes)
     points = [f"{subject.source} has {subject.n_read:,} rows."]
     points += [f"{note[0].upper()}{note[1:]}." for note in subject.notes]
     if len(subject.y) < subject.n_read:
         points.append(
             f"{len(subject.y):,} of the rows were used for the comparison, drawn in equal shares "
-            f"from all classes of at least {FEWEST_ROWS} rows. With all of them the measures "
-            "may be higher and the order may differ."
+            "from all classes. With all rows the measures may be higher and the order may differ."
+        )
+    withheld = "in which some of the known classes act as unknown."
+    if subject.n_known < 3:
+        withheld = (
+            "without unknown classes: two known classes are too few to withhold one. With more "
+            "classes in the file the methods would be tuned to reject."
         )
     points += [
-        f"{subject.X.shape[1]} features, brought to [0, 1] by the samples that each model was "
+        f"{subject.X.shape[1]} features, scaled to [0, 1] by the samples that each model was "
         "fitted on.",
-        f"{subject.n_repeats} repeats. In each, {n_known} of {n_classes} classes are drawn to be "
-        "known; half of their samples are for tuning and fitting, the other half and all samples "
-        "of the other classes for judging. All methods get the same splits.",
-        f"Parameters are chosen from the fitting samples alone, in {N_TUNING} simulations "
-        + (
-            "in which some of the known classes play the unknown."
-            if n_known > 2
-            else "without unknown classes: two known classes are too few to withhold one. With "
-            "more classes in the file the methods would be tuned to reject."
-        ),
+        f"{subject.n_repeats} repeats. In each, {subject.n_known} of {len(np.unique(subject.y))} "
+        "classes are drawn to be known; half of their samples are for tuning and fitting, the "
+        "other half and all samples of the other classes for testing. All methods get the same "
+        "splits.",
+        "Parameters are chosen from the training samples alone, in "
+        f"{subject.n_tuning} simulations {withheld}",
         f"Seed {subject.seed}: the same command gives the same measures; only the times vary.",
     ]
-    points += [
-        f"{outcome.method} failed and is not ranked. {outcome.error}"
-        for outcome in outcomes
-        if outcome.error
-    ]
-    page.bullets(points)
+    failed = [m for m in compared if m.error]
+    page.bullets(points + [f"{m.name} failed and is not ranked. {m.error}" for m in failed])

@@ -1,143 +1,129 @@
-"""The demonstration: digits of which the classifier has learned only some."""
+"""``openset demo``: digits of which the classifier has learned only some."""
 
-from dataclasses import dataclass
-from time import perf_counter
+from __future__ import annotations
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-from sklearn.base import clone
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from openset import metrics
-from openset.cli._demo_picture import save_picture
-from openset.model_selection import OpenSetSearchCV
-from openset.svm import OneVsRestSVC, OpenSetSVC
+from openset.cli._failures import reported
+
+if TYPE_CHECKING:
+    from openset.evaluation import MethodResult
 
 N_KNOWN = 6
 SEED = 0
-METHODS = {"SVM": OneVsRestSVC(), "OpenSetSVC": OpenSetSVC()}
-TUNED = {"closed": "Tuned as usual, on digits all known", "open": "Tuned with digits withheld"}
+PICTURE = Path("demo-regions.png")
+TUNED = {"closed": "Tuned as usual, with all digits known", "open": "Tuned with digits withheld"}
 
 
-@dataclass(frozen=True)
-class Task:
-    """Training and test rows; a test label outside ``known`` is of an unknown class."""
+@reported
+def demo() -> None:
+    """Learn six of the ten digits, leave four unknown, and compare two classifiers."""
+    # Imported here, so that --version and --help do not load the estimators.
+    import numpy as np
+    from rich.console import Console
+    from sklearn.datasets import load_digits
 
-    X_train: np.ndarray
-    y_train: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-    known: np.ndarray
+    from openset.evaluation import draw_split
 
-    @property
-    def is_known(self) -> np.ndarray:
-        """Which test rows, (n_test,) bool, are of a known class."""
-        return np.isin(self.y_test, self.known)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one method, tuned in one scenario of the search, achieved on the task."""
-
-    method: str
-    scenario: str
-    params: dict[str, float]
-    aks: float
-    aus: float
-    na: float
-    hna: float
-    n_bounded: int
-    seconds: float
-
-
-def make_task(seed: int = SEED) -> Task:
-    """Half of the samples of six digits train; the other half and four other digits test."""
     X, y = load_digits(return_X_y=True)
     X = X / 16  # grey levels to [0, 1]
-    known = np.sort(np.random.default_rng(seed).permutation(10)[:N_KNOWN])
-    is_known = np.isin(y, known)
-    X_train, X_rest, y_train, y_rest = train_test_split(
-        X[is_known], y[is_known], test_size=0.5, stratify=y[is_known], random_state=seed
+    split = draw_split(y, N_KNOWN, random_state=SEED)
+    console = Console()
+
+    def tell(text):
+        console.print(text, highlight=False)
+
+    tell(
+        f"Digits {', '.join(map(str, split.known))} are learned from {len(split.train)} samples; "
+        f"{', '.join(map(str, np.setdiff1d(y, split.known)))} are never shown, and should be "
+        "answered 'unknown'.\n"
     )
-    X_test = np.concatenate([X_rest, X[~is_known]])
-    y_test = np.concatenate([y_rest, y[~is_known]])
-    return Task(X_train, y_train, X_test, y_test, known)
-
-
-def evaluate(method: str, search, task: Task) -> Outcome:
-    """Tune and fit on the known digits; measure on all of them."""
-    start = perf_counter()
-    search.fit(task.X_train, task.y_train)
-    seconds = perf_counter() - start
-    y_pred = search.predict(task.X_test)
-    labels = {"known": task.known, "unknown_label": search.unknown_label_}
-    measures = (
-        metrics.accuracy_known,
-        metrics.accuracy_unknown,
-        metrics.normalized_accuracy,
-        metrics.harmonic_normalized_accuracy,
+    with console.status("Tuning (the first run also compiles, once) ..."):
+        results = run_methods(X, y, split)
+    console.print(_table(results))
+    tell(
+        "AKS: share of known samples named correctly. AUS: share of unknown samples rejected. "
+        "NA: their mean. HNA: their harmonic mean. bounded: classes that accept only a bounded "
+        "region. SVM: OneVsRestSVC. OpenSetSearchCV has chosen the parameters from the training "
+        "samples alone: above the line by accuracy on held-out samples, below by NA with half of "
+        "the known digits, in turn, acting as unknown. One split of one small dataset.\n"
     )
-    return Outcome(
-        method,
-        search.scenario,
-        search.best_params_,
-        *(float(measure(task.y_test, y_pred, **labels)) for measure in measures),
-        int(np.sum(search.bounded_)),
-        seconds,
-    )
+    for sentence in verdict(results):
+        tell(f"- {sentence}")
+    if _save_picture(results, X[split.train], y[split.train]):
+        tell(f"\nPicture of what OpenSetSVC accepts: {PICTURE}")
 
 
-def compare(task: Task) -> list[tuple[Outcome, Outcome]]:
-    """Evaluate the SVM with rejection and OpenSetSVC, both tuned in each of the scenarios."""
-    few = np.arange(0, len(task.y_train), 10)
-    for model in METHODS.values():  # compile outside the timing
-        OpenSetSearchCV(model, n_repeats=1).fit(task.X_train[few], task.y_train[few])
-    return [
-        tuple(
-            evaluate(method, OpenSetSearchCV(model, scenario=scenario, random_state=SEED), task)
-            for method, model in METHODS.items()
-        )
+def run_methods(X, y, split) -> dict[str, dict[str, MethodResult]]:
+    """Results by scenario of the search and by method."""
+    from openset.evaluation import evaluate_method
+    from openset.model_selection import OpenSetSearchCV
+    from openset.svm import OneVsRestSVC, OpenSetSVC
+
+    methods = {"SVM": OneVsRestSVC(), "OpenSetSVC": OpenSetSVC()}
+    few = split.train[::10]
+    for model in methods.values():  # compile before the times are taken
+        OpenSetSearchCV(model, n_repeats=1).fit(X[few], y[few])
+    return {
+        scenario: {
+            name: evaluate_method(
+                OpenSetSearchCV(model, scenario=scenario, random_state=SEED), X, y, split
+            )
+            for name, model in methods.items()
+        }
         for scenario in TUNED
-    ]
+    }
 
 
-def as_table(pairs: list[tuple[Outcome, Outcome]]) -> Table:
-    """Arrange the outcomes one to a row, one section for each scenario."""
+def _table(results):
+    from rich.table import Table
+
+    from openset.cli._text import parameters
+
     table = Table()
     table.add_column("method")
     table.add_column("chosen")
-    for measure in ("AKS", "AUS", "NA", "HNA", "bounded", "time"):
-        table.add_column(measure, justify="right", no_wrap=True)
-    for pair in pairs:
-        for o in pair:
-            scores = (f"{score:.3f}" for score in (o.aks, o.aus, o.na, o.hna))
-            chosen = ", ".join(f"{name}={value:.3g}" for name, value in o.params.items())
-            bounded = f"{o.n_bounded} of {N_KNOWN}"
-            table.add_row(o.method, chosen, *scores, bounded, f"{o.seconds:.1f} s")
+    for name in ("AKS", "AUS", "NA", "HNA", "bounded", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    names = ("accuracy_known", "accuracy_unknown", "normalized_accuracy")
+    for by_method in results.values():
+        for method, result in by_method.items():
+            shown = [result.measures[n] for n in (*names, "harmonic_normalized_accuracy")]
+            table.add_row(
+                method,
+                parameters(result.fitted.params),
+                *(f"{value:.3f}" for value in shown),
+                f"{result.bounded.sum()} of {len(result.bounded)}",
+                f"{result.fitted.seconds_search + result.fitted.seconds_fit:.1f} s",
+            )
         table.add_section()
     return table
 
 
-def verdict(pairs: list[tuple[Outcome, Outcome]], task: Task) -> list[str]:
-    """Say in words what the numbers show, whichever way they turn out."""
-    n_known = int(task.is_known.sum())
-    n_unknown = task.y_test.size - n_known
+def verdict(results: dict[str, dict[str, MethodResult]]) -> list[str]:
+    """What the numbers show, in words."""
     sentences = []
-    for pair in pairs:
-        fooled = [round((1 - o.aus) * n_unknown) for o in pair]
-        right = [round(o.aks * n_known) for o in pair]
+    for scenario, (svm, open_set) in ((s, tuple(r.values())) for s, r in results.items()):
+        n_known = int(svm.evaluation.is_known.sum())
+        n_unknown = len(svm.evaluation.truth) - n_known
+        pair = (svm.measures, open_set.measures)
+        fooled = [round((1 - m["accuracy_unknown"]) * n_unknown) for m in pair]
+        right = [round(m["accuracy_known"] * n_known) for m in pair]
+        theirs, ours = (f"{m['normalized_accuracy']:.3f}" for m in pair)
+        leader = "OpenSetSVC" if ours > theirs else "the SVM"
+        balance = f"NA {theirs} (SVM), {ours} (OpenSetSVC): {leader} is ahead."
         sentences.append(
-            f"{TUNED[pair[0].scenario]}: of {n_unknown} samples of unseen digits the SVM takes "
+            f"{TUNED[scenario]}: of {n_unknown} samples of unseen digits the SVM takes "
             f"{fooled[0]} for a known digit and OpenSetSVC {_change(*fooled)}; of {n_known} new "
-            f"samples of known digits the SVM names {right[0]} rightly and OpenSetSVC "
-            f"{_change(*right)}. {_balance(*pair)}"
+            f"samples of known digits the SVM names {right[0]} correctly and OpenSetSVC "
+            f"{_change(*right)}. {f'NA {ours} for both.' if ours == theirs else balance}"
         )
-    if any({**svm.params, "lam": 0.0} == open_set.params for svm, open_set in pairs):
+    pairs = [tuple(result.fitted.params for result in r.values()) for r in results.values()]
+    if any({**svm, "lam": 0.0} == open_set for svm, open_set in pairs):
         sentences.append(
             "Where lam=0 was chosen with the same C and gamma, the two are one machine: the SVM "
-            "is bounded by good luck, OpenSetSVC would have raised lam had it not been."
+            "happens to be bounded, OpenSetSVC would have raised lam had it not been."
         )
     return sentences
 
@@ -148,41 +134,38 @@ def _change(before: int, after: int) -> str:
     return f"{after}, {abs(after - before)} {'more' if after > before else 'fewer'}"
 
 
-def _balance(svm: Outcome, open_set: Outcome) -> str:
-    ours, theirs = f"{open_set.na:.3f}", f"{svm.na:.3f}"
-    if ours == theirs:
-        return f"NA {ours} for both."
-    leader = "OpenSetSVC" if open_set.na > svm.na else "the SVM"
-    return f"NA {theirs} (SVM), {ours} (OpenSetSVC): {leader} is ahead."
+def _save_picture(results, X, y) -> bool:
+    """Draw what OpenSetSVC accepts on a plane through three digits; False without matplotlib."""
+    import numpy as np
 
+    from openset.utils import atomic_write
 
-def run(console: Console | None = None) -> None:
-    """Run the demonstration and print it."""
-    console = console or Console()
-    task = make_task()
-    unknown = np.setdiff1d(task.y_test, task.known)
-    console.print(
-        f"Digits {', '.join(map(str, task.known))} are learned from {task.y_train.size} samples; "
-        f"{', '.join(map(str, unknown))} are never shown, and should be answered 'unknown'.\n",
-        highlight=False,
-    )
-    with console.status("Tuning (the first run also compiles, once) ..."):
-        pairs = compare(task)
-    console.print(as_table(pairs))
-    console.print(
-        "AKS: share of known samples named rightly. AUS: share of unknown samples rejected. "
-        "NA: their mean. HNA: their harmonic mean. bounded: classes that accept only a bounded "
-        "region. SVM: OneVsRestSVC. OpenSetSearchCV has chosen the parameters from the training "
-        "samples alone: above the line by accuracy on samples held out, below by NA with half of "
-        "the known digits, in turn, playing the unknown. One split of one small dataset.\n",
-        highlight=False,
-    )
-    for sentence in verdict(pairs, task):
-        console.print(f"- {sentence}", highlight=False)
-    # Of OpenSetSVC alone: where lam=0 is chosen the SVM's picture is the same.
-    models = {
-        f"OpenSetSVC, {o.scenario}-set search": clone(METHODS["OpenSetSVC"]).set_params(**o.params)
-        for _, o in pairs
-    }
-    if (picture := save_picture(models, task.X_train, task.y_train)) is not None:
-        console.print(f"\nPicture of what OpenSetSVC accepts: {picture}", highlight=False)
+    try:
+        from openset.plots import DecisionRegionsDisplay
+    except ImportError:
+        return False
+    from matplotlib.figure import Figure  # not pyplot, which needs a screen
+
+    digits = np.unique(y)[:3]
+    shown = np.isin(y, digits)
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    for k, (scenario, by_method) in enumerate(results.items()):
+        result = by_method["OpenSetSVC"]  # where lam=0 is chosen the SVM's picture is the same
+        DecisionRegionsDisplay.from_estimator(
+            result.fitted.model,
+            X[shown],
+            y[shown],
+            plane="means",
+            margin=0.9,
+            legend=k == 1,
+            ax=axes[k],
+        )
+        bounded = f"{result.bounded.sum()} of {len(result.bounded)} classes bounded"
+        title = f"OpenSetSVC, {scenario}-set search\n{bounded}"
+        axes[k].set(title=title, aspect="equal", xlabel="", ylabel="")
+    names = ", ".join(map(str, digits))
+    figure.suptitle(f"A plane through the mean images of {names}; white is unknown")
+    with atomic_write(PICTURE) as temporary:
+        figure.savefig(temporary, dpi=100)
+    return True

@@ -1,4 +1,4 @@
-"""What a user sees when something goes wrong: one line on standard error, and an exit code."""
+"""Errors and progress on standard error: one line each, and an exit code."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from functools import wraps
 
 import typer
 
-# Exit codes: 0 done; FAILED for the data, the model or the system; 2 (click's) for the usage.
+# Exit codes: 0 success; FAILED for bad data, models or system errors; 2 (click's) for bad usage.
 FAILED = 1
 INTERRUPTED = 130
 
 
 def reported(command: Callable) -> Callable:
-    """Make a function a command that ends in one line and an exit code, never in a traceback.
+    """Decorate a command so that an error is one line and an exit code, not a traceback.
 
-    With OPENSET_DEBUG set in the environment errors are raised, for reports of bugs.
+    If OPENSET_DEBUG is set in the environment, errors are raised, for bug reports.
     """
 
     @wraps(command)
@@ -31,10 +31,10 @@ def reported(command: Callable) -> Callable:
                 complain("interrupted; nothing was written")
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:
-                raise  # the reader of our output has gone: click ends quietly
+                raise  # the reader of our output has gone; click exits quietly
             except Exception as error:
                 if isinstance(error, typer.Exit | typer.BadParameter):
-                    raise  # typer ends, or reports the wrong usage
+                    raise  # typer exits, or reports wrong usage
                 if os.environ.get("OPENSET_DEBUG"):
                     raise
                 complain(_line(error))
@@ -44,13 +44,13 @@ def reported(command: Callable) -> Callable:
 
 
 def complain(message: str) -> None:
-    """One line on standard error, in place of a line of progress that may stand there."""
+    """Print one line on standard error, replacing a line of progress."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     print(f"{clear}openset: {message}", file=sys.stderr)
 
 
 def stage(message: str) -> None:
-    """Say on a terminal what is going on; nothing elsewhere."""
+    """Print what is going on, on a terminal only."""
     if sys.stderr.isatty():
         print(message, file=sys.stderr)
 

@@ -3,100 +3,127 @@
 from __future__ import annotations
 
 import json
-import os
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from openset.cli._failures import reported
+from openset.cli import _options as options
+from openset.cli._failures import reported, stage
 
-_METHODS = "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-svm, evm, osnn"
+# One row of a class to hold out, one to fit and one to validate in the search.
+_FEWEST_ROWS = 3
 
 
 @reported
 def fit(
-    data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight."),
-    ],
-    target: Annotated[str, typer.Option("--target", "-t", help="Column of the class.")],
+    data: options.Data,
+    target: options.Target,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
-    method: Annotated[str, typer.Option("--method", "-m", help=f"One of {_METHODS}.")] = "ossvm",
+    method: Annotated[
+        str, typer.Option("--method", "-m", help=f"One of {options.METHODS}.")
+    ] = "ossvm",
     known: Annotated[
         str | None,
-        typer.Option(help="Classes to learn, with commas; rows of others count as unknown."),
+        typer.Option(help="Classes to learn, comma-separated; rows of others count as unknown."),
     ] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Columns to learn from, with commas; default: all numeric.")
-    ] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out, with commas.")] = None,
-    missing: Annotated[
-        Literal["error", "drop", "median"],
-        typer.Option(help="Rows with missing values: an error, left out, or filled."),
-    ] = "error",
+    features: options.Features = None,
+    drop: options.Drop = None,
+    missing: options.Missing = "error",
     turns: Annotated[
-        int, typer.Option(min=0, help="Turns of the held-out report; 0 leaves it out.")
+        int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
     search_rows: Annotated[
-        int, typer.Option(min=20, help="Rows the tuning looks at, at most; the fit takes all.")
+        int, typer.Option(min=20, help="Maximum number of rows for tuning; the fit uses all.")
     ] = 3000,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for all.")] = -1,
-    encoding: Annotated[str, typer.Option(help="Of a text table.")] = "utf-8",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the card as JSON.")] = False,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = -1,
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn from a table: scale, tune with classes withheld, fit, report, save."""
-    from openset.cli import _card
-    from openset.cli._methods import get_method, make_model
-    from openset.cli._tables import open_table, read_training
-    from openset.cli._training import FEWEST_ROWS, HeldOut, Tuning, held_out
-    from openset.persistence import save_model
+    import numpy as np
 
-    get_method(method)  # a wrong name is an error before the table is read
-    check_folder(output)
-    table = open_table(data, encoding)
-    training = read_training(
-        table, target, features=split(features), drop=split(drop), missing=missing
+    from openset.cli._tables import open_table, read_training
+    from openset.cli._text import describe_data, describe_result
+    from openset.evaluation import (
+        HeldOutReport,
+        fit_method,
+        held_out_report,
+        make_method,
+        model_card,
     )
-    others = training.keep_known(split(known), table.path)
-    training.check_sizes(FEWEST_ROWS)
-    summary = _card.summarize(training, target, data.name)
+    from openset.model_selection import OpenSetSearchCV
+    from openset.persistence import save_model
 
     def tell(*lines):
         if not as_json:
             typer.echo("\n".join(lines))
 
-    tell(*_card.describe_data(summary))
-    model = make_model(method, jobs=jobs, impute=missing == "median")
-    tuning = Tuning(search_rows, seed, jobs)
-    report = HeldOut()
-    if turns:
-        report = held_out(model, training.X, training.y, tuning, turns, others)
-    tuned = tuning.fit(model, training.X, training.y)
-    card = save_model(tuned.model, output, _card.make_card(summary, tuned, report))
-    tell(
-        _card.describe_search(card),
-        *_card.describe_held_out(card),
-        _card.describe_certificate(card),
-        f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)",
+    search = OpenSetSearchCV(
+        _method(make_method, method, jobs, missing == "median"),
+        n_jobs=jobs,
+        random_state=seed,
+        verbose=int(sys.stderr.isatty()),
     )
+    options.check_folder(output)
+    table = open_table(data, encoding)
+    training = read_training(
+        table, target, features=options.split(features), drop=options.split(drop), missing=missing
+    )
+    classes = training.known_classes(options.split(known), table.path)
+    training.check_sizes(classes, _FEWEST_ROWS)
+    rows = np.isin(training.y, classes)
+    summary = _summarize(training, rows, target, data.name)
+    tell(*describe_data(summary))
+    report = HeldOutReport()
+    if turns:
+        report = held_out_report(
+            search,
+            training.X,
+            training.y,
+            n_turns=turns,
+            known=classes,
+            max_tuning_rows=search_rows,
+            random_state=seed,
+            on_turn=_say_turn,
+        )
+    stage(f"tuning and fitting on {rows.sum():,} rows")
+    fitted = fit_method(search, training.X[rows], training.y[rows], max_tuning_rows=search_rows)
+    card = save_model(fitted.model, output, model_card(fitted, report, summary))
+    tell(*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)")
     if as_json:
         typer.echo(json.dumps(card, indent=1))
 
 
-def split(names: str | None) -> list[str] | None:
-    """The parts of a list with commas."""
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+def _method(make_method, name, jobs, impute):
+    try:
+        return make_method(name, n_jobs=jobs, impute=impute)
+    except ValueError as error:
+        raise ValueError(f"--method {name}: {error}") from None
 
 
-def check_folder(output: Path) -> None:
-    """Raise, before any work is done, if the file cannot be written."""
-    if not output.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {output}: there is no folder {output.parent}; make it first"
-        )
-    if not os.access(output.parent, os.W_OK):
-        raise PermissionError(f"cannot write {output}: the folder {output.parent} is read-only")
-    if output.is_dir():
-        raise FileExistsError(f"cannot write {output}: it is a folder")
+def _say_turn(turn, n_turns, withheld):
+    names = ", ".join(map(str, withheld)) or "no class"
+    stage(f"turn {turn} of {n_turns}: {names} withheld")
+
+
+def _summarize(data, rows, target, source):
+    """What the card says about the training data, as JSON allows."""
+    import numpy as np
+
+    labels, counts = np.unique(data.y[rows], return_counts=True)
+    low, high = np.nanmin(data.X[rows], axis=0), np.nanmax(data.X[rows], axis=0)
+    ranges = zip(low.tolist(), high.tolist(), strict=True)
+    return {
+        "source": source,
+        "target": target,
+        "rows": data.n_rows,
+        "rows_used": int(rows.sum()),
+        "rows_by_class": {str(k): int(n) for k, n in zip(labels, counts, strict=True)},
+        "features": data.features,
+        # NaN, from a column without values, is not valid JSON.
+        "ranges": [[a, b] if np.isfinite(a) else None for a, b in ranges],
+        "dropped": data.dropped,
+    }

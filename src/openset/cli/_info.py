@@ -1,4 +1,4 @@
-"""``openset info``: what a model file tells of itself, without loading the model."""
+"""``openset info`` and ``openset export``: what is in a model file."""
 
 from __future__ import annotations
 
@@ -8,48 +8,60 @@ from typing import Annotated
 
 import typer
 
+from openset.cli import _options as options
 from openset.cli._failures import reported
+
+# Parameters that do not change the model.
+_TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}
 
 
 @reported
-def info(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model file, written by `openset fit`.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the card as JSON.")] = False,
-) -> None:
+def info(model: options.Model, as_json: options.AsJson = False) -> None:
     """Show the card of a model: data, classes, parameters, measures, certificate, versions."""
+    from openset.cli import _text
     from openset.persistence import read_card
 
     card = read_card(model)
     if as_json:
         typer.echo(json.dumps(card, indent=1))
         return
-    typer.echo("\n".join(_lines(card)))
-
-
-def _lines(card):
-    from openset.cli import _card
-
-    lines = [f"{card['method']}, written by openset {card['openset']} on {card['created']}"]
-    lines.append(
-        f"classes: {_card.shortened([str(c) for c in card['classes']], 30)}; "
-        f"anything else is answered {card['unknown_label']!r}"
-    )
-    if _card.features_of(card):
-        lines += _card.describe_data(card["data"])
+    lines = [
+        f"{card['method']}, written by openset {card['openset']} on {card['created']}",
+        f"classes: {_text.shortened([str(c) for c in card['classes']], 30)}; "
+        f"anything else is answered {card['unknown_label']!r}",
+    ]
+    if _text.features_of(card):
+        lines += _text.describe_data(card["data"])
     if "parameters" in card:
-        shown = {k: v for k, v in card["parameters"].items() if k not in _TECHNICAL}
-        lines.append("parameters: " + ", ".join(f"{k}={v!r}" for k, v in shown.items()))
-    if "search" in card:
-        lines.append(_card.describe_search(card))
-    if "held_out" in card:
-        lines += _card.describe_held_out(card)
-    if "certificate" in card:
-        lines.append(_card.describe_certificate(card))
+        shown = {k: repr(v) for k, v in card["parameters"].items() if k not in _TECHNICAL}
+        lines.append(f"parameters: {_text.parameters(shown)}")
+    lines += _text.describe_result(card)
     lines.append("versions: " + ", ".join(f"{k} {v}" for k, v in card["versions"].items()))
-    return lines
+    typer.echo("\n".join(lines))
 
 
-# Parameters that do not change the model.
-_TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}
+@reported
+def export(
+    model: options.Model,
+    onnx: Annotated[Path, typer.Option("--onnx", help="ONNX file to write.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a model as ONNX, scaler included, for programs without Python."""
+    options.check_folder(onnx)
+    from openset.cli._text import features_of
+    from openset.export import to_onnx
+    from openset.persistence import load_model, read_card
+    from openset.utils import atomic_write
+
+    exported = to_onnx(load_model(model), feature_names=features_of(read_card(model)))
+    with atomic_write(onnx) as temporary:
+        temporary.write_bytes(exported.SerializeToString())
+    told = {prop.key: json.loads(prop.value) for prop in exported.metadata_props}
+    outputs = [output.name for output in exported.graph.output]
+    if as_json:
+        typer.echo(json.dumps({"onnx": str(onnx), "input": "X", "outputs": outputs, **told}))
+        return
+    order = f", in this order: {', '.join(told['features'])}" if "features" in told else ""
+    typer.echo(f"wrote {onnx} ({onnx.stat().st_size / 1e6:.2f} MB)")
+    typer.echo(f"input X: float64, one row per sample, the features unscaled{order}")
+    typer.echo(f"outputs: {', '.join(outputs)}")

@@ -1,4 +1,4 @@
-"""``openset study``: run a study, look at it, carry it elsewhere, report it."""
+"""``openset study``: run a study, show its state, exchange its results, report it."""
 
 from __future__ import annotations
 
@@ -9,81 +9,93 @@ from typing import Annotated
 import typer
 
 from openset.cli._failures import FAILED, INTERRUPTED, complain, reported
+from openset.cli._options import split
 
 app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
 
 _Study = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
 _Store = Annotated[
-    Path | None,
-    typer.Option("--store", help="File of results; by default results/NAME.sqlite."),
+    Path | None, typer.Option("--store", help="File of results; default: results/NAME.sqlite.")
 ]
 _Home = Annotated[
     Path | None,
     typer.Option(help="Folder of the datasets.", envvar="OPENSET_DATA", show_envvar=True),
 ]
-_Datasets = Annotated[str, typer.Option(help="Only these, in this order; separated by commas.")]
-_Methods = Annotated[str, typer.Option(help="Only these methods; separated by commas.")]
+_Datasets = Annotated[str, typer.Option(help="Only these datasets, in this order; with commas.")]
+_Methods = Annotated[str, typer.Option(help="Only these methods, comma-separated.")]
 _Numbers = Annotated[str, typer.Option(help="Only these numbers of known classes.")]
-_Jobs = Annotated[int | None, typer.Option(help="Processes; by default one for each core.")]
+_Jobs = Annotated[int | None, typer.Option(help="Number of processes; default: one per core.")]
 _Scheduler = Annotated[
     str | None,
-    typer.Option(help="Address of a Dask scheduler (tcp://...) whose workers do the tasks."),
+    typer.Option(help="Address of a Dask scheduler (tcp://...) whose workers run the tasks."),
 ]
-_Limit = Annotated[
-    float | None, typer.Option(help="Begin no further task after this many minutes.")
-]
+_Limit = Annotated[float | None, typer.Option(help="Start no further task after these minutes.")]
 
 
-@app.command()
-@reported
-def run(
-    study: _Study,
-    store: _Store = None,
-    data_home: _Home = None,
-    datasets: _Datasets = "",
-    methods: _Methods = "",
-    n_known: _Numbers = "",
-    jobs: _Jobs = None,
-    scheduler: _Scheduler = None,
-    time_limit: _Limit = None,
-) -> None:
-    """Do what is not done yet. Stop it at any time and run it again: it goes on where it was."""
-    _run(study, store, data_home, (datasets, methods, n_known), jobs, scheduler, time_limit)
+def _running(retry: bool, help: str):
+    @reported
+    def command(
+        study: _Study,
+        store: _Store = None,
+        data_home: _Home = None,
+        datasets: _Datasets = "",
+        methods: _Methods = "",
+        n_known: _Numbers = "",
+        jobs: _Jobs = None,
+        scheduler: _Scheduler = None,
+        time_limit: _Limit = None,
+    ) -> None:
+        # Imported here, so that --help does not load the estimators.
+        from openset.study import load_study, run_study
+
+        plan = load_study(study).restrict(
+            split(datasets) or (), split(methods) or (), _integers(n_known)
+        )
+        with _open(plan, store, create=not retry) as results:
+            try:
+                counts = run_study(
+                    plan,
+                    results,
+                    data_home=data_home,
+                    jobs=jobs,
+                    scheduler=scheduler,
+                    time_limit=None if time_limit is None else 60 * time_limit,
+                    retry=retry,
+                    verbose=True,
+                )
+            except KeyboardInterrupt:
+                complain("stopped. Finished tasks are kept; run again to resume.")
+                raise typer.Exit(INTERRUPTED) from None
+        typer.echo(f"{counts['done']} done, {counts['failed']} failed, {counts['left']} left")
+        if counts["failed"]:
+            typer.echo(f"see: openset study status {study}; then: openset study retry {study}")
+            raise typer.Exit(FAILED)
+
+    command.__doc__ = help
+    return command
 
 
-@app.command()
-@reported
-def retry(
-    study: _Study,
-    store: _Store = None,
-    data_home: _Home = None,
-    datasets: _Datasets = "",
-    methods: _Methods = "",
-    n_known: _Numbers = "",
-    jobs: _Jobs = None,
-    scheduler: _Scheduler = None,
-    time_limit: _Limit = None,
-) -> None:
-    """Do again what failed."""
-    parts = (datasets, methods, n_known)
-    _run(study, store, data_home, parts, jobs, scheduler, time_limit, retry=True)
+app.command("run")(
+    _running(False, "Run all remaining tasks. Safe to interrupt; run again to resume.")
+)
+app.command("retry")(_running(True, "Run the tasks again that failed."))
 
 
 @app.command()
 @reported
 def status(study: _Study, store: _Store = None) -> None:
-    """Say what is done and what failed."""
+    """Show what is done and what failed."""
     from openset.study import load_study
 
     plan = load_study(study)
     with _open(plan, store) as results:
-        done, failures = results.tasks("done"), results.tasks("failed")
-        rows = [row for row in results.rows() if row["status"] == "failed"]
+        done = results.tasks("done")
+        failures = [row for row in results.rows() if row["status"] == "failed"]
     by_cell = Counter((task.dataset, task.n_known) for task in done)
     typer.echo(f"{plan.name}: {len(done)} done, {len(failures)} failed")
     for (dataset, n_known), count in sorted(by_cell.items()):
         typer.echo(f"  {dataset}, {n_known} known: {count} of {plan.runs * len(plan.methods)}")
-    for row in rows:
+    for row in failures:
         typer.echo(
             f"  failed: {row['dataset']}, {row['n_known']} known, run {row['run']}, "
             f"{row['method']}: {row['error']}"
@@ -94,7 +106,7 @@ def status(study: _Study, store: _Store = None) -> None:
 @reported
 def export(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(help="CSV to write; .gz compresses it.")],
+    csv: Annotated[Path, typer.Argument(help="CSV file to write; .gz compresses it.")],
     store: _Store = None,
 ) -> None:
     """Write the results to a CSV file."""
@@ -108,7 +120,7 @@ def export(
 @reported
 def import_(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(help="CSV file that export wrote, here or elsewhere.")],
+    csv: Annotated[Path, typer.Argument(help="CSV file written by export, here or elsewhere.")],
     store: _Store = None,
 ) -> None:
     """Add the rows of a CSV file to the results."""
@@ -126,9 +138,12 @@ def report(
     study: _Study,
     folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
     store: _Store = None,
-    published: Annotated[
+    reference: Annotated[
         Path | None,
-        typer.Option(help="Folder of paper_raw_results.parquet, to be set beside these results."),
+        typer.Option(
+            help="CSV file of other results to print next to these: dataset, n_known, method, "
+            "measure, mean, standard_error."
+        ),
     ] = None,
 ) -> None:
     """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
@@ -136,45 +151,14 @@ def report(
 
     plan = load_study(study)
     with _open(plan, store) as results:
-        typer.echo(write_report(results, folder, study=plan, published=published))
+        typer.echo(write_report(results, folder, study=plan, reference=reference))
 
 
-def _run(study, store, data_home, parts, jobs, scheduler, time_limit, retry=False):
-    # Imported here, so that --help does not load the estimators.
-    from openset.study import load_study, run_study
-
-    datasets, methods, numbers = map(_items, parts)
-    plan = load_study(study).restrict(datasets, methods, _integers(numbers))
-    with _open(plan, store, create=not retry) as results:
-        try:
-            counts = run_study(
-                plan,
-                results,
-                data_home=data_home,
-                jobs=jobs,
-                scheduler=scheduler,
-                time_limit=None if time_limit is None else 60 * time_limit,
-                retry=retry,
-                verbose=True,
-            )
-        except KeyboardInterrupt:
-            complain("stopped. Finished tasks are kept; run again to go on.")
-            raise typer.Exit(INTERRUPTED) from None
-    typer.echo(f"{counts['done']} done, {counts['failed']} failed, {counts['left']} left")
-    if counts["failed"]:
-        typer.echo(f"see: openset study status {study}; then: openset study retry {study}")
-        raise typer.Exit(FAILED)
-
-
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _integers(items: list[str]) -> list[int]:
+def _integers(text: str) -> list[int]:
     try:
-        return [int(item) for item in items]
+        return [int(item) for item in split(text) or ()]
     except ValueError as error:
-        raise ValueError(f"--n-known takes whole numbers separated by commas: {error}") from None
+        raise ValueError(f"--n-known takes comma-separated integers: {error}") from None
 
 
 def _open(plan, store, create=False):

@@ -2,15 +2,15 @@
 
 from importlib import import_module
 
-from ._measures import MEASURES
-from ._protocol import Split, make_split
+from ..evaluation import Split
 from ._runner import run_study
-from ._spec import Study, Task, load_study
+from ._spec import MEASURES, Study, Task, load_study
 from ._store import Store, StoreError
-from ._tasks import run_task
+from ._tasks import make_split, run_task
 
 __all__ = [
     "MEASURES",
+    "Ranking",
     "Split",
     "Store",
     "StoreError",
@@ -18,16 +18,20 @@ __all__ = [
     "Task",
     "load_study",
     "make_split",
+    "rank_methods",
     "run_study",
     "run_task",
     "stats",
     "write_report",
 ]
 
+# These load pandas and the plots.
+_LAZY = {"Ranking": "_report_ranks", "rank_methods": "_report_ranks", "write_report": "_report"}
+
 
 def __getattr__(name: str):
     if name == "stats":
         return import_module(f"{__name__}.stats")
-    if name == "write_report":  # which loads the plots
-        return import_module(f"{__name__}._report").write_report
+    if name in _LAZY:
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Where tasks run: processes of this machine, or the workers of a Dask cluster.
 
-A pool has ``capacity()``, the number of tasks it wants at a time; ``submit(task)``;
-``wait(seconds)``, which gives the (task, row) that are finished, the row None where the process
-died; and ``close()``, which ends what still runs.
+A pool has ``capacity()``, the number of tasks it can hold; ``submit(task)``; ``wait(seconds)``,
+which returns the finished (task, row) pairs, the row None if the process died; and ``close()``,
+which stops what still runs.
 """
 
 from __future__ import annotations
@@ -29,19 +29,14 @@ def available_cores() -> int:
 
 
 class LocalPool:
-    """Processes, each with one task at a time, so that it is known which one killed its process.
+    """Processes with one task each, so that it is known which task killed its process.
 
-    Parameters
-    ----------
-    work : callable
-        From a task to a row; can be pickled.
-    jobs : int
-        Number of processes.
+    `work` turns a task into a row and can be pickled; `jobs` is the number of processes.
     """
 
     def __init__(self, work: Work, jobs: int):
         self._work, self._jobs = work, jobs
-        # Not forked: threads of this process would leave locks behind in the copy.
+        # Not forked: a fork copies locks that threads of this process hold.
         self._context = multiprocessing.get_context("spawn")
         self._idle: list[_Slot] = []
         self._busy: dict[connection.Connection, tuple[_Slot, Task]] = {}
@@ -51,7 +46,7 @@ class LocalPool:
 
     def submit(self, task: Task) -> None:
         slot = self._idle.pop() if self._idle else _Slot(self._context, self._work)
-        # A process that died while it had nothing to do reports it in `wait`, like any other.
+        # A process that died while idle is reported by `wait`.
         with suppress(OSError):
             slot.connection.send(task)
         self._busy[slot.connection] = slot, task
@@ -82,7 +77,7 @@ class _Slot:
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
         self._process.start()
-        theirs.close()  # or its end would not be seen when the process dies
+        theirs.close()  # else the end of the pipe would not be noticed when the process dies
 
     def kill(self) -> None:
         self._process.kill()
@@ -102,21 +97,13 @@ def _serve(pipe: connection.Connection, work: Work) -> None:
 
 
 def _follow_parent() -> None:
-    """End with the runner, even if it was killed and could not say so."""
+    """Exit with the runner, even if it was killed."""
     connection.wait([multiprocessing.parent_process().sentinel])
     os._exit(1)
 
 
 class DaskPool:
-    """The workers of a Dask cluster. They come and go; a task whose worker died runs elsewhere.
-
-    Parameters
-    ----------
-    work : callable
-        From a task to a row; can be pickled.
-    scheduler : str
-        Address, such as ``tcp://host:8786``.
-    """
+    """The workers of a Dask cluster, which may come and go; `scheduler` is ``tcp://host:port``."""
 
     def __init__(self, work: Work, scheduler: str):
         try:
@@ -134,7 +121,7 @@ class DaskPool:
         self._busy: dict = {}
 
     def capacity(self) -> int:
-        # Twice the threads: a worker has the next task at hand when it has finished one.
+        # Twice the threads, so that a worker never waits for its next task.
         return max(1, 2 * sum(self._client.nthreads().values()))
 
     def submit(self, task: Task) -> None:
@@ -154,7 +141,7 @@ class DaskPool:
     def _outcome(self, task, future) -> Row | None:
         if future.status in ("cancelled", "lost"):
             raise ConnectionError(
-                f"the Dask scheduler at {self._scheduler!r} has gone. Finished tasks are kept; "
+                f"the Dask scheduler at {self._scheduler!r} is gone. Finished tasks are kept; "
                 "run again."
             )
         error = future.exception()
@@ -162,7 +149,7 @@ class DaskPool:
             return future.result()
         if isinstance(error, self._distributed.KilledWorker):
             return None
-        # The task itself never raises: the worker cannot run it at all.
+        # A task never raises: the worker cannot run it at all.
         return failed(task, f"{type(error).__name__}: {error}")
 
     def close(self) -> None:

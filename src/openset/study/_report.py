@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ..utils.page import Cell, Page
-from ._measures import MEASURES
-from ._published import DATASETS, read_published
-from ._report_data import BLOCK, Results, bias_signs, cells, collect, short_names
-from ._report_published import add_published
-from ._report_ranks import Group, Ranking, add_ranks, rank_groups
-from ._report_tables import Table, duration, number, with_error
+from ._report_data import BLOCK, Results, cells, collect, read_reference, short_names
+from ._report_ranks import Ranking, add_ranks, rank_groups
+from ._report_reference import add_reference
+from ._report_tables import ReportTable, duration, with_error
+from ._spec import MEASURES
 
 if TYPE_CHECKING:
     from ._spec import Study
@@ -29,30 +29,34 @@ def write_report(
     folder: str | os.PathLike,
     *,
     study: Study | None = None,
-    published: str | os.PathLike | None = None,
+    reference: pd.DataFrame | str | os.PathLike | None = None,
     control: str = "OpenSetSVC",
+    sections: Sequence[Callable[[Page, Path, pd.DataFrame], None]] = (),
 ) -> Path:
     """Write ``report.html``, which needs no other file, and ``tables/`` with CSV and LaTeX.
 
     Parameters
     ----------
     results : DataFrame or Store
-        One row a task, with the columns of a store.
+        One row per task, with the columns of a store.
     folder : path-like
-        Made if it does not exist; files of an earlier report are replaced.
+        Created if it does not exist; files of an earlier report are replaced.
     study : Study, default=None
-        What was planned, so that the report can say what is missing; None takes every method and
-        every run that occurs for every dataset and number of known classes that occurs.
-    published : path-like, default=None
-        Folder that holds ``paper_raw_results.parquet``, the paper's published results, to be set
-        beside ours.
+        The plan, so that the report can list what is missing; None expects every method and run
+        that occurs in every block that occurs.
+    reference : DataFrame or path-like, default=None
+        Other results to print next to ours, or a CSV file of them: columns ``dataset, n_known,
+        method, measure, mean, standard_error``, methods and measures by the names of the study.
     control : str, default="OpenSetSVC"
         The method that the others are compared with.
+    sections : sequence of callables, default=()
+        Further sections: each is called with the :class:`openset.utils.page.Page`, the folder of
+        the tables and the DataFrame of finished rows.
 
     Returns
     -------
     Path
-        Of the page.
+        The page.
 
     Examples
     --------
@@ -71,8 +75,8 @@ def write_report(
     ...     page.name
     'report.html'
     """
-    data = collect(results, study)
-    reference = None if published is None else read_published(published)
+    data = collect(results, study, control)
+    given = None if reference is None else read_reference(reference)
     folder = Path(folder)
     tables = folder / "tables"
     tables.mkdir(parents=True, exist_ok=True)
@@ -81,29 +85,32 @@ def write_report(
     _add_summary(page, data, groups, control)
     add_ranks(page, tables, data, groups, control)
     _add_results(page, tables, data)
-    add_published(page, tables, data, reference, control)
-    _add_biases(page, tables, data)
+    if given is not None:
+        add_reference(page, tables, data, given, control)
+    for add_section in sections:
+        add_section(page, tables, data.done)
     _add_times(page, tables, data)
     _add_missing(page, tables, data)
     page.write(folder / "report.html")
     return folder / "report.html"
 
 
-def _add_summary(page: Page, data: Results, groups: list[Group], control: str) -> None:
+def _add_summary(page: Page, data: Results, groups: list[list[Ranking]], control: str) -> None:
     page.section("Summary")
     done = data.done
     names = short_names(data.methods)
     numbers = ", ".join(str(n) for n in sorted(done["n_known"].unique()))
     n_failed = int((data.rows["status"] == "failed").sum())
     page.paragraph(
-        f"{len(done)} tasks are done, {n_failed} failed, {len(data.missing)} of the planned are "
+        f"{len(done)} tasks are done, {n_failed} failed, {len(data.missing)} planned ones are "
         f"missing. {done['dataset'].nunique()} datasets, {numbers} known classes, "
         f"{len(data.runs)} runs, {len(names)} methods: "
         + ", ".join(f"{name} ({method})" for method, name in names.items())
         + "."
     )
-    for methods, rankings in groups[:1]:
-        who = "all methods" if len(methods) == len(names) else f"{len(methods)} methods"
+    for rankings in groups[:1]:
+        n_ranked = len(rankings[0].ranks)
+        who = "all methods" if n_ranked == len(names) else f"{n_ranked} methods"
         page.paragraph(f"Average ranks over the {rankings[0].n_blocks} blocks complete for {who}:")
         page.bullets(_place(ranking, names, control) for ranking in rankings)
     page.paragraph(
@@ -132,7 +139,7 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
     page.section("Results by dataset")
     page.paragraph(
         "Means over the runs ± standard deviations; the best mean of a row in bold. A number in "
-        "brackets is how many runs there are where some are missing."
+        "brackets is the number of runs, if some are missing."
     )
     names = short_names(data.methods)
     table = cells(data.done)
@@ -151,56 +158,20 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
                 else:
                     row.append("–")
             rows.append(row)
-        Table(
+        ReportTable(
             f"results-{measure}", f"{measure}.", ["dataset", "n", *names.values()], rows, part
         ).write(folder, page, folded=measure != "NA")
-
-
-def _add_biases(page: Page, folder: Path, data: Results) -> None:
-    page.section("Signs of the biases")
-    table = bias_signs(data)
-    if table.empty:
-        page.paragraph("No row tells the biases of an SVM.")
-        return
-    table["paper_ova"] = [DATASETS.get(name, (None,) * 3)[1] for name in table.index]
-    table["paper_ovo"] = [DATASETS.get(name, (None,) * 3)[2] for name in table.index]
-    table = table.astype({"paper_ova": float, "paper_ovo": float})
-    numbers = ", ".join(str(n) for n in sorted(data.done["n_known"].unique()))
-    page.paragraph(
-        "Percentage of the binary machines whose bias is negative, so that the region they accept "
-        f"is bounded, over all runs and {numbers} known classes together. One-vs-one: the class "
-        "that comes first is positive; the other way round every sign would be the opposite, so "
-        "about half is expected. The paper pools 3, 6, 9 and, where there are classes enough, 12 "
-        "known classes; one-vs-all is marked where ours is more than 3 points away. OSSVM before: "
-        "the SVM with the C and gamma chosen for OSSVM; after: OSSVM itself."
-    )
-    columns = ["ova", "paper_ova", "ovo", "paper_ovo", "before", "after"]
-    mean = table[columns].mean()
-    rows = []
-    for name, row in [*table.iterrows(), ("mean", mean)]:
-        shown = [number(row[c], 2) for c in columns]
-        if abs(row["ova"] - row["paper_ova"]) > 3:
-            shown[0] = Cell(shown[0], "flag")
-        rows.append([name, *shown])
-    header = ["dataset", "SVM one-vs-all", "paper", "SVM one-vs-one", "paper"]
-    Table(
-        "bias-signs",
-        "Negative biases, %.",
-        [*header, "OSSVM before", "OSSVM after"],
-        rows,
-        table.rename_axis("dataset").reset_index(),
-    ).write(folder, page)
 
 
 def _add_times(page: Page, folder: Path, data: Results) -> None:
     page.section("Times")
     times = data.done[["dataset", "n_known", "method", *_SECONDS]].dropna()
     if times.empty:
-        page.paragraph("No row tells its times.")
+        page.paragraph("No row has times.")
         return
     page.paragraph(
-        "Times on the clock, of tasks that may have shared a machine: an order of magnitude, not "
-        "a benchmark. Median of a task; total of all."
+        "Wall-clock times of tasks that may have shared a machine: an order of magnitude, not a "
+        "benchmark. Medians per task; totals over all tasks."
     )
     times = times.assign(total=times[_SECONDS].sum(axis=1))
     names = short_names(data.methods)
@@ -210,7 +181,7 @@ def _add_times(page: Page, folder: Path, data: Results) -> None:
         .median()
         .assign(longest=grouped["total"].max(), total=grouped["total"].sum(), tasks=grouped.size())
     )
-    Table(
+    ReportTable(
         "times",
         "By method.",
         ["method", "tasks", "search", "fit", "predict", "longest task", "total"],
@@ -222,9 +193,9 @@ def _add_times(page: Page, folder: Path, data: Results) -> None:
         table.reset_index(),
     ).write(folder, page)
     wide = times.groupby(["dataset", "method"], observed=True)["total"].median().unstack("method")
-    Table(
+    ReportTable(
         "times-by-dataset",
-        "Median of a task, by dataset.",
+        "Median time per task, by dataset.",
         ["dataset", *(names[m] for m in wide.columns)],
         [[name, *(duration(value) for value in row)] for name, row in wide.iterrows()],
         wide.reset_index(),
@@ -232,7 +203,7 @@ def _add_times(page: Page, folder: Path, data: Results) -> None:
 
 
 def _add_missing(page: Page, folder: Path, data: Results) -> None:
-    page.section("What is missing")
+    page.section("Missing tasks")
     if data.missing.empty:
         page.paragraph("Nothing: every planned task is done.")
     else:
@@ -245,9 +216,9 @@ def _add_missing(page: Page, folder: Path, data: Results) -> None:
                 for count in sorted(counts.unique())
             )
             rows.append([dataset, str(n), listed, str(len(group))])
-        Table(
+        ReportTable(
             "missing",
-            f"{len(data.missing)} planned tasks that are not done.",
+            f"{len(data.missing)} planned tasks are not done.",
             ["dataset", "n", "runs of methods", "tasks"],
             rows,
             data.missing,
@@ -256,9 +227,9 @@ def _add_missing(page: Page, folder: Path, data: Results) -> None:
     failed = data.rows[data.rows["status"] == "failed"]
     if len(failed):
         names = short_names(failed["method"].unique())
-        Table(
+        ReportTable(
             "failed",
-            f"{len(failed)} tasks that failed.",
+            f"{len(failed)} tasks failed.",
             ["dataset", "n", "run", "method", "error"],
             [
                 [r.dataset, str(r.n_known), str(r.run), names[r.method], str(r.error)]

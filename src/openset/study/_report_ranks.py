@@ -1,4 +1,4 @@
-"""Ranks of the methods and the tests on them: the numbers, and their part of the report."""
+"""Ranks of the methods and the tests on them: the numbers, and their section of the report."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pandas as pd
 from ..plots import CriticalDifferenceDisplay
 from ..utils.page import Cell, Page
 from . import stats
-from ._measures import MEASURES
-from ._report_data import BLOCK, CELL, Results, short_names
-from ._report_tables import Table, number, p_value
+from ._report_data import BLOCK, CELL, Results, collect, short_names
+from ._report_tables import ReportTable, number, p_value
+from ._spec import MEASURES, Study
+from ._store import Store
 
 
 class Ranking(NamedTuple):
-    """Average ranks on one measure, and what the tests say of them.
+    """Average ranks of methods on one measure.
 
     Attributes
     ----------
@@ -25,6 +26,7 @@ class Ranking(NamedTuple):
     ranks : dict {str: float}
         Average rank of each method, best first.
     n_blocks : int
+        Blocks that the ranks are means over.
     friedman : FriedmanResult
     """
 
@@ -34,36 +36,33 @@ class Ranking(NamedTuple):
     friedman: stats.FriedmanResult
 
 
-class Group(NamedTuple):
-    """Methods that are ranked together.
+def rank_methods(
+    results: pd.DataFrame | Store, *, study: Study | None = None, control: str = "OpenSetSVC"
+) -> list[list[Ranking]]:
+    """Rank the methods of a study over complete blocks, as its report does.
 
-    Attributes
-    ----------
-    methods : list of str
-    rankings : list of Ranking
-        One for each measure.
-    """
-
-    methods: list[str]
-    rankings: list[Ranking]
-
-
-def rank_groups(results: Results, control: str) -> list[Group]:
-    """Rank all methods over the blocks that are complete for all of them.
-
-    Where the control has more complete blocks than that, the methods that are complete in all of
-    those are ranked over them too.
+    A block is a dataset and a number of known classes. All methods are ranked over the blocks that
+    are complete for all of them. If the control has more complete blocks, the methods that are
+    complete in all of those are also ranked over them.
 
     Parameters
     ----------
-    results : Results
-    control : str
+    results : DataFrame or Store
+        One row per task, with the columns of a store.
+    study : Study, default=None
+        The plan, which says what is complete.
+    control : str, default="OpenSetSVC"
 
     Returns
     -------
-    list of Group
-        Only with at least two methods and two blocks.
+    list of list of Ranking
+        For each group of methods that can be ranked together, one ranking per measure.
     """
+    return rank_groups(collect(results, study, control), control)
+
+
+def rank_groups(results: Results, control: str) -> list[list[Ranking]]:
+    """Rank all methods, and those that are complete in all complete blocks of the control."""
     complete = results.complete()
     everywhere = set(results.methods)
     for methods in complete:
@@ -74,7 +73,7 @@ def rank_groups(results: Results, control: str) -> list[Group]:
         blocks = complete.index[[methods <= present for present in complete]]
         if len(methods) >= 2 and len(blocks) >= 2:
             ordered = [m for m in results.methods if m in methods]
-            found.append(Group(ordered, _rank(results, ordered, blocks)))
+            found.append(_rank(results, ordered, blocks))
     return found
 
 
@@ -90,7 +89,7 @@ def _rank(results: Results, methods: list[str], blocks: pd.Index) -> list[Rankin
 
 
 def add_ranks(
-    page: Page, folder: Path, results: Results, groups: list[Group], control: str
+    page: Page, folder: Path, results: Results, groups: list[list[Ranking]], control: str
 ) -> None:
     """Add the section on ranks and tests."""
     page.section("Ranks and tests")
@@ -99,14 +98,15 @@ def add_ranks(
         "Within a block (a dataset and a number of known classes) the methods are ranked by the "
         "mean of their runs, 1 being the best, and the ranks are averaged over the blocks. Only "
         f"blocks in which every ranked method has done all {len(results.runs)} runs enter. The "
-        "blocks of one dataset are not independent, which the tests ignore, as the paper does."
+        "blocks of one dataset are not independent, which the tests ignore."
     )
     if not groups:
         page.paragraph(
             f"Of the {n_blocks} blocks fewer than two are complete for two methods or more: there "
             "is nothing to rank yet."
         )
-    for methods, rankings in groups:
+    for rankings in groups:
+        methods = [m for m in results.methods if m in rankings[0].ranks]
         names = short_names(methods)
         is_all = len(methods) == len(results.methods)
         who = "All methods" if is_all else ", ".join(names.values())
@@ -123,20 +123,16 @@ def add_ranks(
 def _rank_table(rankings, names, suffix):
     frame = pd.DataFrame({r.measure: r.ranks for r in rankings}).loc[list(rankings[0].ranks)]
     best = frame.min()
-    return Table(
+
+    def shown(measure, value):
+        text = number(value, 2)
+        return Cell(text, "best") if value == best[measure] else text
+
+    return ReportTable(
         f"ranks{suffix}",
         "Average ranks; the best on each measure in bold.",
         ["method", *frame.columns],
-        [
-            [
-                names[method],
-                *(
-                    Cell(number(value, 2), "best") if value == best[m] else number(value, 2)
-                    for m, value in row.items()
-                ),
-            ]
-            for method, row in frame.iterrows()
-        ],
+        [[names[method], *map(shown, row.index, row)] for method, row in frame.iterrows()],
         frame.rename_axis("method").reset_index(),
     )
 
@@ -163,25 +159,18 @@ def _test_table(rankings, names, control, suffix):
             ]
         record |= dict(zip(["better", "not_different", "worse"], verdicts, strict=True))
         values.append(record)
-        rows.append(
-            [
-                r.measure,
-                *verdicts,
-                f"{r.friedman.chi2:.1f}",
-                f"{r.friedman.f:.1f}",
-                p_value(r.friedman.p_f),
-            ]
-        )
+        friedman = [f"{r.friedman.chi2:.1f}", f"{r.friedman.f:.1f}", p_value(r.friedman.p_f)]
+        rows.append([r.measure, *verdicts, *friedman])
     limits = ", ".join(
         f"{number(record[key])} ({name})"
         for key, name in [
             ("cd_exact", "Bonferroni-Dunn, exact"),
-            ("cd_tabulated", "Bonferroni-Dunn, tabulated, the paper's way"),
+            ("cd_tabulated", "Bonferroni-Dunn, tabulated quantile"),
             ("cd_nemenyi", "Nemenyi, all pairs"),
         ]
         if key in record
     )
-    return Table(
+    return ReportTable(
         f"tests{suffix}",
         f"Compared with {names.get(control, control)} by the Bonferroni-Dunn test at the level "
         "0.05 with the exact quantile: better, not different, worse; then Friedman's statistic and "
@@ -205,7 +194,7 @@ def _pair_table(rankings, names, suffix):
         cells = [p_values[r.measure, frozenset(pair)] for r in rankings]
         shown = [Cell(p_value(p), "best") if p < 0.05 else p_value(p) for p in cells]
         rows.append([" – ".join(names[method] for method in pair), *shown])
-    return Table(
+    return ReportTable(
         f"pairs{suffix}",
         "All pairs: p-values of Nemenyi's test, in bold where below 0.05.",
         ["pair", *(r.measure for r in rankings)],

@@ -13,22 +13,12 @@ from ..utils.page import Cell, Page
 
 
 @dataclass(frozen=True)
-class Table:
-    """One table in its two shapes.
+class ReportTable:
+    """One table, as it is read and as data.
 
-    Parameters
-    ----------
-    name : str
-        File name without suffix.
-    caption : str
-    header : sequence of str
-        Of the table as it is read, on the page and in LaTeX.
-    rows : sequence of sequences
-        Texts, or `Cell` where one stands out.
-    values : DataFrame
-        The numbers behind it, for the CSV file.
-    text_columns : int, default=1
-        How many columns from the left are text.
+    `name` is the file name without suffix. `header` and `rows` are shown on the page and in LaTeX,
+    with `text_columns` columns of text on the left; a `Cell` stands out. `values` are the numbers
+    behind it, for the CSV file.
     """
 
     name: str
@@ -97,24 +87,24 @@ def _latex(cell: str | Cell) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number as it is read; a dash where there is none."""
+    """Format a number; a dash if it is missing."""
     return "–" if pd.isna(value) else f"{value:.{digits}f}"
 
 
 def with_error(value: float, error: float) -> str:
-    """A mean and what may be added or subtracted, as in 0.731±.012."""
+    """Format a mean and its error, as in 0.731±.012."""
     return number(value) + ("" if pd.isna(error) else f"±{error:.3f}".replace("±0.", "±."))
 
 
 def p_value(p: float) -> str:
-    """A p-value as it is read."""
+    """Format a p-value."""
     if p < 1e-16:
         return "<1e-16"
     return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
 
 
 def duration(seconds: float) -> str:
-    """A time as it is read."""
+    """Format a time."""
     if pd.isna(seconds):
         return "–"
     if seconds >= 3600:

@@ -1,4 +1,4 @@
-"""The runner: do what is not done yet, and write each row as soon as it is there."""
+"""The runner: run the remaining tasks, and store each row as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections import Counter
 from functools import partial
 
 from ..utils import Progress
-from . import _protocol
 from ._pools import DaskPool, LocalPool, available_cores
 from ._spec import Study, Task
 from ._store import Store
-from ._tasks import Row, failed, run_task
+from ._tasks import failed, load, run_task
 
-# A process may be killed for the sake of another one; a task that kills its own does so again.
+# A process may be killed because of another one; a task that kills its own does so again.
 _TRIES = 2
 
 
@@ -30,34 +29,34 @@ def run_study(
     retry: bool = False,
     verbose: bool = False,
 ) -> Counter:
-    """Do the tasks of a study that are not in the store.
+    """Run the tasks of a study that are not in the store.
 
-    Stopped or killed at any point, it goes on from there when called again. A task that fails is
-    noted with its error, and the others go on.
+    It is safe to interrupt or kill: call it again to resume. A task that fails is recorded with
+    its error and does not stop the others.
 
     Parameters
     ----------
     study : Study
     store : Store
-        Written by this process alone.
+        No other process may write to it meanwhile.
     data_home : path-like, default=None
-        Folder of the datasets; None takes it from the environment variable ``OPENSET_DATA``. The
-        workers of a cluster look there, too.
+        Folder of the datasets, also on the workers of a cluster; None takes it from the
+        environment variable ``OPENSET_DATA``.
     jobs : int, default=None
-        Processes; None is one for each core. Together their threads are never more than the cores.
+        Processes; None is one per core. All their threads together never exceed the cores.
     scheduler : str, default=None
-        Address of a Dask scheduler whose workers do the tasks instead.
+        Address of a Dask scheduler whose workers run the tasks instead.
     time_limit : float, default=None
-        Seconds after which no further task begins.
+        Seconds after which no further task is started.
     retry : bool, default=False
-        Do the tasks that failed before, and no others.
+        Run only the tasks that failed before.
     verbose : bool, default=False
         Show progress on standard error.
 
     Returns
     -------
     Counter
-        Of "done", "failed" and "left" among the tasks there were to do.
+        Numbers of tasks "done", "failed" and "left".
 
     Examples
     --------
@@ -74,14 +73,15 @@ def run_study(
     begin = time.monotonic()
     store.bind(study)
     tasks = list(study.tasks(count_classes(study, data_home)))
-    wanted = store.tasks("failed") if retry else set(tasks) - _settled(store)
+    failures = store.tasks("failed")
+    wanted = failures if retry else set(tasks) - store.tasks("done") - failures
     waiting = [task for task in reversed(tasks) if task in wanted]
-    counts = Counter(left=len(waiting))
+    counts: Counter = Counter(left=len(waiting))
     if not waiting:
         return counts
     show = _Display(len(waiting), study.name, verbose)
     pool = _make_pool(study, data_home, jobs, scheduler)
-    running, tries = 0, Counter()
+    running, tries = 0, Counter[Task]()
     try:
         while True:
             late = time_limit is not None and time.monotonic() - begin >= time_limit
@@ -94,10 +94,11 @@ def run_study(
                 return counts
             for task, row in pool.wait(1.0):
                 running -= 1
-                row = row or _died(task, tries[task])
-                if row is None:
+                if row is None and tries[task] < _TRIES:
                     waiting.append(task)
                     continue
+                if row is None:
+                    row = failed(task, f"its process died {_TRIES} times; out of memory?")
                 store.put(row)
                 counts[row["status"]] += 1
                 counts["left"] -= 1
@@ -107,22 +108,8 @@ def run_study(
 
 
 def count_classes(study: Study, data_home: str | os.PathLike | None = None) -> dict[str, int]:
-    """Number of classes of each dataset of the study; an error if one cannot be loaded.
-
-    Parameters
-    ----------
-    study : Study
-    data_home : path-like, default=None
-
-    Returns
-    -------
-    dict of str to int
-    """
-    return {name: len(set(_protocol.load(name, data_home)[1])) for name in study.datasets}
-
-
-def _settled(store: Store) -> set[Task]:
-    return store.tasks("done") | store.tasks("failed")
+    """Number of classes of each dataset of the study; an error if one cannot be loaded."""
+    return {name: len(set(load(name, data_home)[1])) for name in study.datasets}
 
 
 def _make_pool(study, data_home, jobs, scheduler):
@@ -136,14 +123,8 @@ def _make_pool(study, data_home, jobs, scheduler):
     return LocalPool(partial(work, threads=cores // jobs), jobs)
 
 
-def _died(task: Task, tries: int) -> Row | None:
-    if tries < _TRIES:
-        return None
-    return failed(task, f"its process died, {tries} times; out of memory?")
-
-
 class _Display:
-    """A bar on a terminal; in a log a line every half minute."""
+    """A progress bar on a terminal; in a log one line every half minute."""
 
     def __init__(self, total: int, title: str, verbose: bool):
         terminal = sys.stderr.isatty()

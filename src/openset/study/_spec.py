@@ -5,18 +5,33 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import runpy
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import openset
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
 
+from ..evaluation import method_names
 from ..model_selection import OpenSetSearchCV
-from ..model_selection._grid import settings
-from ._measures import MEASURES
+
+# Name in the results -> name in openset.metrics. OSFM counts the known classes alone, FM counts
+# unknown as one more class.
+MEASURES = {
+    "NA": "normalized_accuracy",
+    "HNA": "harmonic_normalized_accuracy",
+    "OSFMmacro": "open_set_f1_macro",
+    "OSFMmicro": "open_set_f1_micro",
+    "FMmacro": "f1_with_unknown_macro",
+    "FMmicro": "f1_with_unknown_micro",
+    "AKS": "accuracy_known",
+    "AUS": "accuracy_unknown",
+}
 
 
 class Task(NamedTuple):
@@ -41,26 +56,28 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """What is to be run; see :func:`load_study`.
+    """The plan of a study; see :func:`load_study`.
 
     Parameters
     ----------
     name : str
-        Name of the study.
     datasets, methods : tuple of str
         In the order in which they run.
     n_known : tuple of int
-        Numbers of known classes; a dataset takes part where it has more classes than that.
+        Numbers of known classes; a dataset needs more classes than that to take part.
     runs : int
-        Draws for each dataset and number of known classes.
+        Draws per dataset and number of known classes.
     seed : int
-        The draws are a function of it and of dataset, number of known classes and run alone.
+        The draws depend only on it, the dataset, the number of known classes and the run.
     measures : tuple of str
         Those a report shows; all are stored.
     search : dict
         Arguments of :class:`openset.OpenSetSearchCV`.
     grids : dict of dict
         By method, values to try instead of those of the preset.
+    record : str
+        ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
+        with each row, as JSON in the column ``extra``. The file is Python code and is run.
     """
 
     name: str
@@ -72,14 +89,12 @@ class Study:
     measures: tuple[str, ...] = tuple(MEASURES)
     search: dict[str, Any] = field(default_factory=dict)
     grids: dict[str, dict[str, list]] = field(default_factory=dict)
+    record: str = ""
 
     def restrict(
-        self,
-        datasets: Iterable[str] = (),
-        methods: Iterable[str] = (),
-        n_known: Iterable[int] = (),
+        self, datasets: Iterable[str] = (), methods: Iterable[str] = (), n_known: Iterable[int] = ()
     ) -> Study:
-        """The same study with fewer datasets, methods or numbers, in the order given here.
+        """Return the study with fewer datasets, methods or numbers, in the order given here.
 
         Parameters
         ----------
@@ -91,20 +106,20 @@ class Study:
         -------
         Study
         """
-        parts = {}
+        parts: dict[str, Any] = {}
         for name, wanted in [("datasets", datasets), ("methods", methods), ("n_known", n_known)]:
-            wanted = tuple(wanted)
-            for value in wanted:
+            values = tuple(wanted)
+            for value in values:
                 if value not in getattr(self, name):
                     raise ValueError(
                         f"{name}: {value!r} is not in the study{_hint(value, getattr(self, name))}"
                     )
-            if wanted:
-                parts[name] = wanted
+            if values:
+                parts[name] = values
         return replace(self, **parts)
 
     def tasks(self, n_classes: Mapping[str, int]) -> Iterator[Task]:
-        """All tasks, the methods of a draw side by side, so that complete comparisons come early.
+        """Yield all tasks, the methods of a draw together, so complete comparisons come early.
 
         Parameters
         ----------
@@ -124,7 +139,7 @@ class Study:
                         yield Task(dataset, n_known, run, method)
 
     def make_search(self, method: str, seed: int = 0, threads: int = 1) -> OpenSetSearchCV:
-        """The search of the study for a method; it does not refit.
+        """Return the search of the study for a method; it does not refit.
 
         Parameters
         ----------
@@ -137,7 +152,7 @@ class Study:
         -------
         OpenSetSearchCV
         """
-        estimator = getattr(openset, method)()
+        estimator = _estimators()[method]()
         if "n_jobs" in estimator.get_params():
             estimator.set_params(n_jobs=threads)
         return OpenSetSearchCV(
@@ -149,9 +164,18 @@ class Study:
             random_state=seed,
         )
 
+    def recorder(self) -> Callable | None:
+        """Return the function that `record` names.
+
+        Returns
+        -------
+        callable or None
+        """
+        return _load_function(self.record) if self.record else None
+
     @property
     def fingerprint(self) -> str:
-        """What a result depends on beside its task; results of two studies are not to be mixed."""
+        """What a result depends on besides its task; results of two studies must not be mixed."""
         content = json.dumps([self.seed, self.search, self.grids], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -159,9 +183,9 @@ class Study:
 def load_study(path: str | os.PathLike) -> Study:
     """Read a study from a TOML file.
 
-    Keys: ``datasets``, ``methods``, ``n_known``, ``runs`` and, if wanted, ``name``, ``seed``,
-    ``measures``, ``search`` (a table of arguments of :class:`openset.OpenSetSearchCV`) and
-    ``grids`` (a table of values to try for each method).
+    Required keys: ``datasets``, ``methods``, ``n_known`` and ``runs``. Optional keys: ``name``,
+    ``seed``, ``measures``, ``record`` (a path relative to the file), ``search`` (a table of
+    arguments of :class:`openset.OpenSetSearchCV`) and ``grids`` (a table of values per method).
 
     Parameters
     ----------
@@ -197,13 +221,17 @@ def load_study(path: str | os.PathLike) -> Study:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
-        return _checked({"name": path.stem, **content})
+        study = _checked({"name": path.stem, **content})
+        if study.record:
+            study = replace(study, record=str(path.resolve().parent / study.record))
+            study.recorder()
+        return study
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 # key -> (type of the value, or of the items of a list; whether it is a list)
-_KEYS = {
+_KEYS: dict[str, tuple[type, bool]] = {
     "name": (str, False),
     "datasets": (str, True),
     "methods": (str, True),
@@ -213,12 +241,13 @@ _KEYS = {
     "measures": (str, True),
     "search": (dict, False),
     "grids": (dict, False),
+    "record": (str, False),
 }
 _SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
 
 
 def _checked(content: dict[str, Any]) -> Study:
-    _names(content, _KEYS, "key")
+    _check_names(content, _KEYS, "key")
     for key in ("datasets", "methods", "n_known", "runs"):
         if key not in content:
             raise ValueError(f"the key {key!r} is missing.")
@@ -234,15 +263,15 @@ def _checked(content: dict[str, Any]) -> Study:
             if not items or len(set(items)) < len(items):
                 raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
             content[key] = tuple(items)
-    _names(content["methods"], _estimators(), "method")
-    _names(content.get("measures", ()), MEASURES, "measure")
+    _check_names(content["methods"], _estimators(), "method")
+    _check_names(content.get("measures", ()), MEASURES, "measure")
     if content["runs"] < 1:
         raise ValueError(f"runs = {content['runs']} must be 1 or more.")
     if min(content["n_known"]) < 2:
         raise ValueError(f"n_known = {list(content['n_known'])} must be 2 or more each.")
     study = Study(**content)
-    _names(study.search, _SEARCH, "key of [search]")
-    _names(study.grids, study.methods, "method in [grids]")
+    _check_names(study.search, _SEARCH, "key of [search]")
+    _check_names(study.grids, study.methods, "method in [grids]")
     for method in study.methods:
         _check_search(study, method)
     return study
@@ -253,26 +282,34 @@ def _check_search(study: Study, method: str) -> None:
     search = study.make_search(method)
     try:
         search._validate_params()
-    except ValueError as error:  # sklearn's message names the parameter and its range
+    except ValueError as error:  # scikit-learn's message names the parameter and its range
         raise ValueError(f"[search]: {error}") from None
-    grid = study.grids.get(method)
-    if grid is None and not getattr(search.estimator, f"_{search.preset}_grid", None):
-        raise ValueError(f"{method} has no grid of its own; give one in [grids.{method}].")
-    _names(grid or (), search.estimator.get_params(), f"parameter of {method}")
-    for name, values in (grid or {}).items():
+    grid = study.grids.get(method, {})
+    _check_names(grid, search.estimator.get_params(), f"parameter of {method}")
+    for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"[grids.{method}] {name} = {values!r} must be a list of values.")
-    if grid:
-        settings(search.estimator, grid, "model")
+    for setting in ParameterGrid(grid):
+        clone(search.estimator).set_params(**setting)._validate_params()
 
 
 def _estimators() -> dict[str, type]:
-    """The estimators that need no argument."""
-    wrappers = ("CascadeRejector", "ThresholdRejector")
-    return {name: kind for name, kind in openset.all_estimators() if name not in wrappers}
+    """The estimators that need no other estimator, by class name."""
+    return {cls.__name__: cls for cls in method_names().values()}
 
 
-def _names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+@lru_cache
+def _load_function(where: str) -> Callable:
+    file, _, name = where.rpartition(":")
+    if not Path(file).is_file():
+        raise ValueError(f"record = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
+    found = runpy.run_path(file)
+    if not callable(found.get(name)):
+        raise ValueError(f"record = {where!r}: {file} has no function {name!r}.")
+    return found[name]
+
+
+def _check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
     for name in given:
         if name not in known:
             raise ValueError(f"there is no {what} {name!r}{_hint(name, known)}")

@@ -1,9 +1,10 @@
-"""The results of a study in one SQLite file: a row a task, each safe once it is written."""
+"""The results of a study in one SQLite file: one row per task, safe once it is written."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -26,12 +27,16 @@ _SCHEMA = (
     + f", PRIMARY KEY ({_KEY}))",
     "CREATE TABLE IF NOT EXISTS study (name TEXT, fingerprint TEXT)",
 )
-# A row that is done stays: whatever comes twice is there once.
+# A row that is done is never replaced.
 _PUT = (
     f"INSERT INTO results VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT ({_KEY}) "
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
     "WHERE results.status != 'done'"
 )
+
+
+# Methods in older exports -> their names now.
+_RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
 
 class StoreError(RuntimeError):
@@ -41,15 +46,15 @@ class StoreError(RuntimeError):
 class Store:
     """The results of a study.
 
-    Every row is on the disk when :meth:`put` returns (write-ahead log, synchronised), so neither
-    a kill nor a loss of power takes a finished task away.
+    Every row is on the disk when :meth:`put` returns (write-ahead log, synchronised), so a finished
+    task survives a kill or a power failure.
 
     Parameters
     ----------
     path : path-like
         File of the results.
     create : bool, default=False
-        Whether to make the file if there is none.
+        Whether to create the file if there is none.
 
     Examples
     --------
@@ -70,7 +75,7 @@ class Store:
         if not create and not self.path.exists():
             raise StoreError(f"there are no results at {self.path}; run the study first.")
         if not self.path.parent.is_dir():
-            raise StoreError(f"there is no folder {self.path.parent}; make it first.")
+            raise StoreError(f"there is no folder {self.path.parent}; create it first.")
         with self._errors():
             # Others may read and write meanwhile; wait for them.
             self._connection = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
@@ -99,7 +104,7 @@ class Store:
         self._connection.close()
 
     def bind(self, study: Study) -> None:
-        """Note which study the results are of; raise StoreError if they are of another.
+        """Record which study the results belong to; raise StoreError if it is another one.
 
         Parameters
         ----------
@@ -118,19 +123,19 @@ class Store:
                 )
 
     def put(self, *rows: Row) -> None:
-        """Write rows, all or none. One that is done is never replaced, one that failed is.
+        """Write rows, all or none. A row that is done is never replaced; one that failed is.
 
         Parameters
         ----------
         *rows : dict
-            Values by column; those left out are None.
+            Values by column; missing ones are None.
         """
         values = [tuple(row.get(name) for name in COLUMNS) for row in rows]
         with self._errors(), self._transaction():
             self._connection.executemany(_PUT, values)
 
     def rows(self) -> list[Row]:
-        """All rows, sorted by task.
+        """Return all rows, sorted by task.
 
         Returns
         -------
@@ -141,7 +146,7 @@ class Store:
             return [dict(row) for row in self._connection.execute(query)]
 
     def tasks(self, status: str) -> set[Task]:
-        """The tasks with a status.
+        """Return the tasks with a status.
 
         Parameters
         ----------
@@ -156,12 +161,12 @@ class Store:
             return {Task(*row) for row in self._connection.execute(query, (status,))}
 
     def frame(self) -> pandas.DataFrame:
-        """All rows as a table.
+        """Return all rows as a table.
 
         Returns
         -------
         DataFrame
-            One column for each of the columns of the store.
+            With the columns of the store.
         """
         import pandas
 
@@ -173,7 +178,7 @@ class Store:
         Parameters
         ----------
         path : path-like
-            Compressed where the name ends in ``.gz``.
+            Compressed if the name ends in ``.gz``.
 
         Returns
         -------
@@ -190,6 +195,9 @@ class Store:
 
     def import_csv(self, path: str | os.PathLike) -> int:
         """Add the rows of a CSV file that :meth:`export_csv` wrote, here or elsewhere.
+
+        Methods that were renamed since get their new names. Columns that a store does not have
+        (older exports have some) go into the column ``extra``.
 
         Parameters
         ----------
@@ -230,16 +238,17 @@ def _text(path: Path, mode: str):
 
 
 def _explain(message: str) -> str:
-    """What SQLite says, and what to do about it."""
+    """The message of SQLite, and what to do about it."""
     kept = "Finished tasks are kept."
     remedies = {
         "readonly": "make the file and its folder writable, or choose another store.",
         "unable to open": "make the file and its folder readable and writable.",
-        "disk is full": f"make room and run again. {kept}",
-        "disk I/O": f"the disk is full or broken; make room and run again. {kept}",
-        "locked": "another process has held it for a minute; stop that one.",
-        "not a database": "this is no file of results; choose another store.",
-        "no such table": "this is no file of results; choose another store.",
+        "disk is full": f"free some space and run again. {kept}",
+        "disk I/O": f"the disk is full or broken; free some space and run again. {kept}",
+        "locked": "another process has locked it for a minute; stop that process.",
+        "not a database": "this is not a file of results; choose another store.",
+        "no such table": "this is not a file of results; choose another store.",
+        "no such column": "an older version wrote it; export it there and import the CSV file.",
     }
     for part, remedy in remedies.items():
         if part in message:
@@ -250,14 +259,19 @@ def _explain(message: str) -> str:
 def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
     lines = iter(lines)
     header = next(lines, [])
-    if header != list(COLUMNS):
-        missing = [name for name in COLUMNS if name not in header]
+    ours = [name for name in header if name in COLUMNS]
+    expected = [name for name in COLUMNS if name in header or name != "extra"]
+    if ours != expected:
+        missing = [name for name in expected if name not in header]
         problem = f"no column {missing[0]!r}" if missing else f"the columns {header}"
         raise ValueError(f"{path} has {problem}; it must be an export of a study.")
     for number, line in enumerate(lines, start=2):
         try:
-            cells = zip(COLUMNS.items(), line, strict=True)
-            row = {name: kind(cell) if cell else None for (name, kind), cell in cells}
+            cells = {name: cell for name, cell in zip(header, line, strict=True) if cell}
+            row: Row = {n: COLUMNS[n](cells[n]) if n in cells else None for n in ours}
+            if more := {n: json.loads(cells[n]) for n in header if n not in ours and n in cells}:
+                row["extra"] = json.dumps(json.loads(row.get("extra") or "{}") | more)
+            row["method"] = _RENAMED.get(row["method"], row["method"])
             if None in [row[name] for name in Task._fields]:
                 raise ValueError(f"one of {_KEY} is empty")
             if row["status"] not in ("done", "failed"):

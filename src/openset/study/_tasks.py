@@ -1,15 +1,15 @@
-"""One task: search, fit, predict, measure. Everything it finds is one row."""
+"""One task: draw, scale, tune, fit, measure. Everything it finds is one row."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
-import time
 import traceback
 import warnings
 from contextlib import suppress
-from itertools import combinations
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,17 @@ import numba
 import numpy as np
 import scipy
 import sklearn
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.datasets import load_digits, load_iris, load_wine
 from threadpoolctl import threadpool_limits
 
 import openset
 
-from ..datasets import make_four_gauss
-from ..metrics import open_set_report
-from ..svm import DecisionBoundaryCarving, OneVsRestSVC, OpenSetSVC, one_vs_one_bias
-from ._measures import MEASURES
-from ._protocol import draw_seed, make_problem
-from ._spec import Study, Task
+from .. import datasets
+from ..evaluation import Split, draw_split, evaluate_method
+from ._spec import MEASURES, Study, Task
 
-# The columns of a row, with their types in the store. Lists and dicts are JSON texts.
+# The columns of a row, with their types in the store. Dicts are stored as JSON.
 COLUMNS = {
     "dataset": str,
     "n_known": int,
@@ -39,9 +37,7 @@ COLUMNS = {
     "error": str,
     **dict.fromkeys(MEASURES, float),
     "params": str,
-    "bias_before": str,
-    "bias_after": str,
-    "ovo_bias": str,
+    "extra": str,
     "n_train": int,
     "n_test_known": int,
     "n_test_unknown": int,
@@ -53,11 +49,85 @@ COLUMNS = {
 
 Row = dict[str, Any]
 
+# Datasets that need no file.
+_EMBEDDED = {
+    "digits": lambda: load_digits(return_X_y=True),
+    "iris": lambda: load_iris(return_X_y=True),
+    "wine": lambda: load_wine(return_X_y=True),
+    "make_boat": lambda: datasets.make_boat(random_state=0),
+    "make_cone_torus": lambda: datasets.make_cone_torus(random_state=0),
+    "make_four_gauss": lambda: datasets.make_four_gauss(random_state=0),
+    "make_regular": datasets.make_regular,
+}
+
+
+@lru_cache(maxsize=2)
+def load(dataset: str, data_home: str | os.PathLike | None) -> tuple[np.ndarray, np.ndarray]:
+    """Features and classes of an embedded dataset or of one in the data home."""
+    if dataset in _EMBEDDED:
+        return _EMBEDDED[dataset]()
+    return datasets.load_dataset(dataset, data_home=data_home, return_X_y=True)
+
+
+def draw_seed(dataset: str, n_known: int, run: int, seed: int) -> np.ndarray:
+    """Eight words that identify a draw: the same on every machine and in every version."""
+    key = f"{seed}/{dataset}/{n_known}/{run}".encode()
+    return np.frombuffer(hashlib.sha256(key).digest(), dtype="<u4")
+
+
+def make_split(y: ArrayLike, dataset: str, n_known: int, run: int, seed: int = 0) -> Split:
+    """Draw known classes and their training halves for one run on a dataset.
+
+    The draw is a function of the arguments alone, so all methods on all machines see the same one.
+
+    Parameters
+    ----------
+    y : array-like of shape (m,)
+        Classes of all rows of the dataset.
+    dataset : str
+        Its name.
+    n_known : int
+        Number of known classes, less than the number of classes.
+    run : int
+        Number of the draw.
+    seed : int, default=0
+        Seed of the study.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.study import make_split
+    >>> split = make_split(np.repeat([0, 1, 2], 5), "small", n_known=2, run=0)
+    >>> len(split.known), len(split.train), len(split.test)
+    (2, 4, 11)
+    """
+    return draw_split(y, n_known, random_state=draw_seed(dataset, n_known, run, seed))
+
+
+@lru_cache(maxsize=2)  # the methods of a draw follow each other
+def prepare(
+    dataset: str, n_known: int, run: int, seed: int, data_home: str | os.PathLike | None
+) -> tuple[np.ndarray, np.ndarray, Split]:
+    """Features, classes and split of a draw; features scaled to [0, 1] by the training rows.
+
+    A feature that is constant on the training rows becomes 0; test values may leave the interval.
+    """
+    X, y = load(dataset, data_home)
+    split = make_split(y, dataset, n_known, run, seed)
+    low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
+    varies = high > low
+    scaled = np.where(varies, (X - low) / np.where(varies, high - low, 1.0), 0.0)
+    return scaled, y, split
+
 
 def run_task(
     task: Task, study: Study, data_home: str | os.PathLike | None = None, threads: int = 1
 ) -> Row:
-    """Do one task of a study, and never raise: what goes wrong is in the row.
+    """Run one task of a study. It never raises: an error is recorded in the row.
 
     Parameters
     ----------
@@ -66,15 +136,15 @@ def run_task(
     data_home : path-like, default=None
         Folder of the datasets; None takes it from the environment variable ``OPENSET_DATA``.
     threads : int, default=1
-        The task keeps to as many.
+        Number of threads the task may use.
 
     Returns
     -------
     dict
-        A value for each of ``COLUMNS``; None where there is none.
+        One value per column of the store; None where there is none.
     """
     try:
-        # What a setting of the grid has to say is a matter of course here.
+        # Warnings from individual grid settings are expected here.
         with warnings.catch_warnings(), threadpool_limits(threads):
             warnings.simplefilter("ignore")
             return _row(task, status="done", **_results(task, study, data_home, threads))
@@ -85,7 +155,7 @@ def run_task(
 
 
 def failed(task: Task, error: str) -> Row:
-    """The row of a task that went wrong."""
+    """The row of a task that failed."""
     return _row(task, status="failed", error=error)
 
 
@@ -95,35 +165,24 @@ def _row(task, **values):
 
 def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any]:
     draw = (task.dataset, task.n_known, task.run, study.seed)
-    problem = make_problem(*draw, data_home)
+    X, y, split = prepare(*draw, data_home)
     _warm_up(study, task.method)
-    clock = _Clock()
-    # The same for all methods, so that they see the same simulations.
+    # The same seed for all methods, so that they see the same simulations.
     search = study.make_search(task.method, int(draw_seed(*draw)[0]), threads)
-    search.fit(problem.X_train, problem.y_train)
-    seconds_search = clock.lap()
-    model = clone(search.estimator).set_params(**search.best_params_)
-    model.fit(problem.X_train, problem.y_train)
-    seconds_fit = clock.lap()
-    answers = model.predict(problem.X_test)
-    seconds_predict = clock.lap()
-    report = open_set_report(
-        problem.y_test, answers, known=problem.known, unknown_label=model.unknown_label_
-    )
-    n_test_known = int(np.isin(problem.y_test, problem.known).sum())
-    before, after = _biases(model, problem)
+    result = evaluate_method(search, X, y, split)
+    recorder = study.recorder()
+    extra = recorder(result, X[split.train], y[split.train]) if recorder else None
+    n_test_known = int(result.evaluation.is_known.sum())
     return {
-        **{name: report[measure] for name, measure in MEASURES.items()},
-        "params": json.dumps(search.best_params_),
-        "bias_before": before,
-        "bias_after": after,
-        "ovo_bias": _pair_biases(search, problem) if task.method == "OneVsRestSVC" else None,
-        "n_train": len(problem.y_train),
+        **{name: result.measures[measure] for name, measure in MEASURES.items()},
+        "params": json.dumps(result.fitted.params),
+        "extra": json.dumps(extra) if extra else None,
+        "n_train": result.fitted.n_rows,
         "n_test_known": n_test_known,
-        "n_test_unknown": len(problem.y_test) - n_test_known,
-        "seconds_search": seconds_search,
-        "seconds_fit": seconds_fit,
-        "seconds_predict": seconds_predict,
+        "n_test_unknown": len(split.test) - n_test_known,
+        "seconds_search": result.fitted.seconds_search,
+        "seconds_fit": result.fitted.seconds_fit,
+        "seconds_predict": result.seconds_predict,
     }
 
 
@@ -131,55 +190,12 @@ _warm: set[str] = set()
 
 
 def _warm_up(study: Study, method: str) -> None:
-    """Have the code of a method compiled or loaded before the clock runs."""
+    """Compile or load the code of a method before times are taken."""
     if method not in _warm:
         _warm.add(method)
-        with suppress(Exception):  # the task itself will tell
-            study.make_search(method).set_params(refit=True).fit(*make_four_gauss(random_state=0))
-
-
-class _Clock:
-    def __init__(self):
-        self._last = time.perf_counter()
-
-    def lap(self) -> float:
-        now = time.perf_counter()
-        seconds, self._last = now - self._last, now
-        return seconds
-
-
-def _biases(model, problem) -> tuple[str | None, str | None]:
-    """Bias of each class in the plain SVM with the same parameters, and in the model."""
-    after = getattr(model, "intercept_", None)
-    if isinstance(model, OpenSetSVC):
-        plain = OneVsRestSVC(model.C, model.gamma, n_jobs=model.n_jobs)
-        before = plain.fit(problem.X_train, problem.y_train).intercept_
-    elif isinstance(model, DecisionBoundaryCarving):
-        before = after + model.epsilon_
-    elif isinstance(model, OneVsRestSVC):
-        before = after
-    else:  # no SVM against the rest, or one that is left as it is
-        before = None
-    return _as_json(before), _as_json(after)
-
-
-def _pair_biases(search, problem) -> str:
-    """Bias between every two classes, for the paper's table of signs.
-
-    With two classes none can be withheld: the search of a pair is closed-set.
-    """
-    X, y = problem.X_train, problem.y_train
-    closed = clone(search).set_params(scenario="closed", level="model")
-    biases = []
-    for pair in combinations(problem.known, 2):
-        rows = np.isin(y, pair)
-        best = closed.fit(X[rows], y[rows]).best_params_
-        biases.append(float(one_vs_one_bias(X[rows], y[rows], **best)[0]))
-    return json.dumps(biases)
-
-
-def _as_json(values) -> str | None:
-    return None if values is None else json.dumps(np.asarray(values, dtype=float).tolist())
+        with suppress(Exception):  # the task itself will report it
+            search = study.make_search(method).set_params(refit=True)
+            search.fit(*datasets.make_four_gauss(random_state=0))
 
 
 def _versions() -> str:

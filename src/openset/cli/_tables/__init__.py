@@ -1,7 +1,6 @@
-"""Tables on disk: opened by the ending of their name, read and written in batches of rows."""
+"""Tables on disk, read and written in batches of rows; the format follows the file's suffix."""
 
-from ._columns import numbers, require
-from ._open import Table, TableError, open_table, read_batches
+from ._read import Table, TableError, numbers, open_table, read_batches, require
 from ._training import TrainingData, label_text, read_training
 from ._write import check_writable, open_writer
 

@@ -1,4 +1,4 @@
-"""A table as training data: which columns are features, which are left out, and why."""
+"""A table as training data: which columns are features, which are dropped, and why."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from difflib import get_close_matches
 import numpy as np
 import pyarrow as pa
 
-from ._columns import numbers, require
-from ._open import Table, TableError, read_batches
+from ._read import Table, TableError, numbers, read_batches, require
 
-# A column of which at least this share are numbers was meant to be one: what is not is an error.
+# If at least this share of a column are numbers, other cells are errors; else it is not a feature.
 _MEANT_AS_NUMBERS = 0.5
 
 _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
@@ -19,19 +18,19 @@ _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", 
 
 @dataclass
 class TrainingData:
-    """What a table gives to learn from.
+    """The training data of a table.
 
     Attributes
     ----------
     X : ndarray of shape (n, d), float64
     y : ndarray of shape (n,)
-        Texts, or integers where all labels are.
+        Texts, or integers if all labels are integers.
     features : list of str
         Names of the columns of X.
     dropped : dict {str: str}
-        Columns left out, and why.
+        Columns that were dropped, and why.
     n_rows : int
-        Rows in the file, including those left out for a missing value.
+        Rows in the file, including those dropped for a missing value.
     """
 
     X: np.ndarray
@@ -40,42 +39,27 @@ class TrainingData:
     dropped: dict[str, str]
     n_rows: int
 
-    def keep_known(self, known: list[str] | None, path) -> np.ndarray | None:
-        """Keep the rows of some classes; return X of the others, or None if there are none.
-
-        Parameters
-        ----------
-        known : list of str or None
-            The classes; None for all.
-        path : path-like
-            For the message if one of them is not there.
-        """
-        if known is None:
-            return None
+    def known_classes(self, names: list[str] | None, path) -> np.ndarray:
+        """The classes with these names, all if None; TableError if the table has no such class."""
         classes = {str(label): label for label in np.unique(self.y).tolist()}
-        for name in known:
+        for name in names or ():
             if name not in classes:
                 close = get_close_matches(name, classes, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"there are {list(classes)[:10]}"
                 raise TableError(f"--known: {path} has no class {name!r}; {hint}")
-        if len(set(known)) < 2:
-            raise TableError(
-                f"--known names {len(set(known))} class; to tell classes apart takes two"
-            )
-        chosen = np.isin(self.y, [classes[name] for name in known])
-        others = self.X[~chosen]
-        self.X, self.y = self.X[chosen], self.y[chosen]
-        return others if len(others) else None
+        if names is not None and len(set(names)) < 2:
+            raise TableError(f"--known names {len(set(names))} class; at least two are required")
+        return np.unique([classes[name] for name in (classes if names is None else names)])
 
-    def check_sizes(self, fewest: int) -> None:
-        """Raise TableError unless each class has enough rows."""
-        classes, counts = np.unique(self.y, return_counts=True)
-        small = classes[counts < fewest].tolist()
+    def check_sizes(self, known: np.ndarray, fewest: int) -> None:
+        """Raise TableError unless each known class has enough rows."""
+        counts = [int(np.sum(self.y == label)) for label in known]
+        small = [(label, n) for label, n in zip(known.tolist(), counts, strict=True) if n < fewest]
         if small:
             many = f" (and {len(small) - 1} more classes)" if small[1:] else ""
             raise TableError(
-                f"class {small[0]!r} has {counts[counts < fewest][0]} rows{many}; {fewest} are "
-                "needed to hold out, tune and fit: add rows, or name the other classes by --known"
+                f"class {small[0][0]!r} has {small[0][1]} rows{many}; at least {fewest} are needed "
+                "to hold out, tune and fit: add rows, or name the other classes with --known"
             )
 
 
@@ -89,28 +73,15 @@ def read_training(
 ) -> TrainingData:
     """Read the features and classes of a table.
 
-    Parameters
-    ----------
-    table : Table
-    target : str
-        Column of the class.
-    features : list of str, default=None
-        Columns to use, in this order; None finds the numeric ones.
-    drop : list of str, default=None
-        Columns to leave out.
-    missing : {"error", "drop", "median"}, default="error"
-        What to do with a row that lacks a number: complain, leave it out, or keep the gap (NaN)
-        for the model to fill. A row without a class is never kept.
-
-    Returns
-    -------
-    TrainingData
+    Without `features` the numeric columns are found, except those that number or identify the rows.
+    With `missing` "error" a row without a number raises TableError; "drop" drops it; "median" keeps
+    it as NaN for the model to fill. A row without a class is never kept.
     """
     require(table, [target], "the target")
     require(table, features or [], "given as a feature")
     require(table, drop or [], "given to be dropped")
     if target in (features or []):
-        raise TableError(f"the target {target!r} cannot be a feature, too")
+        raise TableError(f"the target {target!r} cannot also be a feature")
     wanted = [name for name in features or table.names if name != target]
     wanted = [name for name in wanted if name not in (drop or [])]
     columns = {name: _Column() for name in wanted}
@@ -123,7 +94,7 @@ def read_training(
     if n_rows == 0:
         raise TableError(f"{table.path} has a header and no rows")
 
-    dropped = dict.fromkeys(drop or [], "as asked")
+    dropped = dict.fromkeys(drop or [], "by --drop")
     if features is None:
         reasons = {name: column.reason(name) for name, column in columns.items()}
         dropped |= {name: reason for name, reason in reasons.items() if reason}
@@ -131,7 +102,7 @@ def read_training(
     if not columns:
         told = "; ".join(f"{name!r}: {reason}" for name, reason in list(dropped.items())[:5])
         raise TableError(
-            f"{table.path} has no numeric column beside the target {target!r}"
+            f"{table.path} has no numeric column other than the target {target!r}"
             + (f" ({told})" if told else "")
         )
     for name, column in columns.items():
@@ -142,7 +113,7 @@ def read_training(
     if missing == "error" and not labelled.all():
         raise TableError(
             f"{table.path} has {np.sum(~labelled):,} rows without a class in {target!r}, the first "
-            f"in data row {np.argmin(labelled) + 1}; fill them, or leave them out by --missing drop"
+            f"in data row {np.argmin(labelled) + 1}; fill them, or use --missing drop"
         )
     kept &= labelled
     if not kept.any():
@@ -151,15 +122,15 @@ def read_training(
 
 
 class _Column:
-    """A column while it is read: its numbers, and where there are none."""
+    """A column while it is read: its numbers, and which cells are not numbers."""
 
     def __init__(self):
         self._parts, self._n_rows, self._n_bad = [], 0, 0
-        self._first = None  # row and content of the first cell that is no number
+        self._first = (0, "")  # row and content of the first cell that is not a number
 
     def add(self, cells: pa.Array):
         values, bad = numbers(cells)
-        if len(bad) and self._first is None:
+        if len(bad) and not self._n_bad:
             self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
         self._n_rows += len(cells)
         self._n_bad += len(bad)
@@ -172,7 +143,7 @@ class _Column:
         return self._parts[0]
 
     def reason(self, name):
-        """Why the column is no feature; empty if it is one."""
+        """Why the column is not a feature; empty if it is."""
         found = self.values[~np.isnan(self.values)]
         filled = len(found) + self._n_bad
         if filled == 0:
@@ -180,7 +151,7 @@ class _Column:
         if self._n_bad and len(found) < _MEANT_AS_NUMBERS * filled:
             return f"not numeric, for example {_short(self._first[1])}"
         if self._n_bad:
-            return ""  # to be complained of
+            return ""  # `check` raises
         if len(found) > 1 and np.all(found == found[0]):
             return f"always {found[0]:g}"
         if _is_count(self.values):
@@ -195,14 +166,14 @@ class _Column:
         if self._n_bad:
             row, content = self._first
             raise TableError(
-                f"{table.path}: column {name!r} is numeric but for {self._n_bad:,} of "
-                f"{self._n_rows:,} cells, the first {_short(content)} in data "
-                f"row {row + 1}; mend them, or leave the column out by --drop {name!r}"
+                f"{table.path}: column {name!r} has {self._n_bad:,} non-numeric cells out of "
+                f"{self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
+                f"--drop {name!r}"
             )
 
 
 def _is_count(values):
-    """Whether the column numbers the rows, from whatever start."""
+    """Whether the column numbers the rows, from any start."""
     return len(values) > 2 and bool(np.all(np.diff(values) == 1))
 
 
@@ -212,13 +183,13 @@ def _short(content):
 
 
 def _complete(table, names, X, missing):
-    """Rows to keep; raise where a missing or infinite number is not to be passed over."""
+    """Rows to keep; raise for a missing or infinite number that must not be skipped."""
     infinite = np.isinf(X)
     if infinite.any():
         i, j = np.argwhere(infinite)[0]
         raise TableError(
-            f"{table.path}: column {names[j]!r} is infinite in data row {i + 1}; mend it, or leave "
-            f"the column out by --drop {names[j]!r}"
+            f"{table.path}: column {names[j]!r} is infinite in data row {i + 1}; fix it or use "
+            f"--drop {names[j]!r}"
         )
     gaps = np.isnan(X)
     complete = ~gaps.any(axis=1)
@@ -231,17 +202,17 @@ def _complete(table, names, X, missing):
     raise TableError(
         f"{table.path} has missing values in {len(rows):,} of {len(X):,} rows (data rows "
         f"{', '.join(str(r + 1) for r in rows[:3])}{', ...' if len(rows) > 3 else ''}), most in "
-        f"column {names[column]!r}: choose --missing drop (leave the rows out), --missing median "
+        f"column {names[column]!r}: use --missing drop (skip the rows), --missing median "
         f"(fill them) or --drop {names[column]!r}"
     )
 
 
 def _classes(table, target, chunks):
-    """Labels as texts, or as integers where all are; and which rows have one."""
+    """Labels as texts, or as integers if all are; and which rows have one."""
     encoded = pa.chunked_array(chunks).dictionary_encode().combine_chunks()
     values = [label_text(value) for value in encoded.dictionary.to_pylist()]
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-    # A class may be called "NA"; only a blank is no class at all.
+    # A class may be called "NA"; only a blank means that there is none.
     present = np.array([value is not None for value in values] + [False])
     texts = [value or "" for value in values] + [""]
     labelled = present[codes]
@@ -250,8 +221,8 @@ def _classes(table, target, chunks):
         raise TableError(f"{table.path} has no class in any row of the target {target!r}")
     if len(used) == 1:
         raise TableError(
-            f"the target {target!r} of {table.path} has one class only, {used.pop()!r}; to tell "
-            "classes apart takes two"
+            f"the target {target!r} of {table.path} has only one class, {used.pop()!r}; at "
+            "least two are required"
         )
     n_rows = int(labelled.sum())
     if len(used) > max(20, n_rows // 2):

@@ -1,4 +1,4 @@
-"""Tables written batch by batch, in the format of the ending of their name."""
+"""Tables written batch by batch; the format follows the suffix of the file name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from openset.utils import atomic_write
 
-from ._open import TableError
+from ._read import TableError
 
 WRITABLE = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
 
@@ -70,10 +70,10 @@ class _ArrowWriter:
 
 
 def check_writable(path: Path) -> None:
-    """Raise before any work is done if the table cannot be written there."""
+    """Raise TableError if the table cannot be written there."""
     if path.suffix.lower() not in WRITABLE:
         raise TableError(
-            f"cannot write {path}: the ending {path.suffix!r} is none of {', '.join(WRITABLE)}"
+            f"cannot write {path}: the suffix {path.suffix!r} is none of {', '.join(WRITABLE)}"
         )
     if not path.parent.is_dir():
         raise TableError(f"cannot write {path}: there is no folder {path.parent}; make it first")
@@ -81,15 +81,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowWriter]:
-    """Yield a writer with ``write(batch)``; the file appears whole on a clean exit, or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        A file .csv, .tsv, .parquet, .arrow or .feather.
-    schema : pyarrow.Schema
-        Of every batch.
-    """
+    """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none."""
     check_writable(path)
     with atomic_write(path) as temporary:
         delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
@@ -103,12 +95,12 @@ def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowW
         except BaseException as error:
             _quietly_close(writer)
             if isinstance(error, OSError) and error.errno is not None:
-                error.filename = str(path)  # a full disk is one of some file
+                error.filename = str(path)  # so that the message names it
             raise
 
 
 def _quietly_close(writer):
-    """Let go of a file that will be removed; on a full disk closing it fails once more."""
+    """Close a file that will be removed; on a full disk closing it fails once more."""
     try:
         writer.close()
     except (OSError, pa.ArrowException):

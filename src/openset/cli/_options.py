@@ -1,0 +1,47 @@
+"""Options that several commands share, and checks of their values."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class.")]
+Features = Annotated[
+    str | None, typer.Option(help="Feature columns, comma-separated; default: all numeric ones.")
+]
+Drop = Annotated[str | None, typer.Option(help="Columns to ignore, comma-separated.")]
+Missing = Annotated[
+    Literal["error", "drop", "median"],
+    typer.Option(help="Rows with missing values: raise an error, drop them, or fill the median."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
+Jobs = Annotated[int, typer.Option(help="Number of threads; -1 uses all cores.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+# Names of the methods, so that --help does not load the estimators; a test compares the two lists.
+METHODS = "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-svm, evm, osnn"
+
+
+def split(names: str | None) -> list[str] | None:
+    """The items of a comma-separated list."""
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def check_folder(output: Path) -> None:
+    """Raise, before any work is done, if the file cannot be written."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(
+            f"cannot write {output}: there is no folder {output.parent}; create it first"
+        )
+    if not os.access(output.parent, os.W_OK):
+        raise PermissionError(f"cannot write {output}: the folder {output.parent} is read-only")
+    if output.is_dir():
+        raise FileExistsError(f"cannot write {output}: it is a folder")

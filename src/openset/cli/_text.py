@@ -1,0 +1,120 @@
+"""Numbers, names and model cards as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# Titles of the measures, in the order in which they are printed.
+TITLES = {
+    "accuracy_known": "known rows named correctly (AKS)",
+    "accuracy_unknown": "unknown rows rejected (AUS)",
+    "normalized_accuracy": "mean of the two (NA)",
+    "harmonic_normalized_accuracy": "harmonic mean of the two (HNA)",
+    "false_unknown_rate": "known rows rejected",
+    "misclassification_rate": "known rows given a wrong class",
+    "open_set_f1_macro": "open-set F, macro",
+    "open_set_f1_micro": "open-set F, micro",
+    "f1_with_unknown_macro": "F with unknown as a class, macro",
+    "f1_with_unknown_micro": "F with unknown as a class, micro",
+    "auroc_known": "AUROC, known against unknown",
+    "fpr_at_tpr": "unknown accepted where 95 % of known are",
+    "oscr_area": "area under the OSCR curve",
+}
+
+
+def measure_lines(measures: Mapping[str, float]) -> list[str]:
+    """One line per measure, values in one column."""
+    width = max(map(len, TITLES.values()))
+    return [f"  {TITLES[n]:<{width}} {measures[n]:8.4f}" for n in TITLES if n in measures]
+
+
+def shortened(names: Sequence[str], most: int = 8) -> str:
+    """Comma-separated names; the middle is omitted if there are many."""
+    if len(names) > most:
+        names = [*names[: most - 1], "...", names[-1]]
+    return ", ".join(names)
+
+
+def join(names: Sequence[str]) -> str:
+    """Names as in a sentence: a, b and c."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def parameters(params: Mapping[str, Any]) -> str:
+    """Parameters as in a call: gamma=0.1, lam=0."""
+    shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in params.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _spread(values: Iterable[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def features_of(card: Mapping[str, Any]) -> list[str] | None:
+    """Columns that the model was fitted on, if its card has them: that of `openset fit` does."""
+    data = card.get("data")  # a card written from Python may hold anything
+    return data.get("features") if isinstance(data, dict) else None
+
+
+def describe_data(data: Mapping[str, Any]) -> list[str]:
+    """Lines about the training data: rows, classes, features, dropped columns."""
+    counts = data["rows_by_class"].values()
+    lines = [
+        f"{data['source']}: {data['rows']:,} rows, {data['rows_used']:,} to learn from",
+        f"target {data['target']!r}: {len(counts)} classes of {min(counts):,} to {max(counts):,} "
+        f"rows: {shortened(list(data['rows_by_class']))}",
+        f"features: {len(data['features'])} numeric columns: {shortened(data['features'])}",
+    ]
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in data["dropped"].items():
+        by_reason.setdefault(reason, []).append(name)
+    return lines + [f"dropped: {shortened(names)} ({why})" for why, names in by_reason.items()]
+
+
+def describe_result(card: Mapping[str, Any]) -> list[str]:
+    """Lines about the search, the held-out report and the certificate, as far as there are any."""
+    lines = []
+    if search := card.get("search"):
+        how = "with classes withheld" if search["scenario"] == "open" else "with all classes known"
+        lines.append(
+            f"{card['method']} tuned on {search['rows']:,} rows, {search['settings']} settings "
+            f"{how}, {search['repeats']} times each: {parameters(search['chosen'])}"
+        )
+    if held_out := card.get("held_out"):
+        lines += _describe_held_out(held_out)
+    if found := card.get("certificate"):
+        bounded = f"{sum(found['bounded'])} of {len(found['bounded'])}"
+        line = f"certificate: {bounded} classes accept only a bounded region"
+        if radii := [r for r in found.get("radius", []) if r is not None]:
+            line += (
+                f"; a class rejects everything farther than {min(radii):.3g} to {max(radii):.3g} "
+                "(features scaled to [0, 1]) from its support vectors"
+            )
+        lines.append(line)
+    return lines
+
+
+def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
+    turns = report["turns"]
+    if not turns:
+        return ["no held-out report"]
+    withheld = [len(turn["withheld"]) for turn in turns]
+    head = "held-out report: a fifth of the rows; two classes are too few to withhold any"
+    if max(withheld):
+        head = (
+            f"held-out report: {len(turns)} turns, in each {_spread(withheld)} of the classes "
+            "withheld from tuning and fitting; means over the turns"
+        )
+    lines = [head, *measure_lines(report["measures"])]
+    for what, text in (
+        ("rejected", "withheld classes rejected least often"),
+        ("named", "known classes named correctly least often"),
+    ):
+        rows = [(row[what], label) for label, row in report["by_class"].items() if what in row]
+        if len(rows) > 3:
+            worst = ", ".join(f"{label} {share:.0%}" for share, label in sorted(rows)[:3])
+            lines.append(f"  {text}: {worst}")
+    return lines

@@ -1,0 +1,198 @@
+"""Several methods on the same splits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import FitFailedWarning
+
+from ..model_selection import OpenSetSearchCV
+from ..utils import Progress
+from ._evaluate import MethodResult, evaluate_method
+
+
+@dataclass
+class ComparedMethod:
+    """A method and its results, in the order of the splits.
+
+    Attributes
+    ----------
+    name : str
+    results : list of MethodResult
+        Only the first keeps its model.
+    error : str
+        Message of the first split on which the method failed; empty if there is none.
+    """
+
+    name: str
+    results: list[MethodResult] = field(default_factory=list)
+    error: str = ""
+
+    def values(self, measure: str) -> np.ndarray:
+        """Return a measure on each split.
+
+        Parameters
+        ----------
+        measure : str
+
+        Returns
+        -------
+        ndarray of shape (n_splits,)
+        """
+        return np.array([result.measures[measure] for result in self.results])
+
+    @property
+    def bounded(self) -> float:
+        """Mean share of the classes that accept a bounded region."""
+        return float(np.mean([result.bounded.mean() for result in self.results]))
+
+    @property
+    def seconds_tune(self) -> float:
+        """Median time for search and fit; the first split may include compilation."""
+        return float(
+            np.median([r.fitted.seconds_search + r.fitted.seconds_fit for r in self.results])
+        )
+
+    @property
+    def seconds_predict(self) -> float:
+        """Median time to score one sample."""
+        times = [r.seconds_predict / len(r.evaluation.truth) for r in self.results]
+        return float(np.median(times))
+
+
+def compare_methods(
+    methods: Mapping[str, BaseEstimator],
+    X: ArrayLike,
+    y: ArrayLike,
+    splits: Iterable[Sequence[np.ndarray]],
+    *,
+    n_repeats: int = 3,
+    measure: str = "normalized_accuracy",
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> list[ComparedMethod]:
+    """Tune, fit and measure every method on the same splits.
+
+    A method that fails on a split is not tried on the later ones; the others go on.
+
+    Parameters
+    ----------
+    methods : mapping {str: estimator}
+        By name, not fitted. An estimator that is not a search is tuned by
+        :class:`openset.OpenSetSearchCV` over its default grid.
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,)
+    splits : iterable of Split or Simulation
+    n_repeats : int, default=3
+        Simulations in the search of each split.
+    measure : str, default="normalized_accuracy"
+        The methods are sorted by its mean.
+    random_state : int, default=0
+        The search on split k uses the seed ``random_state + k``.
+    n_jobs : int, default=None
+        Threads of the search; only the times depend on it.
+    verbose : int, default=0
+        If positive, show progress.
+
+    Returns
+    -------
+    list of ComparedMethod
+        Best first; methods that failed come last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset import OSNN
+    >>> from openset.evaluation import compare_methods, draw_split
+    >>> X, y = load_iris(return_X_y=True)
+    >>> splits = [draw_split(y, n_known=2, random_state=seed) for seed in range(2)]
+    >>> best = compare_methods({"osnn": OSNN()}, X, y, splits, n_repeats=1)[0]
+    >>> best.name, best.values("normalized_accuracy").shape
+    ('osnn', (2,))
+    """
+    splits = list(splits)
+    compared = {name: ComparedMethod(name) for name in methods}
+    progress = Progress(len(splits) * len(methods), "comparing", verbose > 0)
+    for k, split in enumerate(splits):
+        for name, estimator in methods.items():
+            method = compared[name]
+            if not method.error:
+                search = clone(estimator)
+                if "refit" not in estimator.get_params(deep=False):
+                    search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
+                search.set_params(random_state=random_state + k)
+                try:
+                    result = _quietly(search, X, y, split)
+                except Exception as error:  # one method must not stop the others
+                    method.error = f"repeat {k + 1}: {error}"
+                else:
+                    if k:
+                        bare = replace(result.fitted, model=None, search=None)
+                        result = replace(result, fitted=bare)
+                    method.results.append(result)
+            progress.step()
+    ranked = [method for method in compared.values() if not method.error]
+    ranked.sort(key=lambda method: -method.values(measure).mean())
+    return ranked + [method for method in compared.values() if method.error]
+
+
+def _quietly(search, X, y, split):
+    with warnings.catch_warnings():
+        # A setting that cannot be fitted is not chosen; with two classes tuning is closed-set.
+        warnings.simplefilter("ignore", FitFailedWarning)
+        warnings.filterwarnings("ignore", message="y has 2 classes")
+        return evaluate_method(search, X, y, split)
+
+
+def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the mean and half the width of its confidence interval, by Student's t.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        At least two.
+    confidence : float, default=0.95
+
+    Returns
+    -------
+    mean, half_width : float
+
+    Examples
+    --------
+    >>> from openset.evaluation import confidence_interval
+    >>> mean, half_width = confidence_interval([0.7, 0.8, 0.9])
+    >>> round(mean, 3), round(half_width, 3)
+    (0.8, 0.248)
+    """
+    values = np.asarray(values, dtype=float)
+    quantile = student.ppf((1 + confidence) / 2, len(values) - 1)
+    return float(values.mean()), float(quantile * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def paired_differences(
+    methods: Sequence[ComparedMethod], measure: str = "normalized_accuracy"
+) -> dict[str, tuple[float, float]]:
+    """Return how far each method is behind the first, with half the width of the interval.
+
+    The splits are the same for all, so the differences are taken split by split.
+
+    Parameters
+    ----------
+    methods : sequence of ComparedMethod
+        Best first; those that failed are skipped.
+    measure : str, default="normalized_accuracy"
+
+    Returns
+    -------
+    dict {str: (mean, half_width)}
+    """
+    first, *others = (method for method in methods if not method.error)
+    lead = first.values(measure)
+    return {m.name: confidence_interval(lead - m.values(measure)) for m in others}

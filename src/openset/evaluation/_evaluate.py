@@ -1,0 +1,281 @@
+"""Tune, fit and measure one method on one split."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import _safe_indexing
+
+from .. import metrics
+from ..base import resolve_unknown_label
+from ..utils import answer_labels, decide, unwrap
+from ._splits import stratified_rows
+
+
+def measures(y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> dict[str, float]:
+    """Return every measure that is defined for these samples.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        True labels; a label outside `classes` is unknown.
+    scores : ndarray of shape (n, K)
+        Acceptance scores, as returned by ``decision_function``.
+    classes : array-like of shape (K,)
+        The known classes.
+
+    Returns
+    -------
+    dict {str: float}
+        By the names of the functions of openset.metrics. Measures of unknown samples are left out
+        where there are none, and likewise those of known samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import measures
+    >>> scores = np.array([[0.5, -1.0], [-0.2, 0.3], [-1.0, -1.0], [0.1, -0.5]])
+    >>> found = measures(["a", "b", "x", "y"], scores, ["a", "b"])
+    >>> found["accuracy_known"], found["accuracy_unknown"]
+    (1.0, 0.5)
+    """
+    return Evaluation(np.asarray(y_true), scores, np.asarray(classes)).measures
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """True labels of samples and the scores that a model gives them.
+
+    Attributes
+    ----------
+    truth : ndarray of shape (n,)
+        True labels; a label outside `classes` is unknown.
+    scores : ndarray of shape (n, K)
+        Acceptance scores.
+    classes : ndarray of shape (K,)
+        The known classes.
+    unknown_label : label, default=None
+        The label of the answer "unknown"; None takes the default of the estimators.
+    """
+
+    truth: np.ndarray
+    scores: np.ndarray
+    classes: np.ndarray
+    unknown_label: Hashable = None
+
+    def __post_init__(self):
+        if self.unknown_label is None:
+            object.__setattr__(self, "unknown_label", resolve_unknown_label("auto", self.classes))
+
+    @cached_property
+    def answers(self) -> np.ndarray:
+        """What ``predict`` answers, (n,)."""
+        return answer_labels(self.classes, self.unknown_label)[decide(self.scores)]
+
+    @cached_property
+    def is_known(self) -> np.ndarray:
+        """Which samples are of a known class, (n,) bool."""
+        return np.isin(self.truth, self.classes)
+
+    @cached_property
+    def report(self) -> metrics.OpenSetReport:
+        """Measures of the answers, and precision, recall and F per class."""
+        return metrics.open_set_report(self.truth, self.answers, **self._labels())
+
+    @cached_property
+    def confusion_matrix(self) -> np.ndarray:
+        """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
+        return metrics.open_set_confusion_matrix(self.truth, self.answers, **self._labels())
+
+    @cached_property
+    def measures(self) -> dict[str, float]:
+        """Every measure that is defined for these samples; see :func:`measures`."""
+        found = {name: value for name, value in self.report.items() if isinstance(value, float)}
+        best = self.scores.max(axis=1)
+        found["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
+        found["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
+        found["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
+        return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+
+    def _labels(self) -> dict[str, Any]:
+        return {"known": self.classes, "unknown_label": self.unknown_label}
+
+    def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
+        """Return the share of known samples accepted at given shares of unknown ones accepted.
+
+        Parameters
+        ----------
+        false_positive_rates : array-like of shape (k,)
+            Increasing, from 0 to 1.
+        named : bool, default=True
+            Count only samples that are also given their own class (the OSCR curve); False counts
+            all that are accepted (the ROC curve of known against unknown).
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
+        if named:
+            fpr, rate, _ = metrics.oscr_curve(self.truth, self.scores, known=self.classes)
+        else:  # the OSCR curve of a single class that all known samples belong to
+            best = self.scores.max(axis=1)[:, None]
+            fpr, rate, _ = metrics.oscr_curve(self.is_known, best, known=[True])
+        return np.interp(false_positive_rates, fpr, rate)
+
+
+@dataclass(frozen=True)
+class FittedMethod:
+    """A fitted model and how its parameters were chosen.
+
+    Attributes
+    ----------
+    model : estimator or None
+        Fitted on all rows; None where many results are kept, to save memory.
+    search : OpenSetSearchCV or None
+        The search that chose its parameters, if there was one.
+    params : dict
+        The parameters that the search chose.
+    n_rows, n_tuning_rows : int
+        Rows of the fit and of the search.
+    seconds_search, seconds_fit : float
+    """
+
+    model: BaseEstimator | None
+    search: BaseEstimator | None
+    params: dict[str, Any]
+    n_rows: int
+    n_tuning_rows: int
+    seconds_search: float
+    seconds_fit: float
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method achieved on one split.
+
+    Attributes
+    ----------
+    fitted : FittedMethod
+        On the training rows.
+    evaluation : Evaluation
+        On the test rows.
+    bounded : ndarray of shape (K,), bool
+        Which classes accept a bounded region.
+    seconds_predict : float
+        Time to score all test rows.
+    """
+
+    fitted: FittedMethod
+    evaluation: Evaluation
+    bounded: np.ndarray
+    seconds_predict: float
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The measures on the test rows."""
+        return self.evaluation.measures
+
+
+def fit_method(
+    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, max_tuning_rows: int | None = None
+) -> FittedMethod:
+    """Tune a method if it is given as a search, and fit it on all rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An open-set estimator, a Pipeline that ends in one, or a search of either; it is cloned.
+    X : array-like of shape (m, d)
+    y : array-like of shape (m,)
+    max_tuning_rows : int, default=None
+        Rows that the search uses at most, drawn from all by the seed of the search; the model is
+        fitted on all.
+
+    Returns
+    -------
+    FittedMethod
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset import OpenSetSearchCV, OpenSetSVC
+    >>> from openset.evaluation import fit_method
+    >>> search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [0.1, 1.0]}, random_state=0)
+    >>> fitted = fit_method(search, *load_iris(return_X_y=True), max_tuning_rows=60)
+    >>> sorted(fitted.params), fitted.n_tuning_rows
+    (['gamma'], 60)
+    """
+    y = np.asarray(y)
+    search, params, n_tuning_rows, start = None, {}, 0, perf_counter()
+    if "refit" in estimator.get_params(deep=False):
+        search = clone(estimator).set_params(refit=False)
+        X_some, y_some = X, y
+        if max_tuning_rows is not None and max_tuning_rows < len(y):
+            rows = stratified_rows(y, max_tuning_rows, random_state=search.random_state)
+            X_some, y_some = _safe_indexing(X, rows), y[rows]
+        n_tuning_rows = len(y_some)
+        params = search.fit(X_some, y_some).best_params_
+        estimator = clone(search.estimator).set_params(**params)
+        if getattr(search, "device", None) is not None:
+            unwrap(estimator).set_params(device=search.device)
+    searched = perf_counter()
+    model = clone(estimator).fit(X, y)
+    times = searched - start, perf_counter() - searched
+    return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
+
+
+def evaluate_method(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    split: Sequence[np.ndarray],
+    *,
+    max_tuning_rows: int | None = None,
+) -> MethodResult:
+    """Tune and fit a method on the training rows of a split, and measure it on the test rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An open-set estimator, a Pipeline that ends in one, or a search of either.
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,)
+        True classes of all rows.
+    split : Split or Simulation
+        Known classes, training rows and test rows.
+    max_tuning_rows : int, default=None
+        Rows that a search uses at most; see :func:`fit_method`.
+
+    Returns
+    -------
+    MethodResult
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset import OpenSetSVC
+    >>> from openset.evaluation import draw_split, evaluate_method
+    >>> X, y = load_iris(return_X_y=True)
+    >>> split = draw_split(y, n_known=2, random_state=0)
+    >>> result = evaluate_method(OpenSetSVC(gamma=1.0), X, y, split)
+    >>> result.measures["accuracy_known"] > 0.8, result.fitted.n_rows
+    (True, 50)
+    """
+    y = np.asarray(y)
+    _, train, test = split
+    fitted = fit_method(
+        estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
+    )
+    X_test, start = _safe_indexing(X, test), perf_counter()
+    scores = fitted.model.decision_function(X_test)
+    seconds_predict = perf_counter() - start
+    final = unwrap(fitted.model)
+    evaluation = Evaluation(y[test], scores, final.classes_, final.unknown_label_)
+    return MethodResult(fitted, evaluation, np.asarray(final.bounded_), seconds_predict)

@@ -1,0 +1,190 @@
+"""How well will this model do? A report with classes withheld in turns, and the model's card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from ..utils import unwrap
+from ._evaluate import FittedMethod, evaluate_method
+from ._splits import Split
+
+# Share of the rows of each class that is held out for testing, at least one row.
+_TEST_SIZE = 0.2
+
+
+@dataclass(frozen=True)
+class HeldOutReport:
+    """Measures on rows that were not trained on, over turns in which classes were withheld.
+
+    Attributes
+    ----------
+    turns : list of dict
+        For each turn the withheld classes, the numbers of known and unknown rows, the measures.
+    classes : dict {label: dict}
+        For each class ``named``, the share of its rows that are given their own name when it is
+        known, and ``rejected``, the share answered unknown when it is withheld.
+    """
+
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    classes: dict[Any, dict[str, float]] = field(default_factory=dict)
+
+    def means(self) -> dict[str, float]:
+        """Return the mean of each measure over the turns.
+
+        Returns
+        -------
+        dict {str: float}
+        """
+        names = self.turns[0]["measures"] if self.turns else ()
+        return {name: float(np.mean([t["measures"][name] for t in self.turns])) for name in names}
+
+
+def held_out_report(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    n_turns: int = 3,
+    known: ArrayLike | None = None,
+    max_tuning_rows: int | None = None,
+    random_state: int | None = None,
+    on_turn: Callable[[int, int, list], None] | None = None,
+) -> HeldOutReport:
+    """Tune and fit in turns, each with some classes withheld, and measure on held-out rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An open-set estimator, a Pipeline that ends in one, or a search of either. It is tuned anew
+        in each turn, so the withheld classes have no influence on the parameters.
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    n_turns : int, default=3
+        Number of turns; every class is withheld in exactly one. There are more turns where that
+        leaves fewer than three classes known, and never more than classes.
+    known : array-like, default=None
+        The classes to take turns; rows of all others are unknown in every turn. None takes all.
+    max_tuning_rows : int, default=None
+        Rows that a search uses at most.
+    random_state : int, default=None
+        Seed of the draws.
+    on_turn : callable, default=None
+        Called before each turn with its number, the number of turns and the withheld classes.
+
+    Returns
+    -------
+    HeldOutReport
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from openset import OpenSetSVC
+    >>> from openset.evaluation import held_out_report
+    >>> X, y = load_digits(return_X_y=True)
+    >>> report = held_out_report(OpenSetSVC(gamma=1e-3), X, y, n_turns=2, random_state=0)
+    >>> len(report.turns), report.means()["accuracy_known"] > 0.8
+    (2, True)
+    """
+    y = np.asarray(y)
+    classes = np.unique(y if known is None else known)
+    splits = _turn_splits(y, classes, n_turns, random_state)
+    turns: list[dict[str, Any]] = []
+    shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
+    for k, split in enumerate(splits, start=1):
+        withheld = np.setdiff1d(classes, split.known).tolist()
+        if on_turn is not None:
+            on_turn(k, len(splits), withheld)
+        result = evaluate_method(estimator, X, y, split, max_tuning_rows=max_tuning_rows)
+        evaluation = result.evaluation
+        n_known = int(evaluation.is_known.sum())
+        turns.append(
+            {
+                "withheld": withheld,
+                "n_known": n_known,
+                "n_unknown": len(evaluation.truth) - n_known,
+                "measures": result.measures,
+            }
+        )
+        answers = evaluation.answers
+        for label, parts in shares.items():
+            own = answers[evaluation.truth == label]
+            what, wanted = (
+                ("rejected", evaluation.unknown_label) if label in withheld else ("named", label)
+            )
+            parts.setdefault(what, []).append(float(np.mean(own == wanted)))
+    by_class = {
+        label: {what: float(np.mean(parts[what])) for what in sorted(parts)}
+        for label, parts in shares.items()
+    }
+    return HeldOutReport(turns, by_class)
+
+
+def _turn_splits(y, classes, n_turns, random_state) -> list[Split]:
+    """Splits with the same test rows; with fewer than three classes there is one turn."""
+    rng = np.random.default_rng(random_state)
+    held_out = ~np.isin(y, classes)
+    for label in classes:
+        rows = rng.permutation(np.flatnonzero(y == label))
+        held_out[rows[: max(1, int(_TEST_SIZE * len(rows)))]] = True
+    groups = [classes[:0]]
+    if len(classes) >= 3:
+        # Keep three classes known where possible: the search withholds some of them, too.
+        n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
+        groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
+    trains = [np.flatnonzero(~held_out & ~np.isin(y, group)) for group in groups]
+    test = np.flatnonzero(held_out)
+    known = [np.setdiff1d(classes, group) for group in groups]
+    return [Split(*parts, test) for parts in zip(known, trains, strict=True)]
+
+
+def model_card(
+    fitted: FittedMethod, report: HeldOutReport, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Describe a tuned model and its held-out report, for ``openset.persistence.save_model``.
+
+    Parameters
+    ----------
+    fitted : FittedMethod
+        Tuned by an :class:`openset.OpenSetSearchCV`.
+    report : HeldOutReport
+    data : mapping
+        Description of the training data.
+
+    Returns
+    -------
+    dict
+        As JSON allows: ``data``, ``steps``, ``parameters``, ``search``, ``held_out`` and
+        ``certificate`` (which classes accept a bounded region, and its radius where known).
+    """
+    final, search = unwrap(fitted.model), fitted.search
+    steps = getattr(fitted.model, "steps", [("", final)])
+    certificate: dict[str, Any] = {"bounded": np.asarray(final.bounded_).tolist()}
+    if hasattr(final, "known_radius_"):
+        radius = final.known_radius_
+        certificate["radius"] = [float(r) if np.isfinite(r) else None for r in radius]
+    return {
+        "data": dict(data),
+        "steps": [type(step).__name__ for _, step in steps],
+        "parameters": final.get_params(deep=False),
+        "search": {
+            "chosen": {name.rpartition("__")[2]: v for name, v in fitted.params.items()},
+            "score": search.best_score_ if np.isfinite(search.best_score_) else None,
+            "measure": search.scoring,
+            "scenario": search.scenario_,
+            "rows": fitted.n_tuning_rows,
+            "settings": len(search.cv_results_["params"]),
+            "repeats": search.n_splits_,
+        },
+        "held_out": {
+            "measures": report.means(),
+            "turns": report.turns,
+            "by_class": {str(label): row for label, row in report.classes.items()},
+        },
+        "certificate": certificate,
+    }

@@ -1,0 +1,70 @@
+"""Methods by the names they have on the command line."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from sklearn.base import BaseEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from ..utils import all_estimators, method_table
+
+
+def method_names() -> dict[str, type]:
+    """Return the estimators that need no other estimator, by short name.
+
+    Returns
+    -------
+    dict {str: type}
+
+    Examples
+    --------
+    >>> from openset.evaluation import method_names
+    >>> method_names()["ossvm"].__name__
+    'OpenSetSVC'
+    """
+    classes = dict(all_estimators())
+    return {
+        row.method.lower().replace(" ", "-"): classes[row.estimator]
+        for row in method_table()
+        if not row.estimator.endswith("Rejector")
+    }
+
+
+def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -> Pipeline:
+    """Return a Pipeline that scales the features to [0, 1] and ends in the method.
+
+    Parameters
+    ----------
+    name : str
+        Short name or class name, such as "ossvm" or "OpenSetSVC", in upper or lower case.
+    n_jobs : int, default=None
+        Threads of the method, if it has the parameter.
+    impute : bool, default=False
+        Whether to fill missing values with the median of the feature first.
+
+    Returns
+    -------
+    Pipeline
+
+    Examples
+    --------
+    >>> from openset.evaluation import make_method
+    >>> make_method("osnn").steps[-1]
+    ('model', OSNN())
+    """
+    known = method_names()
+    found = known | {cls.__name__.lower(): cls for cls in known.values()}
+    if name.lower() not in found:
+        close = get_close_matches(name.lower(), found, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"no such method: {name}; {hint}there are {', '.join(known)}")
+    model: BaseEstimator = found[name.lower()]()
+    if "n_jobs" in model.get_params():
+        model.set_params(n_jobs=n_jobs)
+    steps = [("scale", MinMaxScaler()), ("model", model)]
+    if impute:
+        steps.insert(0, ("impute", SimpleImputer(strategy="median")))
+    return Pipeline(steps)

@@ -1,0 +1,151 @@
+"""Answers in words, fast enough for millions of rows.
+
+The words contain no comma, so a CSV file needs no quotes for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..utils import answer_labels, decide, thread_map
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Rows per tile, so that its distances stay in the cache.
+_TILE = 256
+
+# Relative rounding error of a squared distance in float32: nearer than this to the edge of a
+# certificate, a row is not reported as outside.
+_ROUNDING = 1e-5
+
+
+class PredictionExplainer:
+    """Turns acceptance scores into the columns prediction, known score, runner-up and reason.
+
+    Parameters
+    ----------
+    final : estimator
+        The fitted open-set estimator itself, unwrapped.
+    n_jobs : int, default=None
+        Threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import OpenSetSVC
+    >>> from openset.evaluation import PredictionExplainer
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 6.0]])
+    >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
+    >>> rows = np.array([[0.0, 0.5], [9.0, 9.0]])
+    >>> *_, reason = PredictionExplainer(model).columns(rows, model.decision_function(rows))
+    >>> reason[0].as_py(), reason[1].as_py().endswith("outside every certificate")
+    ('accepted by left', True)
+    """
+
+    NAMES = ("prediction", "known_score", "runner_up", "reason")
+
+    def __init__(self, final: BaseEstimator, n_jobs: int | None = None):
+        import pyarrow as pa
+
+        answers = answer_labels(final.classes_, final.unknown_label_).tolist()
+        self._answers = pa.array(answers)
+        self._texts = pa.array([str(answer) for answer in answers])
+        self._n_classes, self._n_jobs = len(final.classes_), n_jobs
+        self._certificate = _Certificate.of(final)
+
+    def columns(self, X: np.ndarray, scores: np.ndarray) -> list[pa.Array]:
+        """Return the columns `NAMES`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows as the final estimator sees them, after all transformers.
+        scores : ndarray of shape (n, K)
+            Their acceptance scores.
+
+        Returns
+        -------
+        list of pyarrow.Array
+        """
+        import pyarrow as pa
+
+        rows = np.arange(len(scores))
+        best = scores.argmax(axis=1)
+        others = scores.copy()
+        others[rows, best] = -np.inf
+        second = others.argmax(axis=1)
+        runner_up = self._answers.take(pa.array(second))
+        if self._n_classes == 1:
+            runner_up = pa.nulls(len(scores), self._answers.type)
+        score = scores[rows, best]
+        codes = decide(scores)
+        reason = self._reasons(X, best, second, score, codes, others[rows, second] >= 0)
+        return [self._answers.take(pa.array(codes)), pa.array(score), runner_up, reason]
+
+    def _reasons(self, X, best, second, score, codes, also):
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        join = pc.binary_join_element_wise
+        nearest = self._texts.take(pa.array(best))
+        taken = join("accepted by ", nearest, "")
+        if also.any():
+            both = join(taken, self._texts.take(pa.array(second)), "; also by ")
+            taken = pc.if_else(pa.array(also), both, taken)
+        # A miss is never shown as zero.
+        missed = pc.cast(pc.round(pa.array(np.maximum(-score, 1e-4)), 4), pa.string())
+        refused = join("nearest ", nearest, "; missed by ", missed, "")
+        accepted = codes < self._n_classes
+        if self._certificate is not None:
+            outside = np.zeros(len(X), dtype=bool)
+            outside[~accepted] = self._certificate.outside(X[~accepted], self._n_jobs)
+            further = join(refused, "; outside every certificate", "")
+            refused = pc.if_else(pa.array(outside), further, refused)
+        return pc.if_else(pa.array(accepted), taken, refused)
+
+
+class _Certificate:
+    """Finds rows that lie outside the certificate of every class.
+
+    A row lies inside that of class c if it is no farther than ``known_radius_[c]`` from a positive
+    support vector of c. So each support vector carries the largest radius r of the classes it is
+    positive for, and one comparison per support vector s suffices: |x - s|^2 <= r^2, or
+    2 x.s - |s|^2 + r^2 >= |x|^2.
+    """
+
+    @classmethod
+    def of(cls, final: BaseEstimator) -> _Certificate | None:
+        """The certificate of a fitted estimator; None unless every class has one."""
+        radius = getattr(final, "known_radius_", None)
+        coef = getattr(final, "dual_coef_", None)
+        if radius is None or coef is None or not np.isfinite(radius).all() or not (coef > 0).any():
+            return None
+        return cls(final.support_vectors_, coef > 0, radius)
+
+    def __init__(self, support, positive, radius):
+        reach = np.where(positive, radius[:, None], -np.inf).max(axis=0)
+        used = np.isfinite(reach)
+        self._center = support[used].mean(axis=0)
+        support = support[used] - self._center
+        norms = np.einsum("ij,ij->i", support, support)
+        self._planes = np.column_stack([2 * support, reach[used] ** 2 - norms]).T.astype(np.float32)
+        self._largest = norms.max()
+        # Nearer than this, squares stay within float32; farther away is outside anyway.
+        self._far = 1e6 * (np.sqrt(self._largest) + reach[used].max() + 1)
+
+    def outside(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """(n,) bool: which rows are certainly outside every certificate."""
+        X = np.clip(X - self._center, -self._far, self._far)
+        norms = np.einsum("ij,ij->i", X, X)
+        extended = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
+
+        def reached(start):
+            return (extended[start : start + _TILE] @ self._planes).max(axis=1)
+
+        tiles = list(thread_map(reached, range(0, len(X), _TILE), n_jobs))
+        margin = _ROUNDING * (norms + self._largest)
+        return np.concatenate([np.zeros(0), *tiles]) < norms - margin

@@ -1,0 +1,148 @@
+"""Draws: which classes are known, and which rows are for training."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..model_selection import OpenSetSplit, Simulation
+
+
+class Split(NamedTuple):
+    """Rows of one experiment.
+
+    Attributes
+    ----------
+    known : ndarray of shape (n_known,)
+        The known classes, sorted.
+    train : ndarray of shape (n_train,)
+        Sorted rows to tune and fit on, all of known classes.
+    test : ndarray of shape (n_test,)
+        Sorted rows to measure on; those of other classes are unknown.
+    """
+
+    known: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+
+
+def draw_split(y: ArrayLike, n_known: int, *, random_state: ArrayLike | None = None) -> Split:
+    """Draw known classes and the training half of their samples; all other rows are for testing.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes of all rows.
+    n_known : int
+        Number of known classes, less than the number of classes.
+    random_state : int, sequence of int or None, default=None
+        Seed of the draw. The draw of a seed never changes, on any machine.
+
+    Returns
+    -------
+    Split
+        Trains on floor(n_c / 2) rows of each known class c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import draw_split
+    >>> split = draw_split(np.repeat([0, 1, 2], 5), n_known=2, random_state=0)
+    >>> len(split.known), len(split.train), len(split.test)
+    (2, 4, 11)
+    """
+    y = np.asarray(y)
+    classes = np.unique(y)
+    if not 1 <= n_known < len(classes):
+        raise ValueError(
+            f"n_known={n_known} must be from 1 to {len(classes) - 1}: there are {len(classes)} "
+            "classes, and at least one must be unknown."
+        )
+    # RandomState, because NumPy promises that its numbers never change.
+    rng = np.random.RandomState(random_state)
+    known = np.sort(rng.permutation(len(classes))[:n_known])
+    train = np.zeros(len(y), dtype=bool)
+    for c in known:
+        members = np.flatnonzero(y == classes[c])
+        train[rng.permutation(members)[: len(members) // 2]] = True
+    return Split(classes[known], np.flatnonzero(train), np.flatnonzero(~train))
+
+
+def comparison_splits(
+    y: ArrayLike, n_repeats: int = 10, *, random_state: int | None = None
+) -> list[Simulation]:
+    """Draw splits for a comparison of methods: half of the classes are known in each.
+
+    Three classes are known where possible, so that a search can withhold one of them; half of
+    their samples are for training.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        At least three classes.
+    n_repeats : int, default=10
+    random_state : int, default=None
+
+    Returns
+    -------
+    list of Simulation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import comparison_splits
+    >>> splits = comparison_splits(np.repeat(list("abcd"), 4), 2, random_state=0)
+    >>> [len(split.known) for split in splits]
+    [3, 3]
+    """
+    classes = np.unique(y)
+    if len(classes) < 3:
+        raise ValueError(
+            "a comparison withholds classes and needs at least 3 with enough rows; there are "
+            f"{len(classes)}: {', '.join(map(str, classes))}"
+        )
+    n_known = max((len(classes) + 1) // 2, min(3, len(classes) - 1))
+    return OpenSetSplit(n_repeats, n_known=n_known, random_state=random_state).simulate(y)
+
+
+def stratified_rows(
+    y: ArrayLike, max_rows: int, *, min_per_class: int = 2, random_state: int | None = None
+) -> np.ndarray:
+    """Draw rows with the class proportions of `y`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes of all rows.
+    max_rows : int
+        Approximate number of rows to keep; all rows if there are no more.
+    min_per_class : int, default=2
+        Rows that a class keeps at least, where it has as many.
+    random_state : int, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import stratified_rows
+    >>> rows = stratified_rows(np.repeat([0, 1], [60, 30]), 30, random_state=0)
+    >>> int(np.sum(rows < 60)), int(np.sum(rows >= 60))
+    (20, 10)
+    """
+    y = np.asarray(y)
+    if len(y) <= max_rows:
+        return np.arange(len(y))
+    rng = np.random.default_rng(random_state)
+    kept = []
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        n_kept = max(min_per_class, round(max_rows * len(rows) / len(y)))
+        kept.append(rng.permutation(rows)[:n_kept])
+    return np.sort(np.concatenate(kept))

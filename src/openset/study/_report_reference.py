@@ -1,0 +1,118 @@
+"""Our results next to reference results, cell by cell, and their section of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..utils.page import Cell, Page
+from ._report_data import CELL, Results, cells, short_names
+from ._report_tables import ReportTable, with_error
+from ._spec import MEASURES
+
+
+def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
+    """Join the cells that both tables have.
+
+    Returns columns of `CELL`, ``measure, ours, se, reference, reference_se, difference,
+    difference_se, below``, where `below` tells whether ours is below by more than two standard
+    errors of the difference. The draws are not the same, so these are errors of two independent
+    means.
+    """
+    keys = [*CELL, "measure"]
+    as_text = dict.fromkeys(["dataset", "method", "measure"], str)
+    both = ours.astype(as_text).merge(
+        reference.astype(as_text), on=keys, suffixes=("", "_reference")
+    )
+    names = {"mean": "ours", "standard_error": "se", "mean_reference": "reference"}
+    names["standard_error_reference"] = "reference_se"
+    both = both.rename(columns=names)[[*keys, *names.values()]]
+    return _with_difference(both[[*keys, "ours", "se", "reference", "reference_se"]])
+
+
+def over_n(table: pd.DataFrame) -> pd.DataFrame:
+    """The same by dataset: means over the numbers of known classes that both have."""
+    keys = ["dataset", "method", "measure"]
+    squared = table.assign(se=table["se"] ** 2, reference_se=table["reference_se"] ** 2)
+    grouped = squared.groupby(keys, sort=False)
+    mean = grouped[["ours", "se", "reference", "reference_se"]].mean(skipna=False)
+    for name in ("se", "reference_se"):
+        mean[name] = np.sqrt(mean[name] / grouped.size())
+    return _with_difference(mean.reset_index())
+
+
+def _with_difference(table: pd.DataFrame) -> pd.DataFrame:
+    difference = table["ours"] - table["reference"]
+    error = np.hypot(table["se"], table["reference_se"])
+    return table.assign(
+        difference=difference, difference_se=error, below=difference < -2 * error - 1e-12
+    )
+
+
+def add_reference(
+    page: Page, folder: Path, results: Results, reference: pd.DataFrame, control: str
+) -> None:
+    """Add the section that prints the reference results next to ours."""
+    page.section("Compared with the reference results")
+    table = join_reference(cells(results.done), reference)
+    if table.empty:
+        page.paragraph("No cell of this study is among the reference results.")
+        return
+    page.paragraph(
+        "Means ± standard errors, ours above the reference. The draws of classes and samples are "
+        "not the same, so the standard error of a difference is that of two independent means. "
+        f"Ours is below by more than two of them, marked, in {int(table['below'].sum())} of "
+        f"{len(table)} cells and measures; by chance alone about 2.3 % would be."
+    )
+    by_dataset = over_n(table)
+    _add_verdict(page, by_dataset, control)
+    names = short_names(m for m in results.methods if m in set(table["method"]))
+    for prefix, where, frame, keys in (
+        ("reference-by-dataset", "by dataset, over its n", by_dataset, ["dataset"]),
+        ("reference", "cell by cell", table, ["dataset", "n_known"]),
+    ):
+        page.section(f"{where[0].upper()}{where[1:]}", level=3)
+        for measure in MEASURES:
+            part = frame[frame["measure"] == measure]
+            rows = _rows(part, keys, names)
+            head = ["dataset" if len(keys) == 1 else "dataset, n", *names.values()]
+            ReportTable(f"{prefix}-{measure}", f"{measure}, {where}.", head, rows, part).write(
+                folder, page, folded=measure != "NA"
+            )
+
+
+def _add_verdict(page, by_dataset, control):
+    """Say in words how the control compares on NA, dataset by dataset."""
+    part = by_dataset[(by_dataset["method"] == control) & (by_dataset["measure"] == "NA")]
+    if part.empty:
+        return
+    below = [
+        f"{row.dataset} ({row.difference:+.3f}, {row.difference / row.difference_se:+.1f} errors)"
+        for row in part[part["below"]].itertuples()
+    ]
+    page.paragraph(
+        f"{control}, mean NA of a dataset: below the reference by more than two standard errors "
+        f"on {len(below)} of {len(part)} datasets"
+        + (f": {', '.join(below)}. " if below else ". ")
+        + f"Over all of them the mean is {part['ours'].mean():.3f}, reference "
+        f"{part['reference'].mean():.3f}."
+    )
+
+
+def _rows(part, keys, names):
+    rows = []
+    for key, group in part.groupby(keys, sort=False):
+        by_method = {cell.method: cell for cell in group.itertuples()}
+        ours, theirs = [", ".join(map(str, key))], [Cell("reference", "soft")]
+        for method in names:
+            if cell := by_method.get(method):
+                text = with_error(cell.ours, cell.se)
+                ours.append(Cell(text, "flag") if cell.below else text)
+                theirs.append(Cell(with_error(cell.reference, cell.reference_se), "soft"))
+            else:
+                ours.append("–")
+                theirs.append("–")
+        rows += [ours, theirs]
+    return rows

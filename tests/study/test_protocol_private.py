@@ -1,0 +1,75 @@
+"""Draws: what they hold, that they are always the same, and the scaling."""
+
+import numpy as np
+import pytest
+
+from openset.study import make_split
+from openset.study._tasks import draw_seed, load, prepare
+
+COUNTS = [7, 20, 35, 4, 11]
+Y = np.repeat(np.arange(5), COUNTS)
+
+
+@pytest.mark.parametrize("run", range(5))
+def test_halves_of_the_known_and_all_of_the_unknown(run):
+    known, train, test = make_split(Y, "made", 3, run)
+    assert len(known) == 3
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(Y)))
+    for c, count in enumerate(COUNTS):
+        assert np.sum(Y[train] == c) == (count // 2 if c in known else 0)
+        assert np.sum(Y[test] == c) == (count - count // 2 if c in known else count)
+
+
+def test_a_draw_depends_on_each_of_its_arguments_and_on_nothing_else():
+    first = make_split(Y, "made", 3, 0, 0)
+    again = make_split(Y, "made", 3, 0, 0)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    others = [("Made", 3, 0, 0), ("made", 4, 0, 0), ("made", 3, 1, 0), ("made", 3, 0, 1)]
+    assert len({tuple(draw_seed(*args)) for args in [("made", 3, 0, 0), *others]}) == 5
+
+
+def test_the_seed_of_a_draw_is_the_hash_of_its_name():
+    # From `printf 0/yeast/3/0 | sha256sum`, the words in little-endian order.
+    assert draw_seed("yeast", 3, 0, 0).astype("<u4").tobytes().hex() == (
+        "6f4fb8fef0ecf0487b28e4c4af50cfc3abe0d72219474f4a9bcb4f623a948a3d"
+    )
+
+
+def test_all_classes_are_drawn_equally_often():
+    drawn = np.concatenate([make_split(Y, "made", 2, run).known for run in range(500)])
+    # Binomial, 500 draws with probability 2/5: five deviations.
+    assert np.all(np.abs(np.bincount(drawn) - 200) < 5 * np.sqrt(500 * 0.24))
+
+
+@pytest.mark.parametrize("n_known", [0, 5, 6])
+def test_one_class_at_least_is_unknown(n_known):
+    with pytest.raises(ValueError, match=f"n_known={n_known} must be from 1 to 4"):
+        make_split(Y, "made", n_known, 0)
+
+
+def test_scaling_by_the_training_set():
+    scaled, y, split = prepare("digits", 3, 0, 0, None)
+    X, _ = load("digits", None)
+    train, test = scaled[split.train], scaled[split.test]
+    low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
+    varies = high > low
+    assert not varies.all()
+    np.testing.assert_allclose(train.min(axis=0), 0)
+    np.testing.assert_allclose(train.max(axis=0), varies)
+    assert test.max() > 1  # not clipped
+    assert not test[:, ~varies].any()
+    back = test[:, varies] * (high - low)[varies] + low[varies]
+    np.testing.assert_allclose(back, X[split.test][:, varies])
+    again = make_split(y, "digits", 3, 0, 0)
+    assert all(np.array_equal(a, b) for a, b in zip(split, again, strict=True))
+
+
+def test_counts_of_the_published_experiments(data_home):
+    # In every experiment on yeast ceil(n_c / 2) of each known class and all others were tested.
+    _, y = load("yeast", str(data_home))
+    counts = np.bincount(y)
+    for run in range(3):
+        known, _, test = make_split(y, "yeast", 6, run)
+        is_known = np.isin(y[test], known)
+        assert is_known.sum() == np.sum((counts[known] + 1) // 2)
+        assert (~is_known).sum() == len(y) - counts[known].sum()
