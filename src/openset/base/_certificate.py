@@ -69,7 +69,7 @@ class Certificate:
     >>> model = OpenSetSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
     >>> certificate = Certificate(model)
     >>> certificate.margin([[9.0, 9.0]]).round(1)
-    array([[10.6,  3.4]])
+    array([[8.3, 1.2]])
     >>> certificate.outside([[0.0, 0.0], [9.0, 9.0]])
     array([False,  True])
     """

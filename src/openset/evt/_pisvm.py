@@ -20,7 +20,7 @@ from ._weibull_tail import WeibullTail
 class PISVM(KernelMachineClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
 
-    One SVM a class against the rest. A Weibull model of the lowest decision values of the class's
+    One SVM per class against the rest. A Weibull model of the lowest decision values of the class's
     own samples turns a decision value into the probability that a sample belongs to the class; the
     most probable class answers, if its probability reaches `threshold`.
 
@@ -130,7 +130,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: ArrayLike) -> PISVM:  # type: ignore[override]
-        """Train one machine a class and model the tail of its positive scores.
+        """Train one machine per class and model the tail of its positive scores.
 
         Parameters
         ----------

@@ -243,7 +243,7 @@ def _smallest(values, size):
 def _extend(distances, size):
     """The smallest finite distances of each row, ascending, and how many count.
 
-    These are `size`, or so many that the last differs from the first, or all that there are.
+    `size` of them, or more until the last differs from the first, or all.
     """
     distances = np.asarray(distances, dtype=np.float64)
     tail = _smallest(distances, size)

@@ -26,9 +26,9 @@ class WSVM(KernelMachineClassifier):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
     First a one-class SVM of each class, whose compact abating probability (CAP) falls with the
-    distance from the class: at `delta_tau` or below the class is out. Then an SVM of the class
-    against the rest, whose decision value gives the probability to be included in the class times
-    the probability not to be one of the rest. The class with the largest product answers, if that
+    distance from the class: at `delta_tau` or below the class rejects. Then an SVM of the class
+    against the rest, whose decision value gives the probability of inclusion in the class times
+    the probability of exclusion from the rest. The class with the largest product answers, if that
     reaches `delta_R`.
 
     Parameters
@@ -57,8 +57,8 @@ class WSVM(KernelMachineClassifier):
         Models of shape (K,): of the lowest decision values of the class, of the highest of the
         rest, and of the lowest of the class under its one-class machine.
     bounded_ : ndarray of shape (K,), bool
-        Whether far away from all samples the class is turned down, by its CAP at -rho_c or by its
-        product at b_c. Neither is certain: the CAP abates to a small number, but not to zero.
+        Whether the class rejects far away from all samples, by its CAP at -rho_c or by its product
+        at b_c. Neither is certain: the CAP falls to a small number, but not to zero.
     cap_support_vectors_ : ndarray or CSR matrix of shape (n_cap, d)
     cap_dual_coef_ : ndarray of shape (K, n_cap)
     cap_intercept_ : ndarray of shape (K,)
@@ -69,7 +69,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     Notes
     -----
-    A class whose CAP refuses scores -1, the lowest score there is.
+    A class that its CAP rejects scores -1, the lowest score there is.
 
     References
     ----------
@@ -207,7 +207,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self.far_values(self.decide(raw))
 
     def inclusion_proba(self, X) -> np.ndarray:
-        """Product of the two probabilities, 0 where the CAP refuses; rows need not sum to 1.
+        """Product of the two probabilities, 0 where the CAP rejects; rows need not sum to 1.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ from ..solver import one_class_problem
 
 
 class MulticlassOneClassSVM(KernelMachineClassifier):
-    """One one-class SVM a class, each trained on the samples of its class alone.
+    """One one-class SVM per class, each trained on the samples of its class alone.
 
     Every machine separates its samples from the origin of the kernel's feature space; the class
     with the largest decision value f_c(x) = sum_i alpha_i k(x_i, x) - rho_c answers, if that is
@@ -37,7 +37,7 @@ class MulticlassOneClassSVM(KernelMachineClassifier):
         As for :class:`OpenSetSVC`, and "linear", which is never bounded.
     normalize : bool, default=False
         Divide f_c by rho_c, so that the decision values of classes with different nu and gamma are
-        of one scale: -1 far away from all samples. Only for a decaying kernel.
+        comparable: -1 far away from all samples. Only for a decaying kernel.
     tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
 
