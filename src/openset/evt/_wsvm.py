@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine, pack_machines, train_one_class
-from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, per_class, unit_gamma
 from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
@@ -37,10 +37,9 @@ class WSVM(KernelMachineClassifier):
         Upper bound of the multipliers of the machines against the rest.
     nu : float in (0, 1) or dict {class: float}, default=0.5
         As for :class:`openset.MulticlassOneClassSVM`, of the one-class machines.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel of both: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`openset.OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`openset.OpenSetSVC`, of both machines; kernel may also be "linear", which is
+        never bounded.
     delta_tau : float in [0, 1], default=0.001
         A class accepts only where its CAP exceeds this. Changing it needs no new fit.
     delta_R : float in [0, 1], default=0.1
@@ -179,7 +178,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         included, excluded = zip(*extras, strict=True)
         self.inclusion_weibull_ = WeibullTail.concatenate(included)
         self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
-        nu = self.per_class("nu", self.nu)
+        nu = per_class(self, "nu", self.nu)
 
         def problem_of(c, signs, weight):
             # Boxes of 1: the models depend on the scale of the scores, weights must not enter it.

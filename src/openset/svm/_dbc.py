@@ -28,10 +28,8 @@ class DecisionBoundaryCarving(KernelMachineClassifier):
     ----------
     C : float or dict {class: float}, default=1.0
         Upper bound of the multipliers.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
     tie : {"centre", "permissive", "restrictive"}, default="centre"
         The error is the same between two neighbouring sample scores. Which position of the best
         interval (the nearest to 0 of several) is taken: its middle, or just inside its lower or

@@ -31,10 +31,8 @@ class MulticlassOneClassSVM(KernelMachineClassifier):
     nu : float in (0, 1) or dict {class: float}, default=0.5
         Upper bound of the fraction of training samples of a class that are left outside, and lower
         bound of the fraction that are support vectors.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
     normalize : bool, default=False
         Divide f_c by rho_c, so that the decision values of classes with different nu and gamma are
         comparable: -1 far away from all samples. Only for a decaying kernel.

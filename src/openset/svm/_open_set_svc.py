@@ -14,7 +14,14 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine
-from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..base.parameters import (
+    BOXES,
+    FRACTIONS,
+    PAPER_GAMMAS,
+    SCALED_GAMMAS,
+    per_class,
+    unit_gamma,
+)
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._warm_start import WarmStart, train_from
@@ -218,7 +225,7 @@ class OpenSetSVC(KernelMachineClassifier):
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
                 "bounded. Choose a decaying kernel such as 'rbf', or OneVsRestSVC."
             )
-        if len(self.classes_) == 1 and self.per_class("lam", self.lam)[0] == 0:
+        if len(self.classes_) == 1 and per_class(self, "lam", self.lam)[0] == 0:
             raise ValueError(
                 "lam=0 is not defined for a training set of one class "
                 f"({self.classes_.tolist()!r}): without negatives lam is the fraction of samples "

@@ -38,11 +38,7 @@ class MulticlassSVDD(KernelMachineClassifier):
     nu : float in (0, 1] or dict {class: float}, default=None
         If given, it replaces `C` by 1 / (nu * number of samples); about a fraction nu of the
         samples is outside.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel, default="rbf"
-        As for :class:`OpenSetSVC`.
-    tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+    gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
 
     Attributes
