@@ -71,7 +71,7 @@ def decision_values(
            [-0.264],
            [-1.   ]])
     """
-    if not kernel.decaying:
+    if isinstance(kernel, Linear):
         weights = support_vectors.T @ coef.T
         return X @ weights + bias
     scores = np.empty((X.shape[0], len(bias)))
@@ -128,9 +128,8 @@ class Expansion:
         self.fast = dtype == np.float32 and not self._sparse
         if self.fast:
             ones = np.ones((len(self.norms), 1))
-            self._fast_support = np.hstack(
-                [-2 * self.support, self.norms[:, None], ones], dtype=dtype, casting="same_kind"
-            )
+            extended = np.hstack([-2 * self.support, self.norms[:, None], ones])
+            self._fast_support = extended.astype(np.float32)
         self._fast_coef = self.coef.astype(np.float32)
         self.band = EXACT_BAND + _ROUNDING * np.abs(coef).sum(axis=1)
 

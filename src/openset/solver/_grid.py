@@ -78,7 +78,6 @@ def solve_grid(
         What `reduce` returned.
     """
     stop = threading.Event() if stop is None else stop
-    settings = {"tol": tol, "max_iter": max_iter, "stop": stop}
     gpu = on_gpu(device)
     if n_problems == 0:
         return
@@ -87,9 +86,9 @@ def solve_grid(
         if all(problem.total is not None for problem, _ in problems):
             from .cuda.grid import LazyRows, solve_grid_cuda
 
-            rows = LazyRows(X, kernel, cache_size, n_jobs)
-            settings["n_jobs"] = n_jobs
-            yield from solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, **settings)
+            lazy = LazyRows(X, kernel, cache_size, n_jobs)
+            settings = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs, "stop": stop}
+            yield from solve_grid_cuda(X, kernel, gammas, problems, reduce, lazy, **settings)
             return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
@@ -105,7 +104,9 @@ def solve_grid(
         starts = heads[k]
         if starts is None and from_identity:
             starts = [(_identity_solution(problem, total), None) for total in totals[:2]]
-        path = solve_path(problem, totals, rows, starts=starts, **settings)
+        path = solve_path(
+            problem, totals, rows, tol=tol, max_iter=max_iter, starts=starts, stop=stop
+        )
         if len(gammas) > 1:
             heads[k] = [(beta.copy(), None) for beta in path.beta[:2]]
         return reduce(k, path, rows)

@@ -9,7 +9,6 @@ matrix products for wide data, sparse products for CSR.
 from __future__ import annotations
 
 from copy import copy
-from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -68,15 +67,13 @@ def squared_norms(Z) -> np.ndarray:
     return np.einsum("ij,ij->i", Z, Z)
 
 
-class KernelValues(Protocol):
+class KernelValues:
     """Kernel values between the samples of one training set, at one gamma at a time.
 
     Attributes
     ----------
     n_rows : int
     diagonal : ndarray of shape (n_rows,), float32
-    batch : int
-        How many rows are best computed together.
     narrow : bool
         Whether rows come from direct differences.
     points : Points or None
@@ -84,35 +81,33 @@ class KernelValues(Protocol):
     """
 
     n_rows: int
+    diagonal: np.ndarray
+    narrow = False
+    points: Points | None = None
 
     @property
-    def diagonal(self) -> np.ndarray: ...
-
-    @property
-    def batch(self) -> int: ...
-
-    @property
-    def narrow(self) -> bool: ...
-
-    @property
-    def points(self) -> Points | None: ...
+    def batch(self) -> int:
+        """How many rows are best computed together."""
+        return 1 if self.narrow else tuning().product_rows
 
     def use(self, gamma: float) -> None:
         """Change to another width."""
 
     def subset(self, index: np.ndarray) -> KernelValues:
         """The values between the samples `index` alone."""
+        raise NotImplementedError
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         """Write K[index, start : start + out.shape[1]] into `out`, float32."""
+        raise NotImplementedError
 
 
 def kernel_values(X, kernel: Kernel | Linear, largest: float) -> KernelValues:
     """The values of `kernel` between the rows of X, for gammas up to `largest`."""
-    return DistanceValues(X, kernel, largest) if kernel.decaying else DotProducts(X)
+    return DotProducts(X) if isinstance(kernel, Linear) else DistanceValues(X, kernel, largest)
 
 
-class DistanceValues:
+class DistanceValues(KernelValues):
     """Values of a decaying kernel.
 
     Distances are formed at the largest gamma, where rounding matters most, and scaled down.
@@ -121,44 +116,35 @@ class DistanceValues:
     def __init__(self, X, kernel: Kernel, largest: float):
         self.n_rows, n_features = X.shape
         self._kernel, self._largest = kernel, largest
-        self.use(largest)
+        self.diagonal = np.ones(self.n_rows, dtype=np.float32)
         scale = np.sqrt(largest)
         if sparse.issparse(X):
-            self.narrow = False
             self._Z = (X * scale).tocsr()
             self._norms = squared_norms(self._Z)
-            return
-        Z = (X - X.mean(axis=0)) * scale
-        self._norms = squared_norms(Z)
-        self.narrow = n_features <= NARROW
-        norm = np.sqrt(self._norms.max(initial=0.0))
-        dtype = safe_dtype(kernel, norm, expanded=not self.narrow)
-        self._Z = np.ascontiguousarray(Z, dtype=dtype)
-        self._columns = padded_columns(self._Z) if self.narrow else None
-
-    @property
-    def diagonal(self) -> np.ndarray:
-        return np.ones(self.n_rows, dtype=np.float32)
-
-    @property
-    def batch(self) -> int:
-        return 1 if self.narrow else tuning().product_rows
-
-    @property
-    def points(self) -> Points | None:
-        if self.narrow and type(self._kernel) is RBF:
-            return Points(self._Z, self._columns, self._ratio)
-        return None
+        else:
+            Z = (X - X.mean(axis=0)) * scale
+            self._norms = squared_norms(Z)
+            self.narrow = n_features <= NARROW
+            norm = np.sqrt(self._norms.max(initial=0.0))
+            dtype = safe_dtype(kernel, norm, expanded=not self.narrow)
+            self._Z = np.ascontiguousarray(Z, dtype=dtype)
+        if self.narrow:
+            self._columns = padded_columns(self._Z)
+        self.use(largest)
 
     def use(self, gamma: float) -> None:
         self._ratio = np.float32(gamma / self._largest)
+        if self.narrow and type(self._kernel) is RBF:
+            self.points = Points(self._Z, self._columns, self._ratio)
 
     def subset(self, index: np.ndarray) -> DistanceValues:
         part = copy(self)
-        part.n_rows = len(index)
-        part._Z = self._Z[index]
-        part._norms = self._norms[index]
-        part._columns = padded_columns(part._Z) if self.narrow else None
+        part.n_rows, part.diagonal = len(index), self.diagonal[index]
+        part._Z, part._norms = self._Z[index], self._norms[index]
+        if self.narrow:
+            part._columns = padded_columns(part._Z)
+        if self.points is not None:
+            part.points = Points(part._Z, part._columns, self._ratio)
         return part
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
@@ -201,28 +187,13 @@ class DistanceValues:
         out[own, index[own] - start] = 0.0
 
 
-class DotProducts:
+class DotProducts(KernelValues):
     """Values of the linear kernel, x.z; there is no width."""
 
-    narrow = False
-    points = None
-
     def __init__(self, X):
-        self.n_rows = X.shape[0]
-        self._X = X
-
-    @property
-    def diagonal(self) -> np.ndarray:
-        X = self._X
+        self.n_rows, self._X = X.shape[0], X
         squares = X.multiply(X) if sparse.issparse(X) else X * X
-        return np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
-
-    @property
-    def batch(self) -> int:
-        return tuning().product_rows
-
-    def use(self, gamma: float) -> None:
-        """Do nothing."""
+        self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
 
     def subset(self, index: np.ndarray) -> DotProducts:
         return DotProducts(self._X[index])

@@ -128,11 +128,10 @@ def solve_path(
         n_iter=np.zeros(n, dtype=np.int64),
         tol=tol,
     )
-    settings = {"tol": tol, "max_iter": max_iter, "stop": stop}
     for k in range(n):
         if k >= 2 and rows.whole:
             # All rows are in memory, so nothing needs Python: the rest is one compiled run.
-            _run(path, k, rows, **settings)
+            _run(path, k, rows, max_iter, stop)
             break
         here = problem if problem.total is None else replace(problem, total=float(totals[k]))
         start, v = None, None
@@ -142,7 +141,7 @@ def solve_path(
             start, v = _predict(path, k, rows)
         elif k == 1:
             start, v = feasible_near(here, path.beta[0], path.v[0].copy(), rows)
-        solution = solve(here, rows, start=start, v=v, **settings)
+        solution = solve(here, rows, tol=tol, max_iter=max_iter, start=start, v=v, stop=stop)
         path.beta[k], path.v[k] = solution.beta, solution.v
         path.bias[k], path.objective[k] = solution.bias, solution.objective
         path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
@@ -187,7 +186,7 @@ class _Members(NamedTuple):
 class _Moved(NamedTuple):
     """Multipliers that moved and by how much; as many entries as a function returns."""
 
-    index: np.ndarray
+    which: np.ndarray
     change: np.ndarray
 
 
@@ -201,15 +200,15 @@ def _predict(path, k, rows):
     m = len(problem.p)
     moved = _Moved(np.empty(m, dtype=np.int64), np.empty(m))
     n, _ = _extrapolate(_members(path), k, Box(problem.lower, problem.upper), moved)
-    rows.subtract(path.v[k], moved.index[:n], moved.change[:n])
+    rows.subtract(path.v[k], moved.which[:n], moved.change[:n])
     return feasible_near(problem, path.beta[k], path.v[k], rows)
 
 
-def _run(path, first, rows, tol, max_iter, stop):
+def _run(path, first, rows, max_iter, stop):
     """Solve totals first, first + 1, ... in compiled slices."""
     problem = path.problem
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-    rule = _Rule(tol, limit, slice_iterations(len(problem.p)))
+    rule = _Rule(path.tol, limit, slice_iterations(len(problem.p)))
     arguments = rows.store, row_maker(), Box(problem.lower, problem.upper), _members(path)
     k, resume = first, False
     while k < len(path.totals):
@@ -221,8 +220,8 @@ def _run(path, first, rows, tol, max_iter, stop):
         problem, path.beta[rest], path.v[rest]
     )
     for k in range(first, len(path.totals)):
-        if path.kkt_gap[k] > tol:
-            warn_not_converged(path.n_iter[k], path.kkt_gap[k], tol)
+        if path.kkt_gap[k] > path.tol:
+            warn_not_converged(path.n_iter[k], path.kkt_gap[k], path.tol)
 
 
 @njit(cache=True, nogil=True)
@@ -244,7 +243,7 @@ def _extrapolate(members, k, box, moved):
         vs[k, t] = vs[k - 1, t] + ratio * (vs[k - 1, t] - vs[k - 2, t])
         inside = min(max(b, box.lower[t]), box.upper[t])
         if inside != b:
-            moved.index[n_clipped] = t
+            moved.which[n_clipped] = t
             moved.change[n_clipped] = inside - b
             n_clipped += 1
         betas[k, t] = inside
@@ -305,12 +304,12 @@ def _run_slice(store, maker, box, members, rule, k, resume):
         v = members.vs[k]
         if not resume:
             n, total = _extrapolate(members, k, box, moved)
-            subtract_rows(v, moved.change[:n], moved.index[:n], store)
+            subtract_rows(v, moved.change[:n], moved.which[:n], store)
             missing = totals[k] - total
             # The line keeps the sum: only clipping, not rounding, needs a correction.
             if abs(missing) > 1e-12 * np.abs(totals[k]):
                 n = _shift_total(missing, box, beta, v, moved)
-                subtract_rows(v, moved.change[:n], moved.index[:n], store)
+                subtract_rows(v, moved.change[:n], moved.which[:n], store)
         state = State(beta, v, grow, shrink, pair, reference)
         set_marks(state, box)
         allowed = min(left, rule.max_iter - n_iter[k])

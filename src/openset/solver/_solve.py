@@ -158,8 +158,8 @@ def lower_bias(
     Solution
     """
     held = fixed_bias_problem(problem, bias)
-    start = {"start": solution.beta, "v": solution.v - bias}
-    found = solve(held, rows, tol=tol, max_iter=max_iter, stop=stop, **start)
+    v = solution.v - bias
+    found = solve(held, rows, tol=tol, max_iter=max_iter, start=solution.beta, v=v, stop=stop)
     return replace(
         found,
         v=found.v + bias,

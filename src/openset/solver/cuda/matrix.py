@@ -177,9 +177,7 @@ class KernelPoints(_Points):
         return int(part.n_iter.max()) or 1
 
     def _working_sets(self, batch, q):
-        """Rows to work on, sorted: half with the largest v that may grow, half with the smallest
-        v that may shrink.
-        """
+        """The q rows to work on: half may grow and have a large v, half may shrink, a small v."""
         xp = self._xp
         lower, upper = batch.lower[batch.path], batch.upper[batch.path]
         up = xp.where(batch.betas < upper, batch.vs, -np.inf)

@@ -18,26 +18,8 @@ def with_shuffles():
     """The two reductions for a GPU."""
 
     @cuda.jit(device=True, inline=True)
-    def argmax(value, index, values, indices):
-        """Largest value of the block and its index, returned to every thread."""
-        lane = cuda.threadIdx.x % WARP
-        warp = cuda.threadIdx.x // WARP
-        offset = WARP // 2
-        while offset > 0:
-            other = cuda.shfl_xor_sync(_ALL, value, offset)
-            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
-            if _better(value, index, other, other_index):
-                value = other
-                index = other_index
-            offset //= 2
-        if lane == 0:
-            values[warp] = value
-            indices[warp] = index
-        cuda.syncthreads()
-        # Every warp reduces the results of all warps, which saves a second barrier.
-        source = lane if lane < cuda.blockDim.x // WARP else 0
-        value = values[source]
-        index = indices[source]
+    def warp_argmax(value, index):
+        """Largest value of the warp and its index, returned to every thread of it."""
         offset = WARP // 2
         while offset > 0:
             other = cuda.shfl_xor_sync(_ALL, value, offset)
@@ -49,28 +31,8 @@ def with_shuffles():
         return value, index
 
     @cuda.jit(device=True, inline=True)
-    def ends(top, index, low, tops, indices, lows):
-        """Largest top with its index, and largest low, with one barrier for both."""
-        lane = cuda.threadIdx.x % WARP
-        warp = cuda.threadIdx.x // WARP
-        offset = WARP // 2
-        while offset > 0:
-            other = cuda.shfl_xor_sync(_ALL, top, offset)
-            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
-            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
-            if _better(top, index, other, other_index):
-                top = other
-                index = other_index
-            offset //= 2
-        if lane == 0:
-            tops[warp] = top
-            indices[warp] = index
-            lows[warp] = low
-        cuda.syncthreads()
-        source = lane if lane < cuda.blockDim.x // WARP else 0
-        top = tops[source]
-        index = indices[source]
-        low = lows[source]
+    def warp_ends(top, index, low):
+        """Largest top of the warp with its index, and largest low."""
         offset = WARP // 2
         while offset > 0:
             other = cuda.shfl_xor_sync(_ALL, top, offset)
@@ -81,6 +43,35 @@ def with_shuffles():
                 index = other_index
             offset //= 2
         return top, index, low
+
+    # Every warp reduces the results of all warps, which saves a second barrier.
+
+    @cuda.jit(device=True, inline=True)
+    def argmax(value, index, values, indices):
+        """Largest value of the block and its index, returned to every thread."""
+        lane = cuda.threadIdx.x % WARP
+        warp = cuda.threadIdx.x // WARP
+        value, index = warp_argmax(value, index)
+        if lane == 0:
+            values[warp] = value
+            indices[warp] = index
+        cuda.syncthreads()
+        source = lane if lane < cuda.blockDim.x // WARP else 0
+        return warp_argmax(values[source], indices[source])
+
+    @cuda.jit(device=True, inline=True)
+    def ends(top, index, low, tops, indices, lows):
+        """Largest top with its index, and largest low, with one barrier for both."""
+        lane = cuda.threadIdx.x % WARP
+        warp = cuda.threadIdx.x // WARP
+        top, index, low = warp_ends(top, index, low)
+        if lane == 0:
+            tops[warp] = top
+            indices[warp] = index
+            lows[warp] = low
+        cuda.syncthreads()
+        source = lane if lane < cuda.blockDim.x // WARP else 0
+        return warp_ends(tops[source], indices[source], lows[source])
 
     return argmax, ends
 
