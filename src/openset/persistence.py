@@ -1,10 +1,10 @@
 """Models as files that cannot run code.
 
 A model file is a skops archive (a zip of arrays and a description of objects) with one more member,
-the card: a version stamp and whatever the writer wants to tell of the model. Loading builds only
-objects of the registered estimators, of the types they declare in ``stored_types``, and of those
-skops trusts by itself (scikit-learn's estimators, numpy's arrays). A file that asks for anything
-else is refused before anything in it is built.
+the card: a version stamp and whatever the writer wants to record about the model. Loading builds
+only objects of the registered estimators, of the types they declare in ``stored_types``, and of
+those skops trusts by itself (scikit-learn's estimators, numpy's arrays). A file that asks for
+anything else is refused before anything in it is built.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORMAT = 1
 
 _CARD = "openset.json"
 _SCHEMA = "schema.json"
-# A card is small; more than this is no card, and is not unpacked.
+# Largest card that is unpacked; a real one is small.
 _LARGEST_CARD = 64 * 2**20
 
 
@@ -68,7 +68,7 @@ def trusted_types() -> list[str]:
 def save_model(
     model: BaseEstimator, path: str | os.PathLike, card: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Write a fitted model into a file, at once or not at all.
+    """Write a fitted model to a file, atomically.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def save_model(
     path : path-like
         File to be written or replaced.
     card : mapping, default=None
-        What to tell of the model, as JSON allows; the stamp (format, versions, time, method,
+        What to record about the model, as JSON allows; the stamp (format, versions, time, method,
         classes, the unknown label) is added.
 
     Returns
@@ -102,7 +102,7 @@ def save_model(
     final = unwrap(model)
     check_is_fitted(final)
     stamp = _stamp(final)
-    card = stamp | dict(card or {}) | stamp  # the stamp comes first, and is not replaced
+    card = stamp | dict(card or {}) | stamp  # the stamp comes first and cannot be replaced
     try:
         content = sio.dumps(model, compression=ZIP_DEFLATED)
     except Exception as error:
@@ -125,13 +125,13 @@ def save_model(
             temporary.write_bytes(archive.getbuffer())
     except OSError as error:
         if error.errno is not None:
-            error.filename = os.fspath(path)  # a full disk is one of some file
+            error.filename = os.fspath(path)  # not the temporary file
         raise
     return card
 
 
 def load_model(path: str | os.PathLike) -> BaseEstimator:
-    """Load a model; nothing in the file is run, and a file that asks for it is refused.
+    """Load a model without running code; a file with foreign types is refused.
 
     Parameters
     ----------
@@ -159,14 +159,14 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
                 "of a model of openset. Do not open it by other means unless you trust its origin."
             )
         with warnings.catch_warnings():
-            # The card says which version has written the file; scikit-learn would say it per part.
+            # The card names the version that wrote the file; scikit-learn would warn per part.
             warnings.filterwarnings("ignore", message="Trying to unpickle")
             model = sio.load(Path(path), trusted=trusted_types())
         _complete(model)
         check_is_fitted(unwrap(model))
     except (ModelFileError, FileNotFoundError):
         raise
-    except Exception as error:  # whatever a damaged description leads to
+    except Exception as error:  # a damaged description may raise anything
         raise ModelFileError(
             f"{path} cannot be loaded (written by openset {card.get('openset', '?')}): it is "
             f"damaged or incompatible ({type(error).__name__}: {error}). Fit and save it again."
@@ -205,7 +205,7 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
         raise
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:  # whatever damage leads to; also no zip at all, such as a pickle
+    except Exception as error:  # damage may raise anything; also no zip at all, such as a pickle
         raise ModelFileError(
             f"{path} is damaged or no model file of openset ({error}). Models are written by "
             "`openset fit` or openset.persistence.save_model."
@@ -232,7 +232,7 @@ def _check_renamed(path, foreign) -> None:
 
 
 def _complete(part) -> None:
-    """Give estimators the parameters that are newer than their file, at their defaults."""
+    """Set parameters that are newer than the file to their defaults."""
     if isinstance(part, list | tuple):
         for inner in part:
             _complete(inner)

@@ -87,7 +87,9 @@ def test_not_proved_is_not_bounded(iris, estimator):
         warnings.simplefilter("error")  # there is nothing to lose, so nothing to warn of
         model = CalibratedRejector(frozen, alpha=0.2).fit(X[1::2], y[1::2])
     assert not model.bounded_.any()
-    with pytest.raises(ValueError, match="prefer='bounded', but how the estimator scores far away"):
+    with pytest.raises(
+        ValueError, match="prefer='bounded', but the scores of the estimator far away"
+    ):
         CalibratedRejector(frozen, alpha=0.2, prefer="bounded").fit(X[1::2], y[1::2])
 
 

@@ -108,7 +108,7 @@ def test_no_threshold_but_the_last(digits):
     svc, X, y, _ = digits
     order = svc.known_score(X).argsort()
     model = CalibratedRejector(FrozenEstimator(svc), alpha=0.01, criterion="aus")
-    with pytest.raises(ValueError, match="turns all known samples away"):
+    with pytest.raises(ValueError, match="rejects all known samples"):
         model.fit(X[order[:20]], y[order[:20]], X_unknown=X[order[-20:]])
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from openset import OpenSetSVC
+from openset import OneVsRestSVC, OpenSetSVC
+from openset.base import Certificate
 from openset.kernels import RBF, InverseMultiquadric, RationalQuadratic, TStudent
 
 KERNELS = [
@@ -164,3 +165,37 @@ def test_class_that_rejects_everything():
     assert np.all(model.known_radius_ == 0)
     assert model.bounded_.all()
     assert np.all(model.predict([[0.0], [10.0], [20.0], [30.0]]) == -1)
+
+
+def test_margin_by_the_formula():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    model = OneVsRestSVC(gamma=0.5).fit(X + 2 * np.eye(3)[y], y)
+    model.known_radius_[1] = np.inf
+    Z = 4 * rng.normal(size=(200, 3))
+    expected = [
+        cdist(Z, model.support_vectors_[model.dual_coef_[c] > 0]).min(axis=1) - radius
+        for c, radius in enumerate(model.known_radius_)
+    ]
+    for samples in (Z, sparse.csr_array(Z)):
+        np.testing.assert_allclose(Certificate(model).margin(samples).T, expected, atol=1e-9)
+    assert not Certificate(model).complete
+    with pytest.raises(ValueError, match="certificate of every class"):
+        Certificate(model).outside(Z)
+
+
+@pytest.mark.parametrize("n_features", [2, 90])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_outside_is_a_margin_beyond_every_class(n_features, n_jobs):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(90, n_features)), np.arange(90) % 3
+    model = OpenSetSVC(gamma=1.0 / n_features).fit(X, y)
+    Z = rng.normal(size=(1000, n_features)) * rng.uniform(0.1, 20, size=(1000, 1))
+    Z[-1] = 1e30
+    certificate = Certificate(model)
+    margin = certificate.margin(Z[:-1]).min(axis=1)
+    outside = certificate.outside(Z, n_jobs)
+    assert outside[-1] and not outside[:-1][margin <= 0].any()
+    assert outside[:-1][margin > 1e-2 * np.linalg.norm(Z[:-1], axis=1)].all()
+    assert 0.05 < outside.mean() < 0.95
+    assert certificate.outside(Z[:0]).shape == (0,)

@@ -69,7 +69,7 @@ class Certificate:
     >>> model = OpenSetSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
     >>> certificate = Certificate(model)
     >>> certificate.margin([[9.0, 9.0]]).round(1)
-    array([[10.6,  3.4]])
+    array([[8.3, 1.2]])
     >>> certificate.outside([[0.0, 0.0], [9.0, 9.0]])
     array([False,  True])
     """
@@ -103,21 +103,11 @@ class Certificate:
         X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         distances = distances_to(self._vectors)
         blocks = row_blocks(0, X.shape[0], self._vectors.shape[0])
-        parts = [self.margin_of(distances(X[rows])) for rows in blocks]
+        parts = [self._margin_of(distances(X[rows])) for rows in blocks]
         return np.concatenate([np.empty((0, len(self.radius))), *parts])
 
-    def margin_of(self, distances: np.ndarray) -> np.ndarray:
-        """Return :meth:`margin` from known distances.
-
-        Parameters
-        ----------
-        distances : ndarray of shape (n, n_sv)
-            From each sample to each support vector.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
+    def _margin_of(self, distances):
+        """:meth:`margin` from distances of shape (n, n_sv) to the support vectors."""
         nearest = np.full((len(distances), len(self.radius)), np.inf)
         present, starts = np.unique(self._owner, return_index=True)
         if present.size:
@@ -172,18 +162,7 @@ class Certificate:
 
 
 def distances_to(vectors, metric: str = "euclidean"):
-    """Return a function that gives the distances, (n, m), from samples to m vectors.
-
-    Parameters
-    ----------
-    vectors : ndarray or CSR matrix of shape (m, d)
-    metric : {"euclidean", "cosine"}, default="euclidean"
-
-    Returns
-    -------
-    callable
-        Takes dense or sparse samples of shape (n, d).
-    """
+    """Return a function from n samples, dense or sparse, to their distances (n, m) to m vectors."""
     dense = None if sparse.issparse(vectors) else DistancesTo(vectors, metric)
 
     def distances(X):

@@ -132,7 +132,7 @@ def surroundings_of(model: BaseEstimator) -> Surroundings:
             nearest[rows] = d.argmin(axis=1)
             distance[rows] = d.min(axis=1)
             if certificate is not None:
-                gap[rows] = np.maximum(0.0, certificate.margin_of(d)).min(axis=1)
+                gap[rows] = np.maximum(0.0, certificate._margin_of(d)).min(axis=1)
         return index[nearest], distance, gap
 
     return surroundings

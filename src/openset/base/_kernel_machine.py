@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils import compute_sample_weight
-from sklearn.utils._param_validation import Interval
 
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
@@ -36,6 +35,7 @@ from .parameters import (
     POSITIVE,
     SCALED_GAMMAS,
     SOLVER_CONSTRAINTS,
+    per_class,
     unit_gamma,
 )
 
@@ -152,8 +152,8 @@ class KernelMachineClassifier(OpenSetClassifier):
         kernel = get_kernel(self.kernel)
         self.check_kernel(kernel)
         weight = weight * self.class_sample_weights(self.classes_[codes])
-        self.gamma_ = self.per_class("gamma", self.resolve_gamma(X, weight))
-        columns = [self.per_class(name, getattr(self, name)) for name in self.problem_params]
+        self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
+        columns = [per_class(self, name, getattr(self, name)) for name in self.problem_params]
         params = [
             dict(zip(self.problem_params, values, strict=True))
             for values in zip(*columns, strict=True)
@@ -346,39 +346,6 @@ class KernelMachineClassifier(OpenSetClassifier):
         if not isinstance(self.gamma, str):
             return self.gamma
         return 1.0 / X.shape[1] if self.gamma == "auto" else unit_gamma(X, weight)
-
-    def per_class(self, name: str, value: float | dict | None) -> np.ndarray:
-        """Expand a parameter to one value per class.
-
-        Parameters
-        ----------
-        name : str
-            Of the parameter, for messages and constraints.
-        value : float, dict {class: float} or None
-
-        Returns
-        -------
-        ndarray of shape (K,)
-        """
-        classes = self.classes_.tolist()
-        if value is None:
-            return np.full(len(classes), None)
-        if not isinstance(value, dict):
-            return np.full(len(classes), float(value))
-        if set(value) != set(classes):
-            raise ValueError(
-                f"{name} is a dict for the classes {sorted(value, key=str)}, but y has "
-                f"{classes}; give exactly one value for each class."
-            )
-        (interval,) = (
-            rule for rule in self._parameter_constraints[name] if isinstance(rule, Interval)
-        )
-        bad = [c for c in classes if not interval.is_satisfied_by(value[c])]
-        if bad:
-            raise ValueError(
-                f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead."
-            )
-        return np.array([value[c] for c in classes], dtype=np.float64)
 
     def grid_scores(
         self,

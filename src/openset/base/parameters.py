@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +20,7 @@ __all__ = [
     "POSITIVE",
     "SCALED_GAMMAS",
     "SOLVER_CONSTRAINTS",
+    "per_class",
     "unit_gamma",
 ]
 
@@ -49,6 +51,29 @@ SOLVER_CONSTRAINTS = {
     "verbose": ["verbose"],
     "unknown_label": "no_validation",
 }
+
+
+def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:
+    """Expand a number, None or a dict {class: number} to one value per class, shape (K,).
+
+    `name` is the parameter, for messages and constraints; the estimator has ``classes_``.
+    """
+    classes = estimator.classes_.tolist()
+    if value is None:
+        return np.full(len(classes), None)
+    if not isinstance(value, dict):
+        return np.full(len(classes), float(value))
+    if set(value) != set(classes):
+        raise ValueError(
+            f"{name} is a dict for the classes {sorted(value, key=str)}, but y has "
+            f"{classes}; give exactly one value for each class."
+        )
+    rules = estimator._parameter_constraints[name]
+    (interval,) = (rule for rule in rules if isinstance(rule, Interval))
+    bad = [c for c in classes if not interval.is_satisfied_by(value[c])]
+    if bad:
+        raise ValueError(f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead.")
+    return np.array([value[c] for c in classes], dtype=np.float64)
 
 
 def unit_gamma(X, weight: np.ndarray) -> float:

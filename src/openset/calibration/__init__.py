@@ -1,4 +1,4 @@
-"""Operating points: how many known samples may be turned away, and what that costs."""
+"""Operating points: thresholds that reject at most a chosen share of the known samples."""
 
 from ._curve import OperatingCurve, operating_curve
 from ._rejector import CalibratedRejector

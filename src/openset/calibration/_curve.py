@@ -1,4 +1,4 @@
-"""What every threshold would give: known samples kept against unknown samples turned away."""
+"""The trade-off of a threshold: known samples accepted against unknown samples rejected."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sklearn.base import BaseEstimator
 from ..metrics import encode_labels, harmonic_mean, oscr_curve
 from ..utils import unwrap
 
-# Below the lowest score a threshold may lie anywhere.
+# Distance of a threshold below the lowest score, where any value gives the same answers.
 _ROOM = 1e-3
 
 
 class OperatingCurve(NamedTuple):
-    """The trade-off between known and unknown samples, one entry a threshold.
+    """The trade-off between known and unknown samples, one entry per threshold.
 
     Parameters
     ----------
     thresholds : ndarray of shape (n_thresholds,)
-        What the highest score of a sample has to reach, descending from infinity, at which all are
-        turned away; 0 is where the estimator itself decides.
+        Smallest score that accepts, descending from infinity, which rejects all samples; 0 is the
+        threshold of the estimator itself.
     aks : ndarray of shape (n_thresholds,)
         Accuracy on known samples: accepted, and by their own class.
     fu : ndarray of shape (n_thresholds,)
-        Share of the known samples that are turned away.
+        Share of the known samples that are rejected.
     aus : ndarray of shape (n_thresholds,)
-        Accuracy on unknown samples: the share that is turned away.
+        Accuracy on unknown samples: the share that is rejected.
     hna : ndarray of shape (n_thresholds,)
         Harmonic mean of `aks` and `aus`.
     """
@@ -86,7 +86,7 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
 
 
 def between(thresholds: np.ndarray, i: int) -> float:
-    """A threshold with the same answers as the i-th, as far from any score as there is room."""
+    """A threshold with the same answers as the i-th, halfway to the next lower score."""
     lower = thresholds[i + 1] if i + 1 < len(thresholds) else thresholds[i] - _ROOM
     middle = lower + (thresholds[i] - lower) / 2
     return float(middle if middle > lower else thresholds[i])

@@ -1,8 +1,8 @@
 """The order statistic behind the promise.
 
-A new score and n calibration scores that are exchangeable with it take each of the n + 1 ranks with
-equal probability. So the new one is below the k-th smallest of the others with a probability of at
-most k / (n + 1), ties included.
+If a new score is exchangeable with n calibration scores, each of its n + 1 possible ranks has the
+same probability. So it is below their k-th smallest with a probability of at most k / (n + 1), ties
+included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Any open-set estimator, with thresholds that keep a promise."""
+"""Any open-set estimator, with calibrated thresholds."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
 
 
 class CalibratedRejector(OpenSetWrapper):
-    """An open-set estimator whose thresholds are set by samples that it was not trained on.
+    """An open-set estimator whose thresholds are set on samples that it was not fitted to.
 
-    By default they keep a promise: **at most a share `alpha` of the known samples is turned away**,
+    By default they keep a promise: **at most a share `alpha` of the known samples is rejected**,
     P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
-    is the k-th smallest score that these have for their own class, k = floor(alpha (n + 1)); a
-    class accepts from there on. What its own class accepts is not turned away.
+    is the k-th smallest score that these have for their own class, k = floor(alpha (n + 1)). A
+    sample that its own class accepts is not rejected.
 
     Parameters
     ----------
@@ -38,35 +38,34 @@ class CalibratedRejector(OpenSetWrapper):
         An open-set estimator, or a Pipeline or a search of one. To calibrate one that is already
         fitted, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
         serve for calibration, and must not have been used in its fit or search. Anything else is
-        cloned and fitted to a part of the samples; the other part calibrates.
+        cloned and fitted to a part of the samples; the other part is the calibration set.
     alpha : float in (0, 1), default=0.05
-        Share of errors that is allowed: known samples turned away or, for criterion="aus",
-        unknown samples accepted.
+        Share of errors that is allowed: known samples rejected or, for criterion="aus", unknown
+        samples accepted.
     per_class : bool, default=False
-        Whether the promise is for each class by itself (Mondrian), with a threshold each, or for
-        known samples as a whole, with one threshold for all classes. The former wants many samples
-        of each class: as long as k = 1, its lowest score is the threshold, and one odd sample
-        makes a class accept almost everything.
+        Whether the promise holds for each class separately (Mondrian), with one threshold per
+        class, or for all known samples together, with one threshold. The former needs many samples
+        per class: while k = 1, the lowest score is the threshold, and one outlier makes a class
+        accept almost everything.
     by : {"own", "highest"}, default="own"
-        Which score of a calibration sample counts for the promise. "own" is that for its own
-        class: with probability 1 - alpha or more, ``predict_set`` has the right class among those
-        that accept, which is more than was asked for where classes are confused. "highest", of
-        any class, promises not to turn away and no more; so its threshold is higher, and more
-        unknown samples are turned away. Only with one threshold for all classes.
+        Which score of a calibration sample counts. "own": that of its own class. Then, with
+        probability 1 - alpha or more, ``predict_set`` contains the right class, which is more than
+        the promise asks for where classes are confused. "highest": that of any class, which
+        promises acceptance and no more. So its threshold is higher, and more unknown samples are
+        rejected. Only with one threshold for all classes.
     criterion : {"fu", "aus", "hna"}, default="fu"
-        "fu": the promise. With a sample of unknowns there are two other choices, which promise
-        nothing and have one threshold for all classes. "aus": the lowest threshold at which at
-        least 1 - `alpha` of the unknown samples are turned away. "hna": the threshold with the
-        largest harmonic mean of the accuracies on known and on unknown samples.
+        "fu": the promise. The other two need a sample of unknowns, promise nothing and set one
+        threshold for all classes. "aus": the lowest threshold at which at least 1 - `alpha` of the
+        unknown samples are rejected. "hna": the threshold with the largest harmonic mean of the
+        accuracies on known and on unknown samples.
     prefer : {"promise", "bounded"}, default="promise"
-        What is kept where a threshold comes to lie so low that a class would accept samples
-        however far away. "promise": the threshold; ``bounded_`` is False, and a warning says so.
-        "bounded": the threshold is lifted just above the score far away, ``promise_`` is False,
-        and a warning says so.
+        What to do where a threshold is so low that a class would accept samples however far away.
+        "promise": keep the threshold; ``bounded_`` is False. "bounded": raise it just above the
+        score far away; ``promise_`` is False. Either way there is a warning.
     calibration_size : float in (0, 1), default=0.25
-        Share of the samples that calibrate an estimator that is fitted here.
+        Share of the samples in the calibration set, if the estimator is fitted here.
     random_state : int, RandomState instance or None, default=None
-        Which ones.
+        Seed of the split into fitting and calibration samples.
     unknown_label : "auto" or label, default="auto"
         Answer for unknown samples; "auto" is that of the estimator.
 
@@ -75,11 +74,11 @@ class CalibratedRejector(OpenSetWrapper):
     estimator_ : estimator
         The fitted estimator, with its own thresholds.
     thresholds_ : ndarray of shape (K,)
-        What is subtracted from its scores.
+        Subtracted from its scores.
     promise_ : bool
-        Whether the promise holds: not after a threshold was lifted, nor for other criteria.
+        Whether the promise holds: not after a threshold was raised, nor for other criteria.
     lifted_ : ndarray of shape (K,), bool
-        The classes whose threshold was lifted for ``prefer="bounded"``.
+        The classes whose threshold was raised for ``prefer="bounded"``.
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
@@ -96,14 +95,14 @@ class CalibratedRejector(OpenSetWrapper):
 
     Notes
     -----
-    The condition of the promise: known samples to come and those of the calibration are
-    exchangeable, as independent draws from the same source are. A drift breaks it. It is a
-    probability over both, calibration samples included: one calibration of n samples may turn away
-    a little more, with a standard deviation of about sqrt(alpha (1 - alpha) / n).
+    The promise assumes that future known samples and calibration samples are exchangeable, as
+    independent draws from the same source are. Drift breaks it. The probability is over both: with
+    one calibration set of n samples the share of rejected samples may be a little larger, with a
+    standard deviation of about sqrt(alpha (1 - alpha) / n).
 
-    Its limit: it is about being turned away, not about the label, since a sample may be accepted
-    by a class that is not its own; and it says nothing of unknown samples. What does is
-    ``bounded_``: far enough away everything is turned away.
+    The promise is about rejection, not about the label: a sample may be accepted by a class that
+    is not its own. It says nothing about unknown samples; ``bounded_`` does: far enough away every
+    sample is rejected.
 
     Rounding does not decide: the scores of a sample may differ in the last digits between batches,
     so each threshold is lowered by ten times the largest such difference among the samples nearest
@@ -183,7 +182,7 @@ class CalibratedRejector(OpenSetWrapper):
         -------
         self
         """
-        unwrap(self.estimator)  # raises for an estimator that answers no unknown
+        unwrap(self.estimator)  # raises for a closed-set estimator
         self._check_request(X_unknown)
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
@@ -194,7 +193,7 @@ class CalibratedRejector(OpenSetWrapper):
             X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
             X, y = _safe_indexing(X, rows), y[rows]
         if self.criterion == "fu" and not self.per_class:
-            check_enough(self.alpha, len(y), "of known classes")  # before the time for a fit
+            check_enough(self.alpha, len(y), "of known classes")  # fails before the fit, not after
         self.fit_estimator(X_fit, y_fit, None)
         transform, model = split_fitted(self.estimator_)
         if isinstance(self.unknown_label, str) and self.unknown_label == "auto":
@@ -216,7 +215,7 @@ class CalibratedRejector(OpenSetWrapper):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # a share alpha is turned away by design
+        tags.classifier_tags.poor_score = True  # a share alpha is rejected by design
         return tags
 
     def decision_function(self, X) -> np.ndarray:
@@ -265,7 +264,7 @@ class CalibratedRejector(OpenSetWrapper):
 
         def surroundings(X):
             similar, distance, gap = inner(transform(X))
-            if self._fit_rows is not None:  # the estimator knows a part of the samples of fit
+            if self._fit_rows is not None:  # the estimator was fitted to a part of the samples
                 similar = np.where(similar < 0, -1, self._fit_rows[similar])
             return similar, distance, gap
 
@@ -300,7 +299,7 @@ class CalibratedRejector(OpenSetWrapper):
             )
 
     def _split(self, y):
-        """Rows to fit and rows to calibrate; by class only where the promise is, too."""
+        """Rows to fit and rows to calibrate, stratified if the promise holds per class."""
         _, first, inverse = np.unique(y, return_index=True, return_inverse=True)
         fit, rest = train_test_split(
             np.arange(len(y)),

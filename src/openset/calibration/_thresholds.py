@@ -1,4 +1,4 @@
-"""Thresholds of a fitted estimator from samples that it has not seen."""
+"""Thresholds of a fitted estimator, from samples that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..base import OpenSetClassifier
 from ._curve import between, curve_of
 from ._quantile import check_enough, kth_smallest
 
-# How far above the score at infinity a threshold is lifted, to bound what is accepted.
+# How far above the score far away a threshold is raised, to bound the accepted region.
 _MARGIN = 1e-3
 
-# Slack of a threshold: what rounding in double precision may do, and so many times the largest
-# difference that so many samples show between their scores alone and in a batch.
+# Slack of a threshold: the rounding error of double precision, plus _SAFETY times the largest
+# difference, over _LOOKUPS samples, between the score of a sample alone and in a batch.
 _ROUNDING = 1e-12
 _SAFETY = 10.0
 _LOOKUPS = 16
@@ -31,23 +31,23 @@ def conformal_thresholds(
     per_class: bool,
     by: str,
 ) -> np.ndarray:
-    """Thresholds that turn away a known sample with a probability of at most alpha, shape (K,).
+    """Thresholds that reject a known sample with a probability of at most alpha, shape (K,).
 
-    A sample is turned away if its highest score is below a common threshold; it is not if its own
-    class accepts it, whatever the thresholds of the others.
+    A sample is rejected if its highest score is below a common threshold. It is not if its own
+    class accepts it, whatever the thresholds of the other classes.
 
     Parameters
     ----------
     model : OpenSetClassifier
     transform : callable
-        Takes X to what the model gets.
+        Maps X to the input of the model.
     X : array-like of shape (n, d)
         Calibration samples.
     codes : ndarray of shape (n,)
         Index of the class of each.
     alpha : float
     per_class : bool
-        Whether for samples of each class, or for all of them together.
+        Whether the probability holds for each class, or for all known samples together.
     by : {"own", "highest"}
         Which score of a sample counts: that for its own class, or the highest.
     """
@@ -78,11 +78,10 @@ def conformal_thresholds(
 
 
 def _noise(scores, alone, exact_band):
-    """By how much scores near the thresholds, less these, differ between batches.
+    """Largest difference between batches of scores near the thresholds.
 
-    Sums in single precision, of a kernel machine or of a wrapped classifier, are formed in another
-    order for another number of samples; how much that matters depends on the model, and is looked
-    up where it matters.
+    Sums in single precision, of a kernel machine or of a wrapped classifier, depend on the number
+    of samples in the batch. How much depends on the model, so it is measured.
     """
     nearest = np.argsort(np.abs(scores))[:_LOOKUPS]
     nearest = nearest[np.abs(scores[nearest]) <= exact_band]
@@ -92,7 +91,7 @@ def _noise(scores, alone, exact_band):
 def tradeoff_thresholds(
     model: OpenSetClassifier, X, codes: np.ndarray, X_unknown, alpha: float, criterion: str
 ) -> np.ndarray:
-    """One threshold, K times, that suits known and unknown samples.
+    """One threshold, K times, from known and unknown samples.
 
     Parameters
     ----------
@@ -108,11 +107,11 @@ def tradeoff_thresholds(
     curve = curve_of(true, scores, np.arange(n_classes))
     best = int(curve.hna.argmax())
     if criterion == "aus":
-        # What rounding makes of 1 - 0.95 must not decide.
+        # Allow for the rounding error of 1 - 0.95.
         best = int(np.flatnonzero(1.0 - curve.aus <= alpha + 1e-12)[-1])
     if best == 0:
         raise ValueError(
-            f"Only a threshold that turns all known samples away satisfies criterion={criterion!r} "
+            f"Only a threshold that rejects all known samples satisfies criterion={criterion!r} "
             f"with alpha={alpha:g}: the samples of X_unknown score too high. Raise alpha, or train "
             "a better estimator."
         )
@@ -122,7 +121,7 @@ def tradeoff_thresholds(
 def resolve_conflict(
     thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Settle the conflict of thresholds that lie too low to bound what is accepted.
+    """Resolve the conflict of thresholds that are too low to bound the accepted region.
 
     Parameters
     ----------
@@ -141,7 +140,7 @@ def resolve_conflict(
     conflict = (thresholds <= far) & np.isfinite(far)
     if prefer == "bounded" and np.any(far == np.inf):
         raise ValueError(
-            "prefer='bounded', but how the estimator scores far away from all samples is not "
+            "prefer='bounded', but the scores of the estimator far away from all samples are not "
             "known, so no threshold is known to bound what it accepts. Use prefer='promise', or an "
             "estimator with bounded regions."
         )
@@ -157,7 +156,7 @@ def resolve_conflict(
     else:
         message = (
             f"At the operating point ({point}) {where} accept samples however far away: bounded_ "
-            "is False for them. Use prefer='bounded' to have it the other way round, or a larger "
+            "is False for them. Use prefer='bounded' to raise their thresholds, or a larger "
             "alpha."
         )
     warnings.warn(message, stacklevel=4)  # to the caller of fit, behind scikit-learn's decorator

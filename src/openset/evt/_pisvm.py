@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
-from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..base.parameters import (
+    BOXES,
+    FRACTIONS,
+    PAPER_GAMMAS,
+    SCALED_GAMMAS,
+    per_class,
+    unit_gamma,
+)
 from ..kernels import Kernel, Linear
 from ._svm_tails import inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail
@@ -20,7 +27,7 @@ from ._weibull_tail import WeibullTail
 class PISVM(KernelMachineClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
 
-    One SVM a class against the rest. A Weibull model of the lowest decision values of the class's
+    One SVM per class against the rest. A Weibull model of the lowest decision values of the class's
     own samples turns a decision value into the probability that a sample belongs to the class; the
     most probable class answers, if its probability reaches `threshold`.
 
@@ -28,10 +35,8 @@ class PISVM(KernelMachineClassifier):
     ----------
     C : float or dict {class: float}, default=1.0
         Upper bound of the multipliers.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`openset.OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`openset.OpenSetSVC`; kernel may also be "linear", which is never bounded.
     threshold : float in [0, 1], default=0.1
         Smallest probability that accepts; 0 accepts everything. Changing it needs no new fit.
     tail_size : int, default=None
@@ -130,7 +135,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: ArrayLike) -> PISVM:  # type: ignore[override]
-        """Train one machine a class and model the tail of its positive scores.
+        """Train one machine per class and model the tail of its positive scores.
 
         Parameters
         ----------
@@ -157,7 +162,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     def finish_model(self, training, extras):
         self.weibull_ = WeibullTail.concatenate(extras)
         prior = 1.0 if self.class_prior is None else self.class_prior
-        self.prior_ = self.per_class("class_prior", prior)
+        self.prior_ = per_class(self, "class_prior", prior)
 
     def _include(self, f):
         return self.weibull_.probability(f) * self.prior_

@@ -13,10 +13,10 @@ def greedy_cover(
     """Choose points of a class whose balls cover the class, the most useful first.
 
     Point i covers j iff their distance is at most ``radius[i]``. At each turn the point that
-    covers most uncovered ones is taken, the first of equals; points that nobody covers, not even
-    they themselves, come last. Nothing quadratic is stored: the gains are counted once, and when a
-    point becomes covered, which happens once, its distances tell whose gains fall. That is two
-    passes over the distances in all.
+    covers most uncovered ones is taken, the first of equals; points that no point covers, not even
+    they themselves, come last. No matrix is stored: the gains are counted once, and when a point
+    becomes covered, which happens once, its distances show whose gains fall. That makes two passes
+    over the distances.
 
     Parameters
     ----------

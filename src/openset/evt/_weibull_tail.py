@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -89,17 +90,12 @@ class WeibullTail:
 
         Parameters
         ----------
-        scores : array-like of shape (..., m)
-            Of negative samples.
-        size : int
-            Number of scores in the tail; all if there are fewer.
-        resolution : float, default=0.0
-            How well the scores are known.
+        scores, size, resolution
+            As for :meth:`low_positives`.
 
         Returns
         -------
         WeibullTail
-            Of shape (...).
         """
         tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
         highest, location = tail[..., 0], tail[..., -1]
@@ -141,15 +137,12 @@ class WeibullTail:
 
         Parameters
         ----------
-        distances : array-like of shape (..., m)
-            Distances >= 0; infinite ones do not count.
-        size : int
-            Number of distances in the tail; all if there are fewer.
+        distances, size
+            As for :meth:`low_distances`.
 
         Returns
         -------
         WeibullTail
-            Of shape (...).
         """
         distances = np.asarray(distances, dtype=np.float64)
         tail, counts = _extend(np.where(distances == 0, np.inf, distances), size)
@@ -170,21 +163,13 @@ class WeibullTail:
         WeibullTail
             Of shape (sum of n_i,).
         """
-        scale, shape, location = (
-            np.concatenate([getattr(tail, name) for tail in tails])
-            for name in ("scale", "shape", "location")
-        )
-        return cls(scale, shape, location, tails[0].sign, tails[0].translate, tails[0].survivor)
+        names = ("scale", "shape", "location")
+        parts: Any = {n: np.concatenate([getattr(tail, n) for tail in tails]) for n in names}
+        return replace(tails[0], **parts)
 
     def __getitem__(self, index) -> WeibullTail:
-        return WeibullTail(
-            self.scale[index],
-            self.shape[index],
-            self.location[index],
-            self.sign,
-            self.translate,
-            self.survivor,
-        )
+        parts: Any = {name: getattr(self, name)[index] for name in ("scale", "shape", "location")}
+        return replace(self, **parts)
 
     def probability(self, s) -> np.ndarray:
         """Probability at each score.
@@ -243,7 +228,7 @@ def _smallest(values, size):
 def _extend(distances, size):
     """The smallest finite distances of each row, ascending, and how many count.
 
-    These are `size`, or so many that the last differs from the first, or all that there are.
+    `size` of them, or more until the last differs from the first, or all.
     """
     distances = np.asarray(distances, dtype=np.float64)
     tail = _smallest(distances, size)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine, pack_machines, train_one_class
-from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, per_class, unit_gamma
 from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
@@ -26,9 +26,9 @@ class WSVM(KernelMachineClassifier):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
     First a one-class SVM of each class, whose compact abating probability (CAP) falls with the
-    distance from the class: at `delta_tau` or below the class is out. Then an SVM of the class
-    against the rest, whose decision value gives the probability to be included in the class times
-    the probability not to be one of the rest. The class with the largest product answers, if that
+    distance from the class: at `delta_tau` or below the class rejects. Then an SVM of the class
+    against the rest, whose decision value gives the probability of inclusion in the class times
+    the probability of exclusion from the rest. The class with the largest product answers, if that
     reaches `delta_R`.
 
     Parameters
@@ -37,10 +37,9 @@ class WSVM(KernelMachineClassifier):
         Upper bound of the multipliers of the machines against the rest.
     nu : float in (0, 1) or dict {class: float}, default=0.5
         As for :class:`openset.MulticlassOneClassSVM`, of the one-class machines.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel of both: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`openset.OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`openset.OpenSetSVC`, of both machines; kernel may also be "linear", which is
+        never bounded.
     delta_tau : float in [0, 1], default=0.001
         A class accepts only where its CAP exceeds this. Changing it needs no new fit.
     delta_R : float in [0, 1], default=0.1
@@ -57,8 +56,8 @@ class WSVM(KernelMachineClassifier):
         Models of shape (K,): of the lowest decision values of the class, of the highest of the
         rest, and of the lowest of the class under its one-class machine.
     bounded_ : ndarray of shape (K,), bool
-        Whether far away from all samples the class is turned down, by its CAP at -rho_c or by its
-        product at b_c. Neither is certain: the CAP abates to a small number, but not to zero.
+        Whether the class rejects far away from all samples, by its CAP at -rho_c or by its product
+        at b_c. Neither is certain: the CAP falls to a small number, but not to zero.
     cap_support_vectors_ : ndarray or CSR matrix of shape (n_cap, d)
     cap_dual_coef_ : ndarray of shape (K, n_cap)
     cap_intercept_ : ndarray of shape (K,)
@@ -69,7 +68,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     Notes
     -----
-    A class whose CAP refuses scores -1, the lowest score there is.
+    A class that its CAP rejects scores -1, the lowest score there is.
 
     References
     ----------
@@ -179,7 +178,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         included, excluded = zip(*extras, strict=True)
         self.inclusion_weibull_ = WeibullTail.concatenate(included)
         self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
-        nu = self.per_class("nu", self.nu)
+        nu = per_class(self, "nu", self.nu)
 
         def problem_of(c, signs, weight):
             # Boxes of 1: the models depend on the scale of the scores, weights must not enter it.
@@ -207,7 +206,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return self.far_values(self.decide(raw))
 
     def inclusion_proba(self, X) -> np.ndarray:
-        """Product of the two probabilities, 0 where the CAP refuses; rows need not sum to 1.
+        """Product of the two probabilities, 0 where the CAP rejects; rows need not sum to 1.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""A graph in the making: operators are called like functions, arrays become constants."""
+"""Builder of an ONNX graph: operators are called like functions, arrays become constants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 
 class Graph:
-    """Nodes and constants of an ONNX graph. A value is known by its name, a str.
+    """Nodes and constants of an ONNX graph. Values are referred to by name.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Graph:
         """
         names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         output = output or f"{operator}_{len(self.nodes)}"
-        # TopK has a second result, which nobody asks for.
+        # TopK has a second result, which is not used.
         outputs = [output, f"{output}_index"] if operator == "TopK" else [output]
         self.nodes.append(helper.make_node(operator, names, outputs, **attributes))
         return output

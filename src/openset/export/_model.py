@@ -193,7 +193,7 @@ def _model(graph, estimator, labels, feature_names):
         producer_name="openset",
         producer_version=__version__,
     )
-    told = {
+    metadata = {
         "estimator": type(decider).__name__,
         "classes": labels[:-1].tolist(),
         "unknown_label": labels[-1:].tolist()[0],
@@ -206,7 +206,7 @@ def _model(graph, estimator, labels, feature_names):
                 f"feature_names has {len(feature_names)} names for the {n_features} features of "
                 "the model."
             )
-        told["features"] = list(map(str, feature_names))
-    helper.set_model_props(model, {key: json.dumps(value) for key, value in told.items()})
+        metadata["features"] = list(map(str, feature_names))
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in metadata.items()})
     onnx.checker.check_model(model, full_check=True)
     return model

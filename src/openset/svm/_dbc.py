@@ -11,15 +11,15 @@ from sklearn.utils._param_validation import StrOptions
 from ..base import KernelMachineClassifier, Traits
 from ..kernels import Kernel, Linear
 
-# Where in the interval of best positions the plane comes to lie. The ends are sample scores, on
-# which rounding would decide: stay just inside.
+# Position of the plane within the best interval. Its ends are sample scores, where rounding would
+# decide: stay just inside.
 _POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
 
 
 class DecisionBoundaryCarving(KernelMachineClassifier):
     """Support vector classifier whose decision boundaries are carved (DBC).
 
-    One SVM a class against the rest, the plane of each then moved parallel to itself, to where the
+    One SVM per class against the rest, whose plane is then moved parallel to itself to where the
     balanced error on the training samples is smallest: class c accepts where f_c(x) >= epsilon_c.
     Nothing is guaranteed: a class with b_c >= epsilon_c accepts everything far away, and
     ``bounded_`` says so.
@@ -28,10 +28,8 @@ class DecisionBoundaryCarving(KernelMachineClassifier):
     ----------
     C : float or dict {class: float}, default=1.0
         Upper bound of the multipliers.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
     tie : {"centre", "permissive", "restrictive"}, default="centre"
         The error is the same between two neighbouring sample scores. Which position of the best
         interval (the nearest to 0 of several) is taken: its middle, or just inside its lower or
@@ -96,8 +94,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         problem = path.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
-        # Scores that agree to the resolution are one: the plane must not be led between samples on
-        # the margin by what rounding makes of their scores.
+        # Scores that agree to the resolution count as equal: rounding must not put the plane
+        # between samples on the margin.
         steps = np.rint(0.5 / self.resolution)
         scores = np.rint(path.scores[0, fitted] * steps) / steps
         positive = problem.upper[fitted] > 0

@@ -33,10 +33,8 @@ class FixedBiasSVC(KernelMachineClassifier):
     mode : {"fixed", "artificial"}, default="fixed"
         "fixed": the machine is trained with the bias, to make up for it. "artificial": it is
         trained without, and the bias added afterwards.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
     class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 

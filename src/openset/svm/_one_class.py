@@ -20,7 +20,7 @@ from ..solver import one_class_problem
 
 
 class MulticlassOneClassSVM(KernelMachineClassifier):
-    """One one-class SVM a class, each trained on the samples of its class alone.
+    """One one-class SVM per class, each trained on the samples of its class alone.
 
     Every machine separates its samples from the origin of the kernel's feature space; the class
     with the largest decision value f_c(x) = sum_i alpha_i k(x_i, x) - rho_c answers, if that is
@@ -31,13 +31,11 @@ class MulticlassOneClassSVM(KernelMachineClassifier):
     nu : float in (0, 1) or dict {class: float}, default=0.5
         Upper bound of the fraction of training samples of a class that are left outside, and lower
         bound of the fraction that are support vectors.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
+    gamma, kernel
+        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
     normalize : bool, default=False
         Divide f_c by rho_c, so that the decision values of classes with different nu and gamma are
-        of one scale: -1 far away from all samples. Only for a decaying kernel.
+        comparable: -1 far away from all samples. Only for a decaying kernel.
     tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
 

@@ -20,11 +20,11 @@ _PRESSURES = [2.0**k for k in range(-3, 3)]
 class OneVsSetMachine(KernelMachineClassifier):
     """1-vs-Set machine: linear, each class between a near and a far plane.
 
-    One linear SVM a class against the rest. Beside its plane, moved to a near position delta_A, a
-    second one at delta_Omega limits the class from the far side. Both are placed at the decision
-    values of training samples with the smallest risk: a slab that is neither wider nor narrower
-    than the samples of the class need, with a good F-measure. A slab reaches to infinity: the
-    accepted region is smaller than a half-space but not bounded.
+    One linear SVM per class against the rest. Its plane moves to a near position delta_A, and a
+    second plane at delta_Omega limits the class from the far side. Both are placed at decision
+    values of training samples such that the risk is smallest: a slab as wide as the samples of the
+    class, with a good F-measure. A slab reaches to infinity: the accepted region is smaller than a
+    half-space but not bounded.
 
     Parameters
     ----------

@@ -14,7 +14,14 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine
-from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..base.parameters import (
+    BOXES,
+    FRACTIONS,
+    PAPER_GAMMAS,
+    SCALED_GAMMAS,
+    per_class,
+    unit_gamma,
+)
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._warm_start import WarmStart, train_from
@@ -23,9 +30,10 @@ from ._warm_start import WarmStart, train_from
 class OpenSetSVC(KernelMachineClassifier):
     """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
 
-    One kernel machine a class against the rest. Its objective carries ``lambda * b``, which pushes
-    the bias b down; with a kernel that decays with distance, b < 0 means that the class accepts a
-    bounded region only. A sample that no class accepts is answered with ``unknown_label_``.
+    One kernel machine per class against the rest. Its objective contains ``lambda * b``, which
+    pushes the bias b down. With a kernel that decays with distance, b < 0 means that the class
+    accepts a bounded region only. The answer for a sample that no class accepts is
+    ``unknown_label_``.
 
     Parameters
     ----------
@@ -41,13 +49,13 @@ class OpenSetSVC(KernelMachineClassifier):
         :class:`openset.kernels.Kernel`.
     ensure_bounded : bool, default=True
         Raise lambda of a class just enough that its bias is at most -tol. Such a value always
-        exists when there is a second class; ``lam_`` tells which was used.
+        exists when there is a second class; ``lam_`` is the one used.
     class_weight : "balanced" or dict {class: float}, default=None
         Factor of C for the samples of a class.
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
-        Largest number of solver iterations a machine, -1 for no limit.
+        Largest number of solver iterations per machine, -1 for no limit.
     cache_size : float, default=1000
         Memory for kernel rows, in MB.
     n_jobs : int, default=None
@@ -56,10 +64,10 @@ class OpenSetSVC(KernelMachineClassifier):
         Where machines are trained and samples scored; "auto" takes a GPU if there is one. The
         answers agree within `tol`. A GPU needs the extra ``openset[cuda]``.
     verbose : int, default=0
-        Print a line a class when positive.
+        If positive, print one line per class.
     unknown_label : "auto" or int, float, str, default="auto"
-        The answer for unknown samples; "auto" is -1 for numbers and "unknown" for strings, made
-        different from every class if need be.
+        The answer for unknown samples; "auto" is -1 for numbers and "unknown" for strings, or a
+        similar label if that is a class.
 
     Attributes
     ----------
@@ -217,7 +225,7 @@ class OpenSetSVC(KernelMachineClassifier):
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
                 "bounded. Choose a decaying kernel such as 'rbf', or OneVsRestSVC."
             )
-        if len(self.classes_) == 1 and self.per_class("lam", self.lam)[0] == 0:
+        if len(self.classes_) == 1 and per_class(self, "lam", self.lam)[0] == 0:
             raise ValueError(
                 "lam=0 is not defined for a training set of one class "
                 f"({self.classes_.tolist()!r}): without negatives lam is the fraction of samples "

@@ -18,27 +18,10 @@ class OneVsRestSVC(KernelMachineClassifier):
     ----------
     C : float or dict {class: float}, default=1.0
         Upper bound of the multipliers.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel or Linear, default="rbf"
-        As for :class:`OpenSetSVC`, and "linear", which is never bounded.
-    class_weight : "balanced" or dict {class: float}, default=None
-        Factor of C for the samples of a class.
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions.
-    max_iter : int, default=-1
-        Largest number of solver iterations a machine, -1 for no limit.
-    cache_size : float, default=1000
-        Memory for kernel rows, in MB.
-    n_jobs : int, default=None
-        Threads over classes; None is 1, -1 all cores. The result does not depend on it.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where machines are trained and samples scored; "auto" takes a GPU if there is one. The
-        answers agree within `tol`. A GPU needs the extra ``openset[cuda]``.
-    verbose : int, default=0
-        Print a line a class when positive.
-    unknown_label : "auto" or int, float, str, default="auto"
-        The answer for unknown samples.
+    gamma, kernel
+        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
+    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        As for :class:`OpenSetSVC`.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ from ..solver import svdd_problem
 
 
 class MulticlassSVDD(KernelMachineClassifier):
-    """One support vector data description (SVDD) a class: a ball around its samples.
+    """One support vector data description (SVDD) per class: a ball around its samples.
 
     The ball lies in the feature space of the kernel and is as small as possible, at a price C for
     each unit that a sample lies outside. With a centre a_c and a radius R_c the score of a class is
@@ -33,16 +33,12 @@ class MulticlassSVDD(KernelMachineClassifier):
     Parameters
     ----------
     C : float or dict {class: float}, default=1.0
-        Price of samples outside. From 1 on no price is too high to pay: the ball holds all
-        samples. At 1 / (number of samples) or below, the radius is zero.
+        Price of samples outside. With 1 or more the ball holds all samples. With
+        1 / (number of samples) or less the radius is zero.
     nu : float in (0, 1] or dict {class: float}, default=None
-        The price as a fraction instead: C = 1 / (nu * number of samples), with about nu the
-        fraction of samples outside. Takes the place of `C` where it is given.
-    gamma : {"scale", "auto"} or float or dict {class: float}, default="scale"
-        Width of the kernel: "scale" is 1 / (d * variance of X), "auto" 1 / d.
-    kernel : str or Kernel, default="rbf"
-        As for :class:`OpenSetSVC`.
-    tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        If given, it replaces `C` by 1 / (nu * number of samples); about a fraction nu of the
+        samples is outside.
+    gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`; the memory for kernel rows is that of one machine.
 
     Attributes
@@ -120,15 +116,15 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Samples on the sphere are accepted or not by what rounding makes of a zero.
+        # Samples on the sphere score zero up to rounding: about half of them are rejected.
         tags.classifier_tags.poor_score = True
         return tags
 
     def check_kernel(self, kernel):
         if not kernel.decaying:
             raise ValueError(
-                f"kernel={self.kernel!r} does not decay with distance, so it has no ball of its "
-                "own around a class. Choose a decaying kernel such as 'rbf'."
+                f"kernel={self.kernel!r} does not decay with distance, so there is no ball around "
+                "a class. Choose a decaying kernel such as 'rbf'."
             )
 
     def problem(self, signs, weight, **params):

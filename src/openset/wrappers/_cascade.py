@@ -1,4 +1,4 @@
-"""Any outlier detector first, any closed-set classifier after."""
+"""An outlier detector, followed by a closed-set classifier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._base import OpenSetWrapper, finite, fit_clone, supports_weights
 
 
 class CascadeRejector(OpenSetWrapper):
-    """Reject what an outlier detector refuses; classify the rest.
+    """Reject what an outlier detector rejects; classify the rest.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class CascadeRejector(OpenSetWrapper):
     estimator : estimator
         A classifier; a clone is fitted to the training samples and their labels.
     unknown_label : "auto" or label, default="auto"
-        Answer for samples that the rejector refuses.
+        Answer for samples that the rejector rejects.
 
     Attributes
     ----------

@@ -39,8 +39,7 @@ class ThresholdRejector(OpenSetWrapper):
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
-        False: nothing is proved about a classifier that is not looked into. Most are confident
-        far away from all data.
+        False: nothing is known about the classifier. Most are confident far away from all data.
     n_features_in_ : int
         Only if the fitted classifier has it.
     feature_names_in_ : ndarray of shape (d,)
@@ -72,9 +71,7 @@ class ThresholdRejector(OpenSetWrapper):
         "unknown_label": "no_validation",
     }
 
-    traits = Traits(
-        "thresholded classifier", condition="not known: the classifier is not looked into"
-    )
+    traits = Traits("thresholded classifier", condition="not known: it depends on the classifier")
     search_spec = SearchSpec(
         grids={"default": {"threshold": FRACTIONS}, "paper": {"threshold": FRACTIONS}},
         after_fit=("threshold",),
