@@ -19,7 +19,7 @@ from ...utils import thread_map
 from .._grid import near_identity
 from .._path import Path
 from .._problem import feasible_start
-from .._rows import kernel_rows
+from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, warn_not_converged
 from .._tuning import tuning
 from .kernels import SIMULATED, Problems
