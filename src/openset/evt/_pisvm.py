@@ -95,6 +95,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         "PI-SVM",
         extreme_value=True,
         condition="the probability at b_c is below the threshold for every class",
+        known_unknowns="negatives of every machine",
     )
     stored_types = (WeibullTail,)
     search_spec = SearchSpec(

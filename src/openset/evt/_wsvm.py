@@ -102,6 +102,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         bounded=True,
         condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
         "probabilities at b_c is below delta_R",
+        known_unknowns="negatives of every SVM, not of the one-class machines",
     )
     stored_types = (WeibullTail,)
     search_spec = SearchSpec(
@@ -168,7 +169,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         excluded = exclusion_tail(
             scores[~positive],
             np.count_nonzero(support[~positive]),
-            len(self.classes_) - 1,
+            len(self.classes_) - 1 + (self.n_known_unknowns_ > 0),
             self.tail_factor,
             self.resolution,
         )

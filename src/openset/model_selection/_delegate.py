@@ -79,6 +79,10 @@ class DelegatingClassifier(OpenSetClassifier):
         return unwrap(self.best_estimator_).unknown_label_
 
     @property
+    def n_known_unknowns_(self):
+        return unwrap(self.best_estimator_).n_known_unknowns_
+
+    @property
     def bounded_(self):
         return unwrap(self.best_estimator_).bounded_
 
