@@ -43,11 +43,7 @@ _LARGEST_CARD = 64 * 2**20
 
 
 # Old name of a class -> its name today.
-_RENAMED = {
-    "OpenSetNearestNeighbors": "OSNN",
-    "UnbiasedSVC": "FixedBiasSVC",
-    "WeibullSVM": "WSVM",
-}
+_RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
 
 class ModelFileError(ValueError):

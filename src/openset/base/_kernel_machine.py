@@ -20,13 +20,7 @@ from ._classifier import OpenSetClassifier
 from ._grid_scores import GridScores, grid_scores
 from ._search_spec import SearchSpec
 from ._validation import validate_samples, validate_training_data
-from .machines import (
-    BinaryMachine,
-    TrainingSet,
-    pack_machines,
-    train_one_class,
-    train_one_vs_rest,
-)
+from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
 from .parameters import (
     BOXES,
     C_CONSTRAINTS,
@@ -203,12 +197,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return np.ones(len(path.totals)), np.zeros(len(path.totals))
 
     def finish_machine(
-        self,
-        machine: BinaryMachine,
-        path: Path,
-        rows: KernelRows,
-        stop: threading.Event,
-        **params,
+        self, machine: BinaryMachine, path: Path, rows: KernelRows, stop: threading.Event, **params
     ) -> BinaryMachine:
         """Return the machine that is stored; a method adds here what a search does without.
 

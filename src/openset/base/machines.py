@@ -177,9 +177,7 @@ def train_one_class(
     yield from enumerate(thread_map(train, range(len(training.params)), n_jobs, stop))
 
 
-def pack_machines(
-    machines: list[BinaryMachine],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Join the machines of all classes into one kernel expansion.
 
     Parameters

@@ -34,10 +34,7 @@ BOXES = [1.0, 8.0]
 
 # Entries of scikit-learn's ``_parameter_constraints``.
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
-C_CONSTRAINTS = {
-    "C": [POSITIVE, dict],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-}
+C_CONSTRAINTS = {"C": [POSITIVE, dict], "class_weight": [StrOptions({"balanced"}), dict, None]}
 KERNEL_CONSTRAINTS = {
     "gamma": [StrOptions({"scale", "auto"}), POSITIVE, dict],
     "kernel": [str, Kernel, Linear],

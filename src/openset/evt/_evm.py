@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..base import (
-    OpenSetClassifier,
-    SearchSpec,
-    Traits,
-    validate_samples,
-    validate_training_data,
-)
+from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
 from ..base.parameters import FRACTIONS
 from ..utils import thread_map
 from ..utils.distances import METRICS, DistancesTo, row_blocks
@@ -113,10 +107,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     }
 
     traits = Traits(
-        "EVM",
-        extreme_value=True,
-        bounded=True,
-        condition="threshold > 0 and the Euclidean metric",
+        "EVM", extreme_value=True, bounded=True, condition="threshold > 0 and the Euclidean metric"
     )
     stored_types = (WeibullTail,)
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))

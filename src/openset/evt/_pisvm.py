@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
-from ..base.parameters import (
-    BOXES,
-    FRACTIONS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    per_class,
-    unit_gamma,
-)
+from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, per_class, unit_gamma
 from ..kernels import Kernel, Linear
 from ._svm_tails import inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail

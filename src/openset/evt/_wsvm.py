@@ -160,10 +160,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
         included = inclusion_tail(
-            scores[positive],
-            np.count_nonzero(support[positive]),
-            self.tail_factor,
-            self.resolution,
+            scores[positive], np.count_nonzero(support[positive]), self.tail_factor, self.resolution
         )
         excluded = exclusion_tail(
             scores[~positive],

@@ -20,14 +20,7 @@ from ..base import resolve_unknown_label, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
 from ._delegate import DelegatingClassifier
-from ._evaluate import (
-    Candidate,
-    SearchData,
-    evaluate,
-    evaluate_with_callable,
-    fit_weights,
-    spec_of,
-)
+from ._evaluate import Candidate, SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
 from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit

@@ -14,14 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
 from ..base.machines import BinaryMachine
-from ..base.parameters import (
-    BOXES,
-    FRACTIONS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    per_class,
-    unit_gamma,
-)
+from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, per_class, unit_gamma
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._warm_start import WarmStart, train_from
