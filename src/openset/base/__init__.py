@@ -5,10 +5,9 @@ methods share) are imported by their names.
 """
 
 from ._certificate import Certificate, known_radius
-from ._classifier import OpenSetClassifier, Traits
+from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
-from ._search_spec import SearchSpec
 from ._validation import (
     TrainingData,
     check_labels,

@@ -76,14 +76,7 @@ def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarr
 def unit_gamma(X, weight: np.ndarray) -> float:
     """Return 1 / (features x variance): the width at which distances are of the order of one.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-    weight : ndarray of shape (m,)
-
-    Returns
-    -------
-    float
+    X is an ndarray or a CSR matrix of shape (m, d), `weight` has shape (m,).
     """
     total = weight.sum() * X.shape[1]
     first = (weight @ X).sum() / total
