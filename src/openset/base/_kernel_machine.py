@@ -16,7 +16,7 @@ from sklearn.utils import compute_sample_weight
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
 from ._certificate import known_radius
-from ._classifier import OpenSetClassifier, SearchSpec
+from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
 from ._validation import validate_samples, validate_training_data
 from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
@@ -24,10 +24,9 @@ from .parameters import (
     BOXES,
     C_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
-    PAPER_GAMMAS,
     POSITIVE,
-    SCALED_GAMMAS,
     SOLVER_CONSTRAINTS,
+    kernel_search,
     per_class,
     unit_gamma,
 )
@@ -68,12 +67,7 @@ class KernelMachineClassifier(GridEngine):
     min_classes: int = 2
     own_samples_only: bool = False
 
-    search_spec = SearchSpec(
-        grids={"default": {"C": BOXES, "gamma": SCALED_GAMMAS}, "paper": {"gamma": PAPER_GAMMAS}},
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
-        engine=("gamma", "C"),
-    )
+    search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
     def __init__(
         self,
@@ -100,6 +94,8 @@ class KernelMachineClassifier(GridEngine):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        # One-class machines reject a part of their own samples by design.
+        tags.classifier_tags.poor_score = self.own_samples_only
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear
+from ._classifier import SearchSpec
 
 __all__ = [
     "BOXES",
@@ -20,6 +21,7 @@ __all__ = [
     "POSITIVE",
     "SCALED_GAMMAS",
     "SOLVER_CONSTRAINTS",
+    "kernel_search",
     "per_class",
     "unit_gamma",
 ]
@@ -48,6 +50,25 @@ SOLVER_CONSTRAINTS = {
     "verbose": ["verbose"],
     "unknown_label": "no_validation",
 }
+
+
+def kernel_search(
+    default: dict, paper: dict, engine: tuple[str, ...] = (), **options
+) -> SearchSpec:
+    """Declare the search of a kernel machine: grids over gamma and what else the presets try.
+
+    With a grid engine the paper's preset chooses one setting per class.
+    """
+    return SearchSpec(
+        grids={
+            "default": {"gamma": SCALED_GAMMAS, **default},
+            "paper": {"gamma": PAPER_GAMMAS, **paper},
+        },
+        levels={"paper": "class"} if engine else {},
+        scaled={"gamma": unit_gamma},
+        engine=engine,
+        **options,
+    )
 
 
 def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:

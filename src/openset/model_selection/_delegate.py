@@ -16,16 +16,6 @@ class DelegatingClassifier(OpenSetClassifier):
     """An open-set classifier that answers as its ``best_estimator_``, behind a Pipeline or not."""
 
     def decision_function(self, X) -> np.ndarray:
-        """Acceptance scores of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
         return self._best().decision_function(X)
 
     @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
@@ -44,18 +34,6 @@ class DelegatingClassifier(OpenSetClassifier):
         return final.inclusion_proba(X if transformer is None else transformer.transform(X))
 
     def explain(self, X):
-        """Why each sample was answered as it was, by the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        DataFrame of n rows
-            See :func:`openset.base.explain`; behind a Pipeline its distances are those of the
-            transformed space.
-        """
         return explain(self._best(), X)
 
     def far_scores(self) -> np.ndarray:
