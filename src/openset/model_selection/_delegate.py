@@ -48,25 +48,11 @@ class DelegatingClassifier(OpenSetClassifier):
         check_is_fitted(self)
         return self.best_estimator_
 
-    @property
-    def classes_(self):
-        return unwrap(self.best_estimator_).classes_
-
-    @property
-    def unknown_label_(self):
-        return unwrap(self.best_estimator_).unknown_label_
-
-    @property
-    def bounded_(self):
-        return unwrap(self.best_estimator_).bounded_
-
-    @property
-    def n_features_in_(self):
-        return self.best_estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self):
-        return self.best_estimator_.feature_names_in_
+    classes_ = property(lambda self: unwrap(self.best_estimator_).classes_)
+    unknown_label_ = property(lambda self: unwrap(self.best_estimator_).unknown_label_)
+    bounded_ = property(lambda self: unwrap(self.best_estimator_).bounded_)
+    n_features_in_ = property(lambda self: self.best_estimator_.n_features_in_)
+    feature_names_in_ = property(lambda self: self.best_estimator_.feature_names_in_)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "best_estimator_")

@@ -244,15 +244,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         )
         positives: list = [None] if self.level_ == "model" else classes.tolist()
         drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
-        return SearchData(
-            X,
-            y,
-            weight,
-            [(s.fit, s.validation) for _, s in drawn],
-            self._measure(),
-            self.n_jobs,
-            None if self.level_ == "model" else [c for c, _ in drawn],
-        )
+        splits = [(s.fit, s.validation) for _, s in drawn]
+        of_split = None if self.level_ == "model" else [c for c, _ in drawn]
+        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split)
 
     def _measure(self):
         if callable(self.scoring):
