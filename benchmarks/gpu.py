@@ -18,8 +18,7 @@ import cupy as cp  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
 
 from openset.kernels import RBF  # noqa: E402
-from openset.solver import solve_grid, svm_problem  # noqa: E402
-from openset.solver._expansion import decision_values  # noqa: E402
+from openset.solver import decision_values, solve_grid, svm_problem  # noqa: E402
 
 LAMBDAS = np.arange(20) / 20
 GAMMAS = 2.0 ** np.arange(-15, 16, 2)

@@ -15,7 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from openset import OneVsRestSVC
 from openset.kernels import RBF
-from openset.solver import KernelRows, solve, svm_problem
+from openset.solver import kernel_rows, solve, svm_problem
 
 N_JOBS = 2
 TOL = 1e-3
@@ -29,7 +29,7 @@ class Ours:
     def binary(self, X, signs, gamma):
         def fit():
             problem = svm_problem(signs, np.ones(len(signs)), 0.0)
-            return solve(problem, KernelRows(X, RBF(), gamma, CACHE), tol=TOL)
+            return solve(problem, kernel_rows(X, RBF(), gamma, CACHE), tol=TOL)
 
         return fit
 

@@ -1,4 +1,4 @@
-"""What the examples share: where the figure goes, and the 2-D sets."""
+"""Helpers of the examples: the output file, and the 2-D sets."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from openset.datasets import (
     make_regular,
 )
 
-matplotlib.use("Agg")  # the examples write files; they need no screen
+matplotlib.use("Agg")  # the examples write files and need no screen
 
 FIGURES = Path(__file__).resolve().parent / "figures"
 GENERATORS = {
@@ -29,7 +29,7 @@ GENERATORS = {
 
 
 def parser(doc: str) -> argparse.ArgumentParser:
-    """Arguments of an example: the file to write, by default in examples/figures."""
+    """Argument parser of an example, with the output file (default: in examples/figures)."""
     arguments = argparse.ArgumentParser(description=doc.partition("\n")[0])
     name = Path(sys.argv[0]).stem.replace("_", "-")
     arguments.add_argument("--output", type=Path, default=FIGURES / f"{name}.png")
@@ -37,18 +37,18 @@ def parser(doc: str) -> argparse.ArgumentParser:
 
 
 def save(figure, path: Path, **options) -> None:
-    """Write a figure and say where."""
+    """Write a figure and print its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, **options)
     print(f"wrote {os.path.relpath(path)}")
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A 2-D set in the unit square: the file in OPENSET_DATA if it is there, or else generated."""
+    """Load a 2-D set, scaled to the unit square, from OPENSET_DATA, or generate it."""
     home = os.environ.get("OPENSET_DATA")
     if home and Path(home, f"{name}.parquet").is_file():
         X, y = load_dataset(name, return_X_y=True)
     else:
-        print(f"{name}: no file in OPENSET_DATA, so points of the same design are generated")
+        print(f"{name}: no file in OPENSET_DATA; generating similar points")
         X, y = GENERATORS[name]()
     return MinMaxScaler().fit_transform(X), y

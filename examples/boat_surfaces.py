@@ -1,29 +1,28 @@
-"""Why an SVM accepts the whole world
-==================================
+"""Why an SVM accepts an unbounded region
+=======================================
 
-Surfaces on BOAT. Nothing surrounds the ring, class 3, so its bias b is positive: it accepts an
-unbounded region. The two classes inside the ring have b < 0 and are bounded. With lambda = 0.2 the
-ring is bounded too.
+Decision surfaces on BOAT. No other class surrounds the ring, class 3, so its bias b is positive: it
+accepts an unbounded region. The two classes inside the ring have b < 0 and are bounded. With
+lambda = 0.2, the ring is bounded too.
 """
 
 import matplotlib.pyplot as plt
 from _common import load, parser, save
 
-from openset.plots import DecisionSurfaceDisplay, LambdaPathDisplay
-from openset.plots._style import class_colors, class_marker
+from openset.plots import DecisionSurfaceDisplay, LambdaPathDisplay, class_colors, class_marker
 from openset.svm import OneVsRestSVC, OpenSetSVC, lambda_path
 
 GAMMA, LAM = 16.0, 0.2
 CAPTION = (
     "Floor: the two features. Height: the decision function $f$. Coloured lines: $f = 0$ on the "
-    "walls, and on the floor the border of what the class accepts.\nFar away from all support "
-    "vectors $f$ is about $b$, so the SVM accepts an unbounded region for class 3, where $b > 0$."
+    "walls, and the border of the accepted region on the floor.\nFar from all support vectors, "
+    "$f$ tends to $b$, so the SVM accepts an unbounded region for class 3, where $b > 0$."
 )
 NAMES = {1: "red, inside at the left", 2: "green, inside at the right", 3: "blue, the ring"}
 
 
 def draw_dataset(ax, X, y):
-    """The training points in the colours of the surfaces."""
+    """Draw the training points in the colours of the surfaces."""
     for c, label in enumerate(NAMES):
         ax.scatter(
             *X[y == label].T,

@@ -1,13 +1,14 @@
-"""Intents, and queries out of scope
-=================================
+"""Intents and out-of-scope queries
+================================
 
 CLINC150: 150 intents of an assistant, and queries that belong to none of them (Larson et al. 2019).
-The sentences are embeddings of norm one, so Euclidean distance is a matter of angles. The setting
-is found on the training part alone, with intents withheld; then an operating point is chosen in two
-ways: from known queries only, with a promise, and with a hundred queries out of scope.
+The sentences are embeddings of norm one, so the Euclidean distance depends only on angles. The
+parameters are found on the training part alone, with intents held out. Then the operating point is
+chosen in two ways: from known queries only, with a guarantee, and with a hundred out-of-scope
+queries.
 
-It needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. The setting below is what the
-search found; ``--search`` repeats it, which takes about nine minutes on two cores.
+The script needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. The setting below is
+the result of the search; ``--search`` repeats it, which takes about nine minutes on two cores.
 """
 
 from pathlib import Path
@@ -37,7 +38,7 @@ GOAL, MORE = 91, 93
 
 
 def main():
-    """Search, calibrate, compare; then see what is in the way."""
+    """Search, calibrate and compare; then report what limits the results."""
     arguments = parser(__doc__)
     arguments.add_argument("--search", action="store_true", help="search for the setting again")
     arguments.add_argument("--report", type=Path, help="write the tables to this file")
@@ -70,50 +71,50 @@ def main():
 
 
 def operating_points(model, X, y, part):
-    """Thresholds by name: what the highest score of a query has to reach."""
+    """Thresholds on the highest score of a query, by name."""
     val, oos, frozen = part["val"], part["oos_val"], FrozenEstimator(model)
     points = {"as fitted": 0.0}
     for alpha in PROMISES:
         rejector = CalibratedRejector(frozen, alpha=alpha).fit(X[val], y[val])
-        points[f"(a) at most {alpha:.0%} of known turned away"] = rejector.thresholds_[0]
+        points[f"(a) at most {alpha:.0%} of known rejected"] = rejector.thresholds_[0]
     rejector = CalibratedRejector(frozen, criterion="hna").fit(X[val], y[val], X_unknown=X[oos])
     points["(b) best harmonic mean"] = rejector.thresholds_[0]
     both = np.concatenate([val, oos])
     curve = operating_curve(model, X[both], y[both])
     smaller = 100 * np.minimum(curve.aks, curve.aus)
-    points["(b) best of the smaller"] = curve.thresholds[smaller.argmax()]
+    points["(b) best minimum of both"] = curve.thresholds[smaller.argmax()]
     reached = curve.thresholds[smaller >= GOAL]
     points[f"(b) middle of all that reach {GOAL} / {GOAL}"] = (reached[0] + reached[-1]) / 2
     return points
 
 
 def at(curve, threshold):
-    """In-scope accuracy, out-of-scope recall and in-scope queries turned away, in percent."""
+    """In-scope accuracy, out-of-scope recall and rejected in-scope queries, in percent."""
     k = np.flatnonzero(curve.thresholds >= threshold)[-1]
     return [100 * values[k] for values in (curve.aks, curve.aus, curve.fu)]
 
 
 def summary(model, X, y):
-    """The setting, and what it is worth at any threshold."""
+    """The setting, and measures that do not depend on the threshold."""
     scores = model.decision_function(X)
     known = np.isin(y, model.classes_)
     closed = np.mean(model.classes_[scores[known].argmax(axis=1)] == y[known])
     auroc = auroc_known(y, scores.max(axis=1), known=model.classes_)
     return (
-        "# CLINC150: intents, and queries out of scope\n\n"
+        "# CLINC150: intents and out-of-scope queries\n\n"
         "Written by `python examples/clinc150_intents.py`. Embeddings of MiniLM, 384 features of "
         "norm one; 150 intents, 15000 queries for training. The setting was found on them alone by "
-        "`OpenSetSearchCV(OpenSetSVC(), random_state=0)`, with half of the intents "
-        f"withheld: gamma = {model.gamma_[0]:.3g}, C = {model.C:g}, lam = {model.lam:g}.\n\n"
-        f"On the test, closed-set accuracy is {closed:.1%} and the AUROC of known against out of "
-        f"scope is {auroc:.4f}. {np.sum(model.bounded_)} of {len(model.classes_)} intents accept a "
-        "bounded region."
+        "`OpenSetSearchCV(OpenSetSVC(), random_state=0)`, with half of the intents held "
+        f"out: gamma = {model.gamma_[0]:.3g}, C = {model.C:g}, lam = {model.lam:g}.\n\n"
+        f"On the test set, closed-set accuracy is {closed:.1%} and the AUROC of known against out "
+        f"of scope is {auroc:.4f}. {np.sum(model.bounded_)} of {len(model.classes_)} intents "
+        "accept a bounded region."
     )
 
 
 def comparison(points, curve, oos_val):
-    """Ours beside the published, and the curve between; `oos_val` are scores."""
-    rows = [["", "in-scope accuracy", "out-of-scope recall", "known turned away", "threshold"]]
+    """Our results next to the published ones, and the curve; `oos_val` are scores."""
+    rows = [["", "in-scope accuracy", "out-of-scope recall", "known rejected", "threshold"]]
     rows += [[f"{name} (published)", *map(str, both), "", ""] for name, both in PUBLISHED.items()]
     for name, threshold in points.items():
         rows.append([name, *(f"{x:.1f}" for x in at(curve, threshold)), f"{threshold:.3f}"])
@@ -122,20 +123,20 @@ def comparison(points, curve, oos_val):
     for recall in RECALLS:
         between[1].append(f"{100 * curve.aks[100 * curve.aus >= recall].max():.1f}")
     return (
-        "In percent, on test and oos_test. (a) has seen val only, and promises; (b) has seen the "
-        "100 queries of oos_val, too, and promises nothing. Its three rules look at both figures "
-        "on val and oos_val: the best harmonic mean, the best of the smaller, and the middle of "
-        f"all thresholds that reach the goal of {GOAL} / {GOAL} there.\n\n{markdown(rows)}\n\n"
-        "The threshold moved along the test, which no honest choice can do, gives the curve "
-        f"between:\n\n{markdown(between)}\n\n"
+        "In percent, on test and oos_test. (a) uses only val and gives a guarantee; (b) also uses "
+        "the 100 queries of oos_val and gives no guarantee. Its three rules use both accuracies on "
+        "val and oos_val: the best harmonic mean, the best minimum of both, and the middle of all "
+        f"thresholds that reach the goal of {GOAL} / {GOAL} there.\n\n{markdown(rows)}\n\n"
+        "For comparison, the whole curve, with thresholds chosen on the test set itself, which is "
+        f"not possible in practice:\n\n{markdown(between)}\n\n"
         f"A hundred queries are few to choose by, and those of oos_val are easier: at threshold "
-        f"{highest:.3f} {np.mean(oos_val < highest):.0%} of them are turned away, but "
+        f"{highest:.3f}, {np.mean(oos_val < highest):.0%} of them are rejected, but "
         f"{at(curve, highest)[1]:.0f}% of oos_test."
     )
 
 
 def obstacles(model, curve, bunch):
-    """What stands in the way of MORE on both sides, at the threshold where the recall is there."""
+    """What prevents MORE percent on both sides, at the threshold that reaches the recall."""
     k = np.flatnonzero(100 * curve.aus >= MORE)[-1]
     threshold = curve.thresholds[k]
     test, oos = (np.flatnonzero(bunch.split == name) for name in ("test", "oos_test"))
@@ -148,25 +149,26 @@ def obstacles(model, curve, bunch):
     drawn = model.classes_[scores.argmax(axis=1)][accepted]
     into = [f"{name} ({n})" for name, n in most(drawn)]
     return (
-        f"## What stands in the way of {MORE} / {MORE}\n\n"
-        f"Where {MORE} % of the queries out of scope are turned away (threshold {threshold:.3f}), "
-        f"in-scope accuracy is {100 * curve.aks[k]:.1f} %. The rest of the in-scope queries: "
-        f"{np.mean(wrong & low):.1%} would have been given a wrong intent and are turned away, "
+        f"## What prevents {MORE} / {MORE}\n\n"
+        f"Where {MORE} % of the out-of-scope queries are rejected (threshold {threshold:.3f}), "
+        f"in-scope accuracy is {100 * curve.aks[k]:.1f} %. Of the in-scope queries, "
+        f"{np.mean(wrong & low):.1%} would have been given a wrong intent and are rejected, "
         f"{np.mean(wrong & ~low):.1%} are given a wrong intent, and {np.mean(~wrong & low):.1%} "
-        "have the right intent as their nearest, but score too low. Without any rejection "
-        f"{np.mean(wrong):.1%} are wrong: of the {100 - MORE} % that the goal leaves, so much is "
-        "gone before the threshold, and is a matter of the embedding.\n\n"
-        f"Right but too low are most often: {', '.join(lost)}. The {accepted.sum()} queries out of "
-        f"scope that are still accepted fall into {len(np.unique(drawn))} intents, most often "
-        f"{', '.join(into)}; many of them are close to it in words, and some in meaning."
+        "have the right intent as their nearest, but their score is too low. Without any "
+        f"rejection, {np.mean(wrong):.1%} are wrong: this part of the {100 - MORE} % that the goal "
+        "allows is lost whatever the threshold, because of the embedding.\n\n"
+        f"The right intent with too low a score is most often: {', '.join(lost)}. The "
+        f"{accepted.sum()} out-of-scope queries that are still accepted belong to "
+        f"{len(np.unique(drawn))} intents, most often {', '.join(into)}; many of them are close to "
+        "the intent in wording, and some in meaning."
     )
 
 
 def nearest_to_scope(model, bunch, n=8):
-    """The queries out of scope with the highest scores."""
+    """The out-of-scope queries with the highest scores."""
     oos = np.flatnonzero(bunch.split == "oos_test")
     scores = model.decision_function(bunch.data[oos])
-    rows = [["query out of scope", "nearest intent", "score"]]
+    rows = [["out-of-scope query", "nearest intent", "score"]]
     for i in np.argsort(-scores.max(axis=1))[:n]:
         nearest = model.classes_[scores[i].argmax()]
         rows.append([bunch.text[oos[i]], nearest, f"{scores[i].max():.2f}"])
@@ -181,13 +183,13 @@ def most(labels, n=5):
 
 
 def markdown(rows):
-    """A table of texts, the first row its header."""
+    """A Markdown table; the first row is the header."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]])
 
 
 def draw(model, points, curve, X, y):
-    """The curve with its points beside the published ones, and the scores behind it."""
+    """Draw the curve with our and the published operating points, and the scores."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     left.plot(100 * curve.aus, 100 * curve.aks, color="C0", label="OpenSetSVC, any threshold")
     for name, threshold in points.items():
@@ -198,7 +200,7 @@ def draw(model, points, curve, X, y):
         left.plot(recall, accuracy, "x", color="0.4")
         left.annotate(name, (recall, accuracy), xytext=(4, 4), textcoords="offset points")
     left.set(xlabel="out-of-scope recall, %", ylabel="in-scope accuracy, %", ylim=(80, 100))
-    left.set_title("operating points on the test; crosses: Larson et al. 2019")
+    left.set_title("operating points on the test set; crosses: Larson et al. 2019")
     left.legend(loc="lower left", fontsize="small")
     ScoreHistogramDisplay.from_estimator(model, X, y, ax=right)
     right.set_title("highest score of a query")

@@ -2,8 +2,8 @@
 ============================
 
 Six diagrams of nine methods, from the study ``studies/better.toml``. OSSVM is the control of a
-Bonferroni-Dunn test; the red bar along the axis covers the methods with no statistical difference
-from it. Where ``OPENSET_SHARED`` names a folder with the results published with the paper, they are
+Bonferroni-Dunn test; the red bar covers the methods that do not differ significantly
+from it. If the folder ``OPENSET_SHARED`` contains the results published with the paper, these are
 drawn instead.
 """
 
@@ -21,7 +21,7 @@ from openset.utils import critical_difference, method_table
 
 RESULTS = FIGURES.parents[1] / "studies" / "results" / "better" / "results.csv.gz"
 CONTROL = "OSSVM"
-# Name in a study -> what it is.
+# Name in a study -> full name.
 MEASURES = {
     "NA": "Normalized accuracy (NA)",
     "HNA": "Harmonic normalized accuracy (HNA)",
@@ -58,14 +58,14 @@ def ours():
 
 
 def published(path):
-    """The same of the paper; its critical difference is from the tabulated quantile, 2.724.
+    """The same for the paper; its critical difference uses the tabulated quantile, 2.724.
 
-    In the published files the names of the two F-measures are exchanged.
+    In the published files, the names of the two F-measures are swapped.
     """
     found = json.loads(path.read_text("utf-8"))["ranks"]["open_set_grid_search_O"]
-    exchanged = {"OSFMmacro": "FMmacro", "FMmacro": "OSFMmacro"}
-    exchanged |= {"OSFMmicro": "FMmicro", "FMmicro": "OSFMmicro"}
-    results = {measure: found[exchanged.get(measure, measure)] for measure in MEASURES}
+    swapped = {"OSFMmacro": "FMmacro", "FMmacro": "OSFMmacro"}
+    swapped |= {"OSFMmicro": "FMmicro", "FMmicro": "OSFMmicro"}
+    results = {measure: found[swapped.get(measure, measure)] for measure in MEASURES}
     return {
         measure: (
             {PUBLISHED_METHODS[key]: rank for key, rank in result["average_ranks"].items()},

@@ -1,9 +1,9 @@
 """Decision regions of every method
 ================================
 
-Coloured is known, white is unknown, on the 2-D sets of the paper. Every method with a kernel width
-has gamma = 16 on data in the unit square, and OpenSetSVC lambda = 0.2; all other parameters are the
-defaults.
+Coloured regions are known, white is unknown, on the 2-D sets of the paper, scaled to the unit
+square. Every method with a kernel width uses gamma = 16, and OpenSetSVC uses lambda = 0.2; all
+other parameters have their default values.
 """
 
 from time import perf_counter
@@ -14,12 +14,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import OneClassSVM
 
 from openset import all_estimators
-from openset.plots import DecisionRegionsDisplay
-from openset.plots._style import class_colors, class_marker
+from openset.plots import DecisionRegionsDisplay, class_colors, class_marker
 
 CAPTION = (
-    "A test sample in a coloured region is given the class of the samples of that colour; "
-    "in a white region it is answered unknown."
+    "A test sample in a coloured region gets the class of the samples of that colour; "
+    "in a white region, the answer is unknown."
 )
 SETTINGS = {"gamma": 16.0, "lam": 0.2}
 WRAPPED = {
@@ -29,7 +28,7 @@ WRAPPED = {
 
 
 def methods():
-    """One of every open-set estimator of the library."""
+    """Yield one instance of every open-set estimator of the library."""
     for name, estimator in all_estimators():
         model = estimator(**WRAPPED.get(name, {}))
         own = model.get_params(deep=False)
@@ -37,7 +36,7 @@ def methods():
 
 
 def draw_dataset(ax, X, y, like):
-    """The training points alone, in the axes of the other panels."""
+    """Draw only the training points, with the axis limits of the other panels."""
     labels = sorted(set(y))
     for c, label in enumerate(labels):
         ax.scatter(
@@ -47,7 +46,7 @@ def draw_dataset(ax, X, y, like):
 
 
 def draw(name, resolution):
-    """A panel for the points and one for each method."""
+    """Draw one panel for the points and one panel per method."""
     X, y = load(name)
     models = list(methods())
     n_columns = 5
@@ -61,7 +60,7 @@ def draw(name, resolution):
         DecisionRegionsDisplay.from_estimator(
             model, X, y, grid_resolution=resolution, margin=0.4, legend=False, point_size=7, ax=ax
         )
-        ax.set_title(f"{method}\n{model.bounded_.sum()} of {len(model.classes_)} proved bounded")
+        ax.set_title(f"{method}\n{model.bounded_.sum()} of {len(model.classes_)} provably bounded")
     print(f"{name}: {len(models)} methods in {perf_counter() - start:.1f} s")
     draw_dataset(axes.flat[0], X, y, axes.flat[1])
     axes.flat[0].set_title(f"{name}\n{len(set(y))} classes, {len(y)} samples")
@@ -76,11 +75,11 @@ def draw(name, resolution):
 def main():
     """Draw one set, or all four."""
     arguments = parser(__doc__)
-    arguments.add_argument("datasets", nargs="*", help=f"of {', '.join(GENERATORS)}; all of them")
-    arguments.add_argument("--resolution", type=int, default=300, help="points a side; 300")
+    arguments.add_argument("datasets", nargs="*", help=f"of {', '.join(GENERATORS)}; default: all")
+    arguments.add_argument("--resolution", type=int, default=300, help="grid points per side")
     arguments = arguments.parse_args()
     if unknown := set(arguments.datasets) - GENERATORS.keys():
-        raise SystemExit(f"no such set: {', '.join(unknown)}; choose of {', '.join(GENERATORS)}")
+        raise SystemExit(f"no such set: {', '.join(unknown)}; choose from {', '.join(GENERATORS)}")
     for name in arguments.datasets or GENERATORS:
         path = arguments.output.with_stem(f"{arguments.output.stem}-{name}")
         save(draw(name, arguments.resolution), path, dpi=100)

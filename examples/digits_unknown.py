@@ -1,9 +1,9 @@
 """Seen and unseen digits
 ======================
 
-Curves, scores and the confusion matrix. Six of the ten digits are learned; the other four are met
-in the test only. Both methods get their parameters from the same search, which withholds some of
-the six and never sees the test.
+Curves, scores and the confusion matrix. Six of the ten digits are known; the other four occur only
+in the test set. The same search tunes both methods. It holds out some of the six digits and never
+sees the test set.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ from openset.wrappers import ThresholdRejector
 
 
 def main():
-    """Four views of the same test."""
+    """Draw four views of the same test set."""
     arguments = parser(__doc__).parse_args()
     X, y = load_digits(return_X_y=True)
     X, known = X / 16, y < 6

@@ -2,7 +2,7 @@
 =============================
 
 Decision regions on the plane through the means of three digits. The dashed outlines are
-certificates: beyond its outline a class rejects everything.
+certificates: a class rejects everything beyond its outline.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from openset.plots import DecisionRegionsDisplay
 
 
 def main():
-    """Two models on the same plane."""
+    """Draw two models on the same plane."""
     arguments = parser(__doc__).parse_args()
     X, y = load_digits(n_class=3, return_X_y=True)
     X = X / 16

@@ -1,8 +1,8 @@
-"""What the search sees
-====================
+"""Scores of a search
+==================
 
-The score over gamma and lambda on CONE-TORUS, with classes withheld, and the regions of the setting
-that won.
+The score with classes held out, over gamma and lambda on CONE-TORUS, and the regions of the best
+setting.
 """
 
 import matplotlib.pyplot as plt
@@ -14,17 +14,17 @@ from openset.plots import DecisionRegionsDisplay, SearchHeatmapDisplay
 
 
 def main():
-    """The scores, and the regions of the setting that won."""
+    """Draw the scores, and the regions of the best setting."""
     arguments = parser(__doc__).parse_args()
     X, y = load("cone-torus")
     grid = {"gamma": [2.0**k for k in range(-3, 10)], "lam": [k / 20 for k in range(20)]}
     search = OpenSetSearchCV(OpenSetSVC(), grid, random_state=0).fit(X, y)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     SearchHeatmapDisplay.from_estimator(search, params=("lam", "gamma"), ax=axes[0])
-    axes[0].set_title("score with classes withheld\nhatched: a class is unbounded; star: best")
+    axes[0].set_title("score with classes held out\nhatched: a class is unbounded; star: best")
     DecisionRegionsDisplay.from_estimator(search, X, y, margin=0.4, point_size=10, ax=axes[1])
     best = ", ".join(f"{name} = {value:g}" for name, value in search.best_params_.items())
-    axes[1].set_title(f"the best setting, fitted on everything\n{best}")
+    axes[1].set_title(f"the best setting, fitted on all samples\n{best}")
     save(figure, arguments.output, dpi=100)
 
 

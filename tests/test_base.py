@@ -7,7 +7,12 @@ from scipy.sparse import csr_matrix
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
-from openset.base import OpenSetClassifier, resolve_unknown_label
+from openset.base import (
+    OpenSetClassifier,
+    resolve_unknown_label,
+    validate_samples,
+    validate_training_data,
+)
 
 
 class GivenScores(OpenSetClassifier):
@@ -17,11 +22,11 @@ class GivenScores(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     def fit(self, X, y, sample_weight=None):
-        self.fitted_ = self._begin_fit(X, y, sample_weight)
+        self.fitted_ = validate_training_data(self, X, y, sample_weight)
         return self
 
     def decision_function(self, X):
-        return self._begin_predict(X)
+        return validate_samples(self, X)
 
 
 SCORES = np.array(
@@ -227,10 +232,12 @@ class TestFit:
     def test_too_few_classes(self):
         message = r"GivenScores needs at least 2 classes; y has 1 class: \['a'\]"
         with pytest.raises(ValueError, match=message):
-            GivenScores()._begin_fit(np.eye(2), ["a", "a"], min_classes=2)
+            validate_training_data(GivenScores(), np.eye(2), ["a", "a"], min_classes=2)
 
     def test_sparse_input_is_refused_unless_allowed(self):
         with pytest.raises(TypeError, match=r"[Ss]parse"):
             GivenScores().fit(csr_matrix(np.eye(2)), [0, 1])
-        X, *_ = GivenScores()._begin_fit(csr_matrix(np.eye(2)), [0, 1], accept_sparse="csr")
+        X, *_ = validate_training_data(
+            GivenScores(), csr_matrix(np.eye(2)), [0, 1], accept_sparse="csr"
+        )
         assert X.shape == (2, 2) and X.dtype == np.float64

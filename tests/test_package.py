@@ -14,8 +14,8 @@ import openset
 
 PACKAGE = Path(openset.__file__).parent
 
-# The map of the house, from the cellar up: each floor may import all floors below it (for the
-# solver only the kernels), and no room of its own.
+# The map of the house, from the ground up: a subpackage may import those on lower floors (the
+# solver only kernels and utils), and none on its own floor.
 FLOORS = [
     ["utils"],
     ["kernels", "metrics", "datasets"],
@@ -101,27 +101,53 @@ def test_importing_the_estimators_compiles_nothing():
     assert compiled == []
 
 
-def _rooms_imported(path: Path) -> set[str]:
-    """Rooms of openset that a source file imports, anywhere in it."""
+def _names_imported(path: Path) -> set[str]:
+    """Full names that a source file imports from openset, anywhere in it."""
     package = ("openset", *path.relative_to(PACKAGE).parent.parts)
-    modules = []
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join((*parents, *filter(None, [node.module])))
-            # `from openset import metrics` names rooms where `from openset.metrics import` does not
-            modules += [f"{module}.{alias.name}" for alias in node.names]
-    return {m.split(".")[1] for m in modules if m.startswith("openset.")} & MAY_IMPORT.keys()
+            names += [f"{module}.{alias.name}" for alias in node.names]
+    return {name for name in names if name.startswith("openset.")}
 
 
-@pytest.mark.parametrize(
+FILES = pytest.mark.parametrize(
     "path",
     sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py"),
     ids=lambda path: str(path.relative_to(PACKAGE)),
 )
+
+
+@FILES
 def test_dependencies_point_downwards(path):
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     assert room in MAY_IMPORT, f"put the new room {room!r} on the map"
-    assert _rooms_imported(path) - {room} <= MAY_IMPORT[room]
+    rooms = {name.split(".")[1] for name in _names_imported(path)} & MAY_IMPORT.keys()
+    assert rooms - {room} <= MAY_IMPORT[room]
+
+
+@FILES
+def test_only_public_names_pass_between_subpackages(path):
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    foreign = {name for name in _names_imported(path) if name.split(".")[1] != room}
+    private = {
+        name
+        for name in foreign - {"openset.__version__"}
+        if any(part.startswith("_") for part in name.split("."))
+    }
+    assert not private, f"{path.name} imports private names: {sorted(private)}"
+
+
+@FILES
+def test_compiled_functions_have_few_parameters(path):
+    """A compiled loop takes NamedTuples of state, not a long list of arrays."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any(
+            "jit" in ast.unparse(decorator) for decorator in node.decorator_list
+        ):
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            assert len(arguments) <= 8, f"{node.name} has {len(arguments)} positional parameters"

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import OneClassSVM
 
-from openset import OpenSetSVC, __version__, all_estimators
+from openset import OSNN, WSVM, FixedBiasSVC, OpenSetSVC, __version__, all_estimators
 from openset.calibration import CalibratedRejector
 from openset.kernels import Kernel, TStudent
 from openset.model_selection import OpenSetSearchCV
@@ -106,6 +106,34 @@ def _rewrite(path, member, change):
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in content.items():
             archive.writestr(name, data)
+
+
+@pytest.mark.parametrize(
+    ("model", "old"),
+    [
+        (FixedBiasSVC(), ("openset.svm._unbiased", "UnbiasedSVC")),
+        (WSVM(), ("openset.evt._wsvm", "WeibullSVM")),
+        (OSNN(), ("openset.neighbors._osnn", "OpenSetNearestNeighbors")),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_renamed_class_is_named(model, old, tmp_path):
+    path, cls = tmp_path / "old.skops", type(model)
+    save_model(model.fit(X, y), path)
+
+    def rename(part):
+        if isinstance(part, dict):
+            part = {key: rename(value) for key, value in part.items()}
+            if part.get("__class__") == cls.__name__:
+                part |= {"__module__": old[0], "__class__": old[1]}
+        elif isinstance(part, list):
+            part = [rename(inner) for inner in part]
+        return part
+
+    _rewrite(path, "schema.json", lambda data: json.dumps(rename(json.loads(data))))
+    message = f"class {old[1]}, which is now {cls.__name__}. Fit {cls.__name__} .* save it again"
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
 
 
 def test_newer_format_is_refused(path):

@@ -74,7 +74,7 @@ def _simulations(y):
 
 def _sample(simulations):
     rng = np.random.default_rng(0)
-    gammas = OpenSetSVC._paper_grid["gamma"]
+    gammas = OpenSetSVC.search_spec.grids["paper"]["gamma"]
     return [(c, g) for g in gammas for c in rng.permutation(list(simulations))[:SAMPLE].tolist()]
 
 

@@ -1,7 +1,7 @@
-"""Write the pages of the API from what the package says is public.
+"""Write the pages of the API from the public names of the package.
 
-For each room there is a page `api/ROOM.rst` with the names of its ``__all__``, and for each name a
-page of its own, made by autosummary. So a new public name is documented by being public.
+Each subpackage has a page `api/ROOM.rst` with the names of its ``__all__``, and each name has a
+page made by autosummary. So a new public name is documented automatically.
 """
 
 from importlib import import_module
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import openset
 
-# Modules in the order in which a reader wants them; others that are public follow.
+# Modules in the order most useful to readers; other public modules follow.
 ORDER = [
     "svm",
     "evt",
@@ -36,7 +36,7 @@ ORDER = [
 
 
 def public_modules() -> list[str]:
-    """Names of the modules with a page, in the order of the pages."""
+    """Names of the modules that have a page, in order."""
     rooms = [room for room in ORDER if room.partition(".")[0] in openset._SUBMODULES]
     return [f"openset.{room}" for room in [*rooms, *sorted(openset._SUBMODULES - set(rooms))]]
 
@@ -82,9 +82,9 @@ def index_page() -> str:
     names = [f":obj:`~openset.{room}.{name}`" for name, room in sorted(openset._NAMES.items())]
     lines = [
         *_title("API", "="),
-        f"What most programs need can be imported from ``openset`` itself: {', '.join(names)}.",
+        f"The most common names can be imported from ``openset`` itself: {', '.join(names)}.",
         "",
-        "All public modules; what is not listed there is not public.",
+        "These are all public modules; anything not listed there is private.",
         "",
         ".. list-table::",
         "   :widths: 30 70",
@@ -99,7 +99,7 @@ def index_page() -> str:
 
 
 def write_pages(docs: Path) -> None:
-    """Write all pages; one that has not changed is left alone, so that it is not built again."""
+    """Write the pages that have changed; the others are not touched and not rebuilt."""
     folder = docs / "api"
     folder.mkdir(exist_ok=True)
     pages = {f"{module}.rst": module_page(module) for module in public_modules()}
@@ -110,6 +110,6 @@ def write_pages(docs: Path) -> None:
 
 
 def setup(app):
-    """Write now: the pages have to be there when Sphinx looks for documents."""
+    """Write now, because the pages must exist when Sphinx looks for documents."""
     write_pages(Path(app.srcdir))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,7 +8,7 @@ from openset.cli import app as commands
 
 
 def _text(value: str | None) -> str:
-    """Help as one line of a Markdown table."""
+    """Help text as one cell of a Markdown table."""
     return " ".join((value or "").split()).replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -36,7 +36,7 @@ def _section(name: str, command) -> list[str]:
 
 
 def reference() -> str:
-    """All commands, those of a group by their full names."""
+    """All commands by their full names."""
     lines = []
     waiting = [("openset", typer.main.get_command(commands))]
     while waiting:
@@ -50,7 +50,7 @@ def reference() -> str:
 
 
 def write_reference(docs: Path) -> None:
-    """Write the file, unless it is there as it should be."""
+    """Write the file if its content has changed."""
     path = docs / "_generated" / "commands.md"
     path.parent.mkdir(exist_ok=True)
     text = reference()
@@ -59,6 +59,6 @@ def write_reference(docs: Path) -> None:
 
 
 def setup(app):
-    """Write now: the pages have to be there when Sphinx looks for documents."""
+    """Write now, because the pages must exist when Sphinx looks for documents."""
     write_reference(Path(app.srcdir))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,16 +1,17 @@
-"""Write the table of methods, `_generated/methods.md`, from what the estimators say of themselves.
+"""Write the table of methods, `_generated/methods.md`, from the traits that estimators declare.
 
-A page includes it. The name of a method leads to its page, `methods/ESTIMATOR.md`.
+It maps the name in the paper to the class and to the name on the command line; other pages include
+it. The name of a method links to its page, `methods/ESTIMATOR.md`.
 """
 
 from pathlib import Path
 
 from openset.utils import method_table
 
-_HEADER = ["method", "estimator", "built on", "bounded", "exactly when"]
+_HEADER = ["method", "class", "on the command line", "based on", "bounded", "exactly when"]
 
 
-def _built_on(row) -> str:
+def _based_on(row) -> str:
     parts = [f"{row.kernel} kernel"] if row.kernel else []
     parts += ["tails"] if row.extreme_value else []
     parts += ["one class"] if row.one_class else []
@@ -25,7 +26,8 @@ def table() -> str:
             [
                 f"[{row.method}](methods/{row.estimator}.md)",
                 f"`{row.estimator}`",
-                _built_on(row),
+                f"`{row.command}`" if row.command else "",
+                _based_on(row),
                 "yes" if row.bounded else "no",
                 row.footnote or ("always" if row.bounded else "never"),
             ]
@@ -34,7 +36,7 @@ def table() -> str:
 
 
 def write_table(docs: Path) -> None:
-    """Write the file, unless it is there as it should be."""
+    """Write the file if its content has changed."""
     path = docs / "_generated" / "methods.md"
     path.parent.mkdir(exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != table():
@@ -42,6 +44,6 @@ def write_table(docs: Path) -> None:
 
 
 def setup(app):
-    """Write now: the pages have to be there when Sphinx looks for documents."""
+    """Write now, because the pages must exist when Sphinx looks for documents."""
     write_table(Path(app.srcdir))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

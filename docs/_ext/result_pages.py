@@ -1,4 +1,4 @@
-"""Make pages of the files that the commands write.
+"""Make pages from the files that the commands write.
 
 `make bench` writes `benchmarks/*.md`: each becomes a page, word for word. A folder of
 `studies/results` with `results.csv.gz` and `report.html` becomes a page with the average ranks and
@@ -18,12 +18,12 @@ from openset.utils import method_table
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies" / "results"
 _CONTROL = "OpenSetSVC"
-# The tables are wide: no list of contents next to them.
+# The tables are wide, so these pages have no table of contents at the side.
 _HEAD = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 
 def pages() -> dict[str, str]:
-    """Text of each page by its name."""
+    """Text of each page, by name."""
     found = {path.name: path.read_text("utf-8") for path in ROOT.glob("benchmarks/*.md")}
     summary = STUDIES / "README.md"
     if summary.is_file():
@@ -35,7 +35,7 @@ def pages() -> dict[str, str]:
 
 
 def reports() -> dict[str, Path]:
-    """The reports of studies by name."""
+    """Reports of the studies, by name."""
     found = sorted(STUDIES.glob("**/report.html"))
     return {"-".join(path.parent.relative_to(STUDIES).parts) or "results": path for path in found}
 
@@ -65,7 +65,7 @@ def _study_page(name: str, report: Path) -> str:
 
 
 def _about(study: Path) -> list[str]:
-    """What the file of a study says of itself in its first comment."""
+    """The first comment of the file of a study."""
     if not study.is_file():
         return []
     lines = []
@@ -102,7 +102,7 @@ def _table(rows: list[list[str]]) -> list[str]:
 
 
 def write_pages(docs: Path) -> None:
-    """Write the pages that have changed, and remove those whose file is gone."""
+    """Write the pages that have changed, and delete those whose source file no longer exists."""
     folder = docs / "measured"
     folder.mkdir(exist_ok=True)
     found = pages()
@@ -116,7 +116,7 @@ def write_pages(docs: Path) -> None:
 
 
 def copy_reports(app, exception) -> None:
-    """Put the reports where the pages look for them."""
+    """Copy the reports to where the pages link to."""
     if exception is None and app.builder.format == "html":
         for name, report in reports().items():
             target = Path(app.outdir, "studies", f"{name}.html")
@@ -125,7 +125,7 @@ def copy_reports(app, exception) -> None:
 
 
 def setup(app):
-    """Write now: the pages have to be there when Sphinx looks for documents."""
+    """Write now, because the pages must exist when Sphinx looks for documents."""
     write_pages(Path(app.srcdir))
     app.connect("build-finished", copy_reports)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -260,7 +260,7 @@ def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
             f"kernel={kernel!r} is neither a name nor an instance of openset.kernels.Kernel. "
             f"Choose one of {sorted(_BY_NAME)} or pass an instance."
         )
-    if type(kernel) not in _BY_NAME.values():
+    if isinstance(kernel, Kernel) and type(kernel) not in _BY_NAME.values():
         check_kernel(kernel)
     return kernel
 

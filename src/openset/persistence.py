@@ -2,8 +2,9 @@
 
 A model file is a skops archive (a zip of arrays and a description of objects) with one more member,
 the card: a version stamp and whatever the writer wants to tell of the model. Loading builds only
-objects of the types listed here and of those skops trusts by itself (scikit-learn's estimators,
-numpy's arrays); a file that asks for anything else is refused before anything in it is built.
+objects of the registered estimators, of the types they declare in ``stored_types``, and of those
+skops trusts by itself (scikit-learn's estimators, numpy's arrays). A file that asks for anything
+else is refused before anything in it is built.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, kernels
 from .calibration import CalibratedRejector
-from .evt._weibull_tail import WeibullTail
 from .model_selection import OpenSetSearchCV
-from .svm._planes import Slab
 from .utils import all_estimators, atomic_write, unwrap
 
 __all__ = ["ModelFileError", "load_model", "read_card", "save_model"]
@@ -43,16 +42,26 @@ _SCHEMA = "schema.json"
 _LARGEST_CARD = 64 * 2**20
 
 
+# Old name of a class -> its name today.
+_RENAMED = {
+    "OpenSetNearestNeighbors": "OSNN",
+    "UnbiasedSVC": "FixedBiasSVC",
+    "WeibullSVM": "WSVM",
+}
+
+
 class ModelFileError(ValueError):
     """A file is not a model that this version of openset can load."""
 
 
 def trusted_types() -> list[str]:
-    """Names of the types that a model file may ask for beside those that skops trusts."""
-    ours = [cls for _, cls in all_estimators()] + [CalibratedRejector, OpenSetSearchCV]
+    """Names of the types that a model file may ask for, in addition to those that skops trusts."""
+    ours: list[type] = [CalibratedRejector, OpenSetSearchCV]
+    for _, cls in all_estimators():
+        ours += [cls, *cls.stored_types]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]
-    ours += [kernels.InverseMultiquadric, kernels.Linear, WeibullTail, Slab]
-    # A dtype, which an imputer holds, is data; skops lists it only with the types it leaves open.
+    ours += [kernels.InverseMultiquadric, kernels.Linear]
+    # A dtype, which an imputer holds, is data; skops leaves the decision to its callers.
     return sorted({"numpy.dtype"} | {f"{cls.__module__}.{cls.__qualname__}" for cls in ours})
 
 
@@ -143,6 +152,7 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
     card = read_card(path)
     try:
         foreign = set(sio.get_untrusted_types(file=Path(path))) - set(trusted_types())
+        _check_renamed(path, foreign)
         if foreign:
             raise ModelFileError(
                 f"{path} is refused: it asks for {', '.join(sorted(foreign))}, which is no part "
@@ -209,6 +219,16 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
             "Update openset."
         )
     return card
+
+
+def _check_renamed(path, foreign) -> None:
+    for name in sorted(foreign):
+        package, _, old = name.rpartition(".")
+        if package.startswith("openset.") and old in _RENAMED:
+            raise ModelFileError(
+                f"{path} holds a model of class {old}, which is now {_RENAMED[old]}. Fit "
+                f"{_RENAMED[old]} with the same parameters and save it again."
+            )
 
 
 def _complete(part) -> None:

@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 from openset.calibration import CalibratedRejector
-from openset.calibration._shift import far_scores, move, move_bias
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.neighbors import OSNN
 from openset.svm import (
@@ -62,12 +61,12 @@ KNOWN_FAR = [
 def test_the_score_far_away_decides(iris, estimator):
     X, y = iris
     model = estimator.fit(X, y)
-    far = far_scores(model)
+    far = model.far_scores()
     Z = _far_points(X, 1e9)
-    assert_allclose(move(model, Z, np.zeros(3)).max(axis=0), far, atol=1e-6)
+    assert_allclose(model.decision_function(Z).max(axis=0), far, atol=1e-6)
     assert_array_equal(model.bounded_, far < 0)
-    assert np.all(move(model, Z, far + 1e-4) < 0)
-    assert np.all((move(model, Z, far - 1e-4) >= 0).any(axis=0))
+    assert np.all(model.with_thresholds(far + 1e-4).decision_function(Z) < 0)
+    assert np.all((model.with_thresholds(far - 1e-4).decision_function(Z) >= 0).any(axis=0))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,7 @@ def test_pipeline_and_copies(iris):
     pipeline = make_pipeline(StandardScaler(), OpenSetSVC(gamma=0.5)).fit(10 * X[::2], y[::2])
     model = CalibratedRejector(FrozenEstimator(pipeline), alpha=0.2).fit(10 * X[1::2], y[1::2])
     svc, intercept = pipeline[-1], pipeline[-1].intercept_.copy()
-    moved = move_bias(svc, model.thresholds_)
+    moved = svc.with_thresholds(model.thresholds_)
     assert_array_equal(model.known_radius_, moved.known_radius_)
     assert_array_equal(svc.intercept_, intercept)  # the fitted model stays as it is
     assert moved.support_vectors_ is svc.support_vectors_

@@ -74,7 +74,7 @@ def test_unknown_name_suggests_a_close_one(home, name):
 
 
 def test_unknown_name_lists_what_there_is(home):
-    with pytest.raises(ValueError, match="holds small"):
+    with pytest.raises(ValueError, match="contains small"):
         load_dataset("zebra", data_home=home)
 
 
@@ -105,7 +105,7 @@ def test_missing_label(tmp_path):
 
 def test_no_features(tmp_path):
     pd.DataFrame({"text": ["a"], "target": [1]}).to_parquet(tmp_path / "bad.parquet")
-    with pytest.raises(ValueError, match="no numeric column beside 'target'"):
+    with pytest.raises(ValueError, match="no numeric column besides 'target'"):
         load_dataset("bad", data_home=tmp_path)
 
 

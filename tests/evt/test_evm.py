@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.evt import ExtremeValueMachine
-from openset.utils import _distances
+from openset.utils import distances as engine
 
 
 def reference_machine(entry, **changes):
@@ -160,7 +160,7 @@ def test_blocks_and_threads_change_nothing(iris, monkeypatch):
     expected = ExtremeValueMachine(tail_size=10).fit(X, y).inclusion_proba(X)
     threaded = ExtremeValueMachine(tail_size=10, n_jobs=2).fit(X, y).inclusion_proba(X)
     assert_array_equal(threaded, expected)
-    monkeypatch.setattr(_distances, "_BLOCK", 500)
+    monkeypatch.setattr(engine, "BLOCK", 500)
     blocks = ExtremeValueMachine(tail_size=10, n_jobs=2).fit(X, y).inclusion_proba(X)
     assert_array_equal(blocks, expected)
 
@@ -188,11 +188,11 @@ def test_tails_of_one_and_of_all():
 def test_threshold_is_subtracted_and_needs_no_fit(iris):
     X, y = iris
     machine = ExtremeValueMachine(threshold=0.2).fit(X, y)
-    assert_array_equal(machine._raw_scores(X), machine.inclusion_proba(X))
-    assert machine._post_params == ("threshold",)
+    assert_array_equal(machine.raw_scores(X), machine.inclusion_proba(X))
+    assert machine.search_spec.after_fit == ("threshold",)
     for threshold in (0.0, 0.4):
         machine.set_params(threshold=threshold)
-        assert_array_equal(machine.decision_function(X), machine._raw_scores(X) - threshold)
+        assert_array_equal(machine.decision_function(X), machine.raw_scores(X) - threshold)
 
 
 def test_pickle_and_pipeline(iris):

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from openset.metrics._counts import Counts
+from openset.metrics import OpenSetCounts
 
 
 def test_means_of_both_accuracies_on_all_published_rows(golden_dir):
@@ -22,7 +22,7 @@ def test_means_of_both_accuracies_on_all_published_rows(golden_dir):
         [Fraction(value).limit_denominator(200_000) for value in results[name]]
         for name in ("AKS", "AUS")
     ]
-    counts = Counts(
+    counts = OpenSetCounts(
         hit=np.array([[r.numerator for r in column] for column in ratios]).T,
         predicted=np.zeros((len(results), 2), dtype=int),
         support=np.array([[r.denominator for r in column] for column in ratios]).T,

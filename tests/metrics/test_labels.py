@@ -155,3 +155,28 @@ def test_a_data_frame_is_no_sequence_of_labels():
     pd = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="y_true must be a 1-D sequence"):
         metrics.accuracy_known(pd.DataFrame({"a": [1]}), ["a"], known=["a"], unknown_label="?")
+
+
+def test_encode_labels_gives_the_number_of_classes_to_unknown_labels():
+    codes = metrics.encode_labels(TRUTH, KNOWN)
+    np.testing.assert_array_equal(codes, [0, 0, 0, 0, 1, 1, 2, 3, 3, 3])
+    np.testing.assert_array_equal(metrics.encode_labels(["1", 1], [1, 2]), [2, 0])
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "message"),
+    [
+        (["a", float("nan")], ["a"], "y contains missing values"),
+        ("ab", ["a"], "y must be a 1-D sequence"),
+        (["a"], ["a", "a"], "classes contains a class twice"),
+        (["a"], [], "classes is empty"),
+    ],
+)
+def test_encode_labels_names_its_arguments(y, classes, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.encode_labels(y, classes)
+
+
+def test_harmonic_mean_of_zero_and_of_nan():
+    mean = metrics.harmonic_mean([0.5, 0.0, 1.0, np.nan], [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(mean, [2 / 3, 0, 0, np.nan])

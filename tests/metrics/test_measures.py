@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
 from openset import metrics
-from openset.metrics._counts import Counts
+from openset.metrics import OpenSetCounts
 
 ABC = {"known": list("ABC"), "unknown_label": "U"}
 TRUTH, PREDICTION = list("AAAABBCUUU"), list("AAUBBUUUAB")
@@ -152,7 +152,7 @@ def test_identities_on_random_labels():
         # only knowns, only unknowns, or both
         true = rng.integers(*rng.choice([(0, k), (k, k + 1), (0, k + 1), (0, k + 1)]), n)
         pred = np.where(rng.random((10, n)) < 0.5, true, rng.integers(0, k + 1, (10, n)))
-        counts = Counts.from_codes(true, pred, k)
+        counts = OpenSetCounts.from_codes(true, pred, k)
         aks, aus = counts.accuracy_known(), counts.accuracy_unknown()
         na, hna = counts.normalized_accuracy(), counts.harmonic_normalized_accuracy()
         osfm, fm = counts.open_set_f1("micro"), counts.f1_with_unknown("micro")
@@ -273,19 +273,19 @@ def test_always_and_never_rejecting(answer):
 def test_counts_of_many_predictions_at_once():
     rng = np.random.default_rng(4)
     true, pred = rng.integers(0, 4, 50), rng.integers(0, 4, (5, 2, 50))
-    together = Counts.from_codes(true, pred, 3)
+    together = OpenSetCounts.from_codes(true, pred, 3)
     for cell in np.ndindex(5, 2):
-        alone = Counts.from_codes(true, pred[cell], 3)
+        alone = OpenSetCounts.from_codes(true, pred[cell], 3)
         for measure in (
-            Counts.accuracy_known,
-            Counts.accuracy_unknown,
-            Counts.normalized_accuracy,
-            Counts.harmonic_normalized_accuracy,
-            Counts.false_unknown_rate,
-            Counts.misclassification_rate,
-            Counts.open_set_f1,
-            Counts.f1_with_unknown,
+            OpenSetCounts.accuracy_known,
+            OpenSetCounts.accuracy_unknown,
+            OpenSetCounts.normalized_accuracy,
+            OpenSetCounts.harmonic_normalized_accuracy,
+            OpenSetCounts.false_unknown_rate,
+            OpenSetCounts.misclassification_rate,
+            OpenSetCounts.open_set_f1,
+            OpenSetCounts.f1_with_unknown,
         ):
             assert measure(together)[cell] == measure(alone)
-        for measure in (Counts.open_set_f1, Counts.f1_with_unknown):
+        for measure in (OpenSetCounts.open_set_f1, OpenSetCounts.f1_with_unknown):
             assert measure(together, "micro")[cell] == measure(alone, "micro")

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import metrics
-from openset.base import OpenSetClassifier
+from openset.base import OpenSetClassifier, validate_training_data
 from openset.model_selection import ClosedSetSplit, OpenSetSplit, get_scorer, get_scorer_names
 from openset.svm import OneVsRestSVC, OpenSetSVC
 
@@ -95,7 +95,7 @@ def test_worked_numbers(name):
         unknown_label = "auto"
 
         def fit(self, X, y):
-            self._begin_fit(X, y)
+            validate_training_data(self, X, y)
             return self
 
         def decision_function(self, X):
@@ -301,9 +301,8 @@ class TestRequireBounded:
             unknown_label = "auto"
 
             def fit(self, X, y):
-                X, codes, *_ = self._begin_fit(X, y)
+                X, codes, *_ = validate_training_data(self, X, y)
                 self.means_ = np.array([X[codes == c].mean(axis=0) for c in np.unique(codes)])
-                self.bounded_ = np.zeros(len(self.classes_), dtype=bool)
                 return self
 
             def decision_function(self, X):
@@ -376,5 +375,5 @@ def test_bad_arguments(blobs):
     with pytest.raises(TypeError, match="LogisticRegression is not an open-set estimator"):
         scorer(LogisticRegression().fit(X, y), X, y)
     model = OpenSetSVC().fit(X, y)
-    with pytest.raises(ValueError, match="y_true contains missing values"):
+    with pytest.raises(ValueError, match="y contains missing values"):
         scorer(model, X, np.full(len(X), np.nan))

@@ -52,7 +52,7 @@ class Unfit(OpenSetSVC):
         (
             {"estimator": Unfit(C=dict.fromkeys(range(4), 1.0))},
             ValueError,
-            "C=.*a value for each class.*Set a number",
+            "C=.*one value per class.*Set a number",
         ),
         ({"estimator": Unfit(kernel="linear")}, ValueError, "kernel='linear' does not decay"),
         ({"estimator": Unfit(unknown_label=2)}, ValueError, "unknown_label=2 is also a class"),

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScal
 from sklearn.svm import OneClassSVM
 
 from openset import OneVsRestSVC, OpenSetSVC
-from openset.base import OpenSetClassifier
+from openset.base import OpenSetClassifier, validate_samples, validate_training_data
 from openset.evt import ExtremeValueMachine
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit, get_scorer
 from openset.neighbors import OSNN
@@ -108,15 +108,17 @@ class Nearest(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     def fit(self, X, y):
-        X, codes, _, _ = self._begin_fit(X, y)
+        X, codes, _, _ = validate_training_data(self, X, y)
         if self.radius == 13:
             raise RuntimeError("an unlucky radius")
         self.means_ = np.array([X[codes == c].mean(axis=0) for c in range(len(self.classes_))])
-        self.bounded_ = np.ones(len(self.classes_), dtype=bool)
         return self
 
+    def far_scores(self):
+        return np.full(len(self.classes_), -np.inf)
+
     def decision_function(self, X):
-        X = self._begin_predict(X)
+        X = validate_samples(self, X)
         return self.radius - np.linalg.norm(X[:, None] - self.means_, axis=2)
 
 

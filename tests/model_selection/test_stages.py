@@ -6,7 +6,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import PISVM, OpenSetSearchCV, OpenSetSVC
-from openset.model_selection._stages import coarse, fine, stride
 
 
 @pytest.fixture(scope="module")
@@ -22,39 +21,10 @@ def search(many):
     return OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=2, random_state=0).fit(*many)
 
 
-def test_stride_leaves_about_five():
-    assert [stride(n) for n in (1, 2, 5, 8, 9, 16, 17, 20, 33)] == [1, 1, 1, 1, 2, 2, 4, 4, 8]
-
-
-def test_stages_of_a_grid():
-    grid = {"a": list(range(9)), "b": list(range(20)), "c": [0, 1], "t": list(range(20))}
-    candidates = [
-        {"a": a, "b": b, "c": c, "t": t}
-        for a in grid["a"]
-        for b in grid["b"]
-        for c in grid["c"]
-        for t in grid["t"]
-    ]
-    first = [candidates[i] for i in coarse(candidates, grid, free=["t"])]
-    assert {s["a"] for s in first} == {0, 2, 4, 6, 8}
-    assert {s["b"] for s in first} == {0, 4, 8, 12, 16}
-    assert {s["c"] for s in first} == {0, 1}
-    assert {s["t"] for s in first} == set(range(20))
-    best = {"a": 8, "b": 4, "c": 1, "t": 13}
-    second = [candidates[i] for i in fine(candidates, grid, best, free=["t"])]
-    assert best in second
-    assert {s["a"] for s in second} == {7, 8}
-    assert {s["b"] for s in second} == set(range(1, 8))
-    assert {s["c"] for s in second} == {0, 1}
-    assert {s["t"] for s in second} == set(range(20))
-    # Nothing lies between the stages: the neighbours of the best were in the first.
-    assert {s["b"] for s in first} & {0, 8} == {0, 8}
-
-
 def test_fine_is_as_good_as_coarse_and_as_full(many, search):
     table = search.cv_results_
     gammas = np.unique(table["param_gamma"].astype(float))
-    params = OpenSetSVC._default_grid
+    params = OpenSetSVC.search_spec.grids["default"]
     full = len(params["gamma"]) * len(params["lam"]) * len(params["C"])
     assert len(table["params"]) < full / 2
     # The coarse stage alone, from the rows of the table that belong to it.
@@ -89,7 +59,7 @@ def test_deterministic(many, search):
 def test_few_classes_try_everything(many):
     X, y = many
     few = y < 50
-    grid = OpenSetSVC._default_grid
+    grid = OpenSetSVC.search_spec.grids["default"]
     search = OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=1, random_state=0, refit=False)
     n_settings = np.prod([len(values) for values in grid.values()])
     assert len(search.fit(X[few], y[few]).cv_results_["params"]) == n_settings
@@ -111,8 +81,8 @@ def test_behind_a_pipeline_and_with_thresholds(many):
         for name, values in search.cv_results_.items()
         if name.startswith("param_")
     }
-    assert tried["pisvm__threshold"] == set(PISVM._default_grid["threshold"])
-    assert 5 <= len(tried["pisvm__gamma"]) < len(PISVM._default_grid["gamma"])
+    assert tried["pisvm__threshold"] == set(PISVM.search_spec.grids["default"]["threshold"])
+    assert 5 <= len(tried["pisvm__gamma"]) < len(PISVM.search_spec.grids["default"]["gamma"])
 
 
 def test_all_unbounded_still_ends():

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.neighbors import OSNN
-from openset.utils import _distances
+from openset.utils import distances as engine
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +109,17 @@ def test_bounded(data):
 def test_threshold_is_added_and_needs_no_fit(data):
     X, y, Z = data
     model = OSNN().fit(X, y)
-    assert model._post_params == ("threshold",)
+    assert model.search_spec.after_fit == ("threshold",)
     for threshold in (0.0, 0.9):
         model.set_params(threshold=threshold)
-        expected = model._raw_scores(Z) + threshold
+        expected = model.raw_scores(Z) + threshold
         assert_array_equal(model.decision_function(Z), expected)
 
 
 def test_blocks_and_threads_change_nothing(data, monkeypatch):
     X, y, Z = data
     expected = OSNN().fit(X, y).decision_function(Z)
-    monkeypatch.setattr(_distances, "_BLOCK", 500)
+    monkeypatch.setattr(engine, "BLOCK", 500)
     blocks = OSNN(n_jobs=2).fit(X, y).decision_function(Z)
     assert_array_equal(blocks, expected)
 

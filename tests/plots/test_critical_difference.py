@@ -81,11 +81,11 @@ def test_names_do_not_overlap(display):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"control": "LDA"}, "control='LDA' is none of the methods"),
+        ({"control": "LDA"}, "control='LDA' must be one of the methods"),
         ({"n_datasets": 0}, "n_datasets=0"),
         ({"alpha": 1.0}, "alpha=1.0"),
         ({"ranks": {"OSSVM": 1.0}}, "needs at least 2"),
-        ({"ranks": {"OSSVM": 0.5, "SVM": 2.0}}, r"ranks\['OSSVM'\] = 0.5 is no average rank"),
+        ({"ranks": {"OSSVM": 0.5, "SVM": 2.0}}, r"ranks\['OSSVM'\] = 0.5 is not an average rank"),
     ],
 )
 def test_bad_input(options, message, ax):

@@ -76,7 +76,7 @@ def test_method_without_a_bias(boat, ax3d):
 
 
 def test_class_must_be_known(svm, boat, ax3d):
-    with pytest.raises(ValueError, match=r"class_label=7 is none of the classes \[1, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"class_label=7 is not one of the classes \[1, 2, 3\]"):
         DecisionSurfaceDisplay.from_estimator(svm, boat[0], 7, ax=ax3d)
 
 

@@ -32,7 +32,7 @@ def _axes(display):
 
 def test_every_public_display_is_drawn(boat, svm, bounded):
     drawn = {type(draw(boat, svm, bounded, None)).__name__ for draw in DRAWINGS.values()}
-    assert drawn == set(openset.plots.__all__)
+    assert drawn == {name for name in openset.plots.__all__ if name.endswith("Display")}
 
 
 def test_draws_on_the_given_axes_and_touches_nothing_else(draw, given, monkeypatch):

@@ -4,9 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
-from openset.plots._style import BASE_COLORS, class_colors, class_marker, tint
+from openset.plots import class_colors, class_marker, tint
 
 # Sight without one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1), linear RGB.
 SIGHT = {
@@ -41,7 +40,7 @@ def _lab(rgb, sight):
 
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_stay_apart(sight):
-    lab = _lab([to_rgb(color) for color in BASE_COLORS], SIGHT[sight])
+    lab = _lab(class_colors(8), SIGHT[sight])
     assert min(np.linalg.norm(a - b) for a, b in combinations(lab, 2)) > 23
 
 

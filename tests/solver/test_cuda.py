@@ -1,6 +1,6 @@
 """The CUDA engine in Numba's simulator, against the CPU engine.
 
-The simulator is chosen when numba is imported, so each test runs in a process of its own.
+The simulator is chosen when numba is imported, so each test runs in its own process.
 """
 
 import importlib.util
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
 SETUP = """
     import numpy as np
     from openset.kernels import RBF, Linear, RationalQuadratic
-    from openset.solver import one_class_problem, solve_grid, svdd_problem, svm_problem
-    from openset.solver import _cuda_grid, _cuda_matrix
+    from openset.solver import decision_values, one_class_problem, solve_grid, svdd_problem
+    from openset.solver import svm_problem, tuned
 
     rng = np.random.default_rng(0)
     m = 16
@@ -34,12 +34,12 @@ SETUP = """
 
     rng_boxes = rng.uniform(0.5, 2.0, m)
 
-    def compare(kernel, gammas, machine, n_machines):
+    def compare(kernel, gammas, problem_of, n_problems):
         def run(device):
             return {
                 (g, k): path
                 for g, k, path in solve_grid(
-                    X, kernel, gammas, n_machines, machine, lambda k, path, rows: path,
+                    X, kernel, gammas, n_problems, problem_of, lambda k, path, rows: path,
                     tol=1e-3, device=device,
                 )
             }
@@ -65,33 +65,31 @@ def in_simulator(code):
 
 
 @pytest.mark.parametrize("in_registers", [True, False])
-def test_grid_of_machines(in_registers):
+def test_grid(in_registers):
     in_simulator(f"""
-        if not {in_registers}:
-            _cuda_matrix.PER_THREAD = 1  # 16 rows no longer fit the registers of 8 threads
-        compare(RBF(), [4.0, 0.5], svm, 2)
+        # 8 threads of one row each cannot hold 16 rows in registers.
+        with tuned(cuda_rows_per_thread={8 if in_registers else 1}):
+            compare(RBF(), [4.0, 0.5], svm, 2)
     """)
 
 
 def test_matrix_beyond_the_memory():
     in_simulator("""
-        _cuda_grid._MATRIX = 0.0
-        _cuda_matrix._WORKING = 6
-        compare(RBF(), [4.0, 0.5], svm, 2)
+        with tuned(cuda_matrix=0.0, cuda_working=6):
+            compare(RBF(), [4.0, 0.5], svm, 2)
     """)
 
 
 def test_prediction():
     in_simulator("""
-        from openset.solver import _cuda_expansion
-        from openset.solver._expansion import decision_values
-        _cuda_expansion._CHUNK, _cuda_expansion._POINTS, _cuda_expansion._SUPPORT = 11, 4, 5
         questions = np.vstack([X, rng.normal(size=(30, 3)), np.full((1, 3), 1e200)])
         coef = rng.normal(size=(3, m))
         coef[2] = 0.0
         for kernel in (RBF(), RationalQuadratic(2.0), Linear()):
             arguments = questions, X, coef, rng.normal(size=3), kernel, np.array([1.0, 2.0, 2.0])
-            cpu, gpu = (decision_values(*arguments, device=device) for device in ("cpu", "cuda"))
+            cpu = decision_values(*arguments)
+            with tuned(cuda_chunk=11, cuda_points=4, cuda_support=5):
+                gpu = decision_values(*arguments, device="cuda")
             np.testing.assert_allclose(gpu, cpu, atol=1e-5, rtol=1e-6)
     """)
 
@@ -146,36 +144,11 @@ def test_other_problems_and_kernels():
 def test_batches_and_iteration_limit():
     in_simulator("""
         import warnings
-        _cuda_grid._STATE = 32 * m * 3 * 2 / 1e9  # two machines at a time
-        compare(RBF(), [1.0, 0.5], svm, 3)
+        with tuned(cuda_state=32 * m * 3 * 2 / 1e9):  # two paths at a time
+            compare(RBF(), [1.0, 0.5], svm, 3)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             list(solve_grid(X, RBF(), [1.0], 1, svm, lambda k, path, rows: None, max_iter=2,
                             device="cuda"))
         assert any("Raise max_iter" in str(w.message) for w in caught)
     """)
-
-
-def test_auto_takes_the_simulator_and_a_wrong_name_is_an_error():
-    in_simulator("""
-        from openset.solver._device import on_gpu
-        assert on_gpu("auto") and not on_gpu("cpu")
-        try:
-            on_gpu("tpu")
-        except ValueError as error:
-            assert "device='tpu'" in str(error)
-        else:
-            raise AssertionError
-    """)
-
-
-def test_without_a_gpu_the_error_says_what_to_do():
-    code = """
-        from openset.solver._cuda_grid import array_module
-        try:
-            array_module()
-        except (ImportError, RuntimeError) as error:
-            assert "openset[cuda]" in str(error) or 'device="cpu"' in str(error)
-    """
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment)

@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
-from openset.solver._expansion import decision_values
+from openset.solver import decision_values
 
 KERNELS = [RBF(), TStudent(), TStudent(0.8), RationalQuadratic(0.3), InverseMultiquadric(0.5)]
 

@@ -7,8 +7,9 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF
-from openset.solver import KernelRows, one_class_problem, solve, svdd_problem, svm_problem
-from openset.solver._reference import solve_reference
+from openset.solver import kernel_rows, one_class_problem, solve, svdd_problem, svm_problem
+
+from .reference_solver import solve_reference
 
 
 def gram(X, Z, gamma):
@@ -65,7 +66,7 @@ def test_golden_fits(name, golden, data_home):
     problem = golden[name]
     train, test, signs = _load(problem, data_home)
     for gamma in sorted({fit["gamma"] for fit in problem["fits"]}):
-        rows = KernelRows(train, RBF(), gamma, 1000)
+        rows = kernel_rows(train, RBF(), gamma, 1000)
         K, K_test = gram(train, train, gamma), gram(test, train, gamma)
         for fit in (f for f in problem["fits"] if f["gamma"] == gamma):
             machine = svm_problem(signs, np.full(len(signs), fit["C"]), fit["lambda_fraction"])
@@ -115,7 +116,7 @@ def solve_points(request):
         X = np.array(x, dtype=np.float64)[:, None]
         if request.param == "reference":
             return solve_reference(problem, gram(X, X, gamma), tol=1e-10)
-        return solve(problem, KernelRows(X, RBF(), gamma, 1), tol=1e-10)
+        return solve(problem, kernel_rows(X, RBF(), gamma, 1), tol=1e-10)
 
     return solve_points
 
@@ -220,7 +221,7 @@ def boat(data_home):
     frame = pd.read_parquet(data_home / "boat.parquet")
     X = frame.drop(columns="target").to_numpy(dtype=np.float64)
     X = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
-    return KernelRows(X, RBF(), 16.0, 1), frame["target"].to_numpy()
+    return kernel_rows(X, RBF(), 16.0, 1), frame["target"].to_numpy()
 
 
 def test_boat_biases(boat):

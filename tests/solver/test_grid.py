@@ -14,16 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
 from openset.solver import (
     Interrupted,
-    KernelRows,
+    decision_values,
+    kernel_rows,
     lower_bias,
     one_class_problem,
     solve,
     solve_grid,
     svm_problem,
 )
-from openset.solver._expansion import decision_values
-from openset.solver._reference import solve_reference
-from openset.solver._row_maker import make_row
+
+from .reference_solver import solve_reference
 
 GAMMAS = [0.1, 20.0, 2.0]  # in no order; at the largest the kernel matrix is nearly the identity
 LAMS = np.array([0.0, 0.1, 0.2, 0.5, 0.9])
@@ -40,7 +40,7 @@ def data():
     return 0.8 * rng.normal(size=(3, 2))[y] + rng.normal(size=(60, 2)), y
 
 
-def machines(y):
+def problems_of(y):
     """Problems of every kind with their totals: classes, boxes, held-out rows, one class."""
     rng = np.random.default_rng(1)
     problems = []
@@ -56,7 +56,7 @@ def machines(y):
 
 
 def run(X, kernel, gammas, problems, reduce=lambda k, path, rows: path, **settings):
-    """All results of a grid, by index of gamma and machine."""
+    """All results of a grid, by index of gamma and problem."""
     return {
         (g, k): result
         for g, k, result in solve_grid(
@@ -69,7 +69,7 @@ def run(X, kernel, gammas, problems, reduce=lambda k, path, rows: path, **settin
 @pytest.mark.parametrize("kernel", [RBF(), InverseMultiquadric(0.5)], ids=repr)
 def test_every_cell_alone(data, kernel, cache_size):
     X, y = data
-    problems = machines(y)
+    problems = problems_of(y)
     paths = run(X, kernel, GAMMAS, problems, tol=1e-8, cache_size=cache_size)
     assert paths.keys() == {(g, k) for g in range(3) for k in range(len(problems))}
     for (g, k), path in paths.items():
@@ -98,8 +98,8 @@ def test_every_cell_alone(data, kernel, cache_size):
 def test_held_out_scores_are_predictions(data, kernel, layout):
     X, y = data
     gammas = GAMMAS if kernel.decaying else [1.0]
-    # Linear machines with large boxes converge slowly, and nothing here depends on it.
-    problems = machines(y)[:6] if kernel.decaying else machines(y)[:6:2]
+    # Linear problems with large boxes converge slowly, and nothing here depends on it.
+    problems = problems_of(y)[:6] if kernel.decaying else problems_of(y)[:6:2]
     paths = run(layout(X), kernel, gammas, problems, tol=1e-4)
     for (g, k), path in paths.items():
         held = np.flatnonzero(problems[k][0].p == 0)
@@ -120,9 +120,9 @@ def test_held_out_scores_are_predictions(data, kernel, layout):
 
 def test_cells_are_the_same_with_any_memory(data):
     X, y = data
-    whole = [KernelRows(X, RBF(), GAMMAS, size).whole for size in CACHE_SIZES.values()]
+    whole = [kernel_rows(X, RBF(), GAMMAS, size).whole for size in CACHE_SIZES.values()]
     assert whole == [False, True, True]
-    problems = machines(y)
+    problems = problems_of(y)
     results = [
         run(X, RBF(), GAMMAS, problems, tol=1e-7, cache_size=size) for size in CACHE_SIZES.values()
     ]
@@ -139,7 +139,7 @@ def test_threads_do_not_change_a_bit(data, cache_size, wide):
     X, y = data
     if wide:
         X = np.hstack([X, 0.1 * np.random.default_rng(2).normal(size=(60, 80))])
-    problems = machines(y)
+    problems = problems_of(y)
     first, *others = (
         run(X, RBF(), GAMMAS, problems, cache_size=cache_size, n_jobs=n_jobs)
         for n_jobs in (1, 2, 3)
@@ -151,29 +151,9 @@ def test_threads_do_not_change_a_bit(data, cache_size, wide):
             assert_array_equal(other[cell].n_iter, path.n_iter)
 
 
-def test_a_row_made_by_two_solvers_at_once():
-    X = np.random.default_rng(3).normal(size=(3000, 3))
-    rows = KernelRows(X, RBF(), 0.5, 1220 * 3000 * 4 / 2**20)
-    assert len(rows.rows) == 1100  # the others are for a part
-    nothing = np.empty(0, dtype=np.int64)
-    with rows.maker() as first, rows.maker() as second:
-        for maker in (first, second):
-            rows.refill(maker, nothing)
-            assert make_row(maker, 7, rows.rows, rows.slot, rows.used, 0)
-    # Other rows fill the cache until the older copy has to go, just when row 7 is asked for.
-    for start in range(1000, 2080, 20):
-        with rows.reading(np.arange(start, start + 20)):
-            pass
-    index = np.r_[7, 2100:2400]
-    with rows.reading(index):
-        assert np.all(rows.slot[index] >= 0)
-        K = RBF().value(0.5 * cdist(X[index], X, "sqeuclidean"))
-        assert_allclose(rows.rows[rows.slot[index]], K, atol=1e-6)
-
-
-def test_widths_from_the_largest_machines_in_order(data):
+def test_widths_from_the_largest_problems_in_order(data):
     X, y = data
-    problems = machines(y)[:3]
+    problems = problems_of(y)[:3]
     for n_jobs in (1, 2):
         cells = list(run(X, RBF(), GAMMAS, problems, n_jobs=n_jobs))
         assert cells == [(g, k) for g in (1, 2, 0) for k in range(3)]
@@ -182,10 +162,10 @@ def test_widths_from_the_largest_machines_in_order(data):
 def test_results_are_streamed(data):
     # Nothing is computed before it is asked for, and no path outlives its reduction.
     X, y = data
-    problems = machines(y)
+    problems = problems_of(y)
     begun, paths = [], []
 
-    def machine(k):
+    def problem_of(k):
         begun.append(k)
         return problems[k]
 
@@ -194,7 +174,7 @@ def test_results_are_streamed(data):
         return k, path.totals.tolist()
 
     for n, (_, k, result) in enumerate(
-        solve_grid(X, RBF(), GAMMAS, len(problems), machine, reduce), start=1
+        solve_grid(X, RBF(), GAMMAS, len(problems), problem_of, reduce), start=1
     ):
         assert len(begun) == n + 1  # the first is also asked how many totals it has
         assert result == (k, problems[k][1].tolist())
@@ -203,26 +183,26 @@ def test_results_are_streamed(data):
 
 def test_reduce_may_solve_on(data):
     X, y = data
-    problems = machines(y)[:2]
+    problems = problems_of(y)[:2]
 
     def reduce(k, path, rows):
         return lower_bias(path.problem, path[0], rows, path.bias[0] - 0.2, tol=1e-8)
 
     for (g, k), found in run(X, RBF(), GAMMAS, problems, reduce, tol=1e-8, n_jobs=2).items():
-        rows = KernelRows(X, RBF(), GAMMAS[g], 10)
+        rows = kernel_rows(X, RBF(), GAMMAS[g], 10)
         problem = replace(problems[k][0], total=float(found.beta.sum()))
         assert_allclose(solve(problem, rows, tol=1e-8).objective, found.objective, rtol=1e-6)
 
 
 def test_same_width_twice(data):
     X, y = data
-    problems = machines(y)[:2]
+    problems = problems_of(y)[:2]
     paths = run(X, RBF(), [1.0, 1.0], problems, tol=1e-7)
     for k in range(2):
         assert_allclose(paths[0, k].scores, paths[1, k].scores, atol=1e-4)
 
 
-def test_no_machines(data):
+def test_no_problems(data):
     assert run(data[0], RBF(), GAMMAS, []) == {}
 
 
@@ -232,7 +212,7 @@ def test_no_machines(data):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_max_iter_warns(data, n_jobs):
     X, y = data
-    problems = machines(y)[:3]
+    problems = problems_of(y)[:3]
     with pytest.warns(ConvergenceWarning, match=r"max_iter .* or tol"):
         paths = run(X, RBF(), [0.1, 1.0], problems, tol=1e-9, max_iter=2, n_jobs=n_jobs)
     for path in paths.values():
@@ -243,7 +223,7 @@ def test_max_iter_warns(data, n_jobs):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_stop_from_outside(data, n_jobs):
     X, y = data
-    problems = machines(y)
+    problems = problems_of(y)
     stop = threading.Event()
     grid = solve_grid(
         X,
@@ -264,13 +244,13 @@ def test_stop_from_outside(data, n_jobs):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("where", ["machine", "reduce"])
+@pytest.mark.parametrize("where", ["problem", "reduce"])
 def test_errors_of_the_caller_come_through(data, where, n_jobs):
     X, y = data
-    problems = machines(y)
+    problems = problems_of(y)
 
-    def machine(k):
-        if where == "machine" and k == 1:
+    def problem_of(k):
+        if where == "problem" and k == 1:
             raise KeyError("mine")
         return problems[k]
 
@@ -278,7 +258,7 @@ def test_errors_of_the_caller_come_through(data, where, n_jobs):
         if where == "reduce" and k == 1:
             raise KeyError("mine")
 
-    grid = solve_grid(X, RBF(), GAMMAS, len(problems), machine, reduce, n_jobs=n_jobs)
+    grid = solve_grid(X, RBF(), GAMMAS, len(problems), problem_of, reduce, n_jobs=n_jobs)
     assert next(grid)[:2] == (1, 0)
     with pytest.raises(KeyError, match="mine"):
         next(grid)
@@ -287,7 +267,7 @@ def test_errors_of_the_caller_come_through(data, where, n_jobs):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_grid_may_be_left_early(data, n_jobs):
     X, y = data
-    problems = machines(y)
+    problems = problems_of(y)
     before = threading.active_count()
     grid = solve_grid(
         X, RBF(), GAMMAS, 8, problems.__getitem__, lambda k, path, rows: k, n_jobs=n_jobs

@@ -13,14 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from openset.kernels import RBF
 from openset.solver import (
     Interrupted,
-    KernelRows,
     fixed_bias_problem,
+    kernel_rows,
     one_class_problem,
     shift_total,
     solve_path,
     svm_problem,
+    tuned,
 )
-from openset.solver._reference import solve_reference
+
+from .reference_solver import solve_reference
 
 TINY = 1e-9  # MB: the fewest rows that the solver can work with
 memory = pytest.mark.parametrize("cache_size", [100, TINY], ids=["whole", "on demand"])
@@ -66,7 +68,7 @@ def test_against_the_reference(gamma, C, cache_size):
     K = gram(X, gamma)
     problem = svm_problem(signs, np.full(len(X), C), 0.0)
     totals = np.arange(10) * 0.1 * problem.upper.sum()
-    path = solve_path(problem, totals, KernelRows(X, RBF(), gamma, cache_size), tol=1e-8)
+    path = solve_path(problem, totals, kernel_rows(X, RBF(), gamma, cache_size), tol=1e-8)
     assert_is_a_path(path, K, 1e-8)
     for t, total in enumerate(totals):
         alone = solve_reference(replace(problem, total=total), K, tol=1e-8)
@@ -98,7 +100,7 @@ def test_any_totals(cache_size, seed, fractions, descending, log_C):
     totals = np.array(sorted(fractions, reverse=descending)) * problem.upper.sum()
     totals = totals[np.r_[True, np.diff(totals) != 0]]
     gamma = 2.0 ** rng.integers(-4, 4)
-    path = solve_path(problem, totals, KernelRows(X, RBF(), gamma, cache_size), tol=1e-7)
+    path = solve_path(problem, totals, kernel_rows(X, RBF(), gamma, cache_size), tol=1e-7)
     assert_is_a_path(path, gram(X, gamma), 1e-7)
     assert not path.beta[:, signs == 0].any()
     # The bias never rises with the total: see the intervals, taken in the order of the totals.
@@ -113,7 +115,7 @@ def test_one_class(cache_size):
     K = gram(X, 0.5)
     problem = one_class_problem(np.arange(len(X)) < 40, 0.0)
     totals = np.array([0.05, 0.2, 0.21, 0.5, 0.9]) * 40
-    path = solve_path(problem, totals, KernelRows(X, RBF(), 0.5, cache_size), tol=1e-8)
+    path = solve_path(problem, totals, kernel_rows(X, RBF(), 0.5, cache_size), tol=1e-8)
     assert_is_a_path(path, K, 1e-8)
     for t, total in enumerate(totals):
         alone = solve_reference(replace(problem, total=total), K, tol=1e-9)
@@ -125,14 +127,14 @@ def test_errors_do_not_grow_along_the_path(last):
     X, signs = two_classes(2)
     problem = svm_problem(signs, np.ones(len(X)), 0.0)
     totals = np.linspace(0, 0.95, last) * problem.upper.sum()
-    path = solve_path(problem, totals, KernelRows(X, RBF(), 0.5, 10), tol=1e-7)
-    K = KernelRows(X, RBF(), 0.5, 10).rows.astype(np.float64)
+    path = solve_path(problem, totals, kernel_rows(X, RBF(), 0.5, 10), tol=1e-7)
+    K = kernel_rows(X, RBF(), 0.5, 10).store.rows.astype(np.float64)
     assert np.abs(problem.p - path.beta @ K - path.v).max() <= 1e-10
 
 
 def test_members_are_solutions():
     X, signs = two_classes(3)
-    rows = KernelRows(X, RBF(), 1.0, 10)
+    rows = kernel_rows(X, RBF(), 1.0, 10)
     problem = svm_problem(signs, np.ones(len(X)), 0.0)
     path = solve_path(problem, [0.0, 1.0, 2.0, 3.0], rows, tol=1e-6)
     assert path.tol == 1e-6
@@ -149,7 +151,7 @@ def test_members_are_solutions():
 @memory
 def test_starts(cache_size):
     X, signs = two_classes(4)
-    rows = KernelRows(X, RBF(), 1.0, cache_size)
+    rows = kernel_rows(X, RBF(), 1.0, cache_size)
     problem = svm_problem(signs, np.ones(len(X)), 0.0)
     totals = np.array([1.0, 2.0, 4.0, 5.0])
     cold = solve_path(problem, totals, rows, tol=1e-7)
@@ -175,7 +177,7 @@ def test_max_iter_warns(cache_size, max_iter):
     X, signs = two_classes(5)
     problem = svm_problem(signs, np.full(len(X), 10.0), 0.0)
     totals = np.arange(5) * 0.1 * problem.upper.sum()
-    rows = KernelRows(X, RBF(), 0.5, cache_size)
+    rows = kernel_rows(X, RBF(), 0.5, cache_size)
     with pytest.warns(ConvergenceWarning, match=r"max_iter .* or tol") as record:
         path = solve_path(problem, totals, rows, tol=1e-6, max_iter=max_iter)
     assert len(record) == 5
@@ -199,17 +201,16 @@ class _StopAfter:
 
 @memory
 @pytest.mark.parametrize("looks", [0, 1, 5])
-def test_stop(cache_size, looks, monkeypatch):
+def test_stop(cache_size, looks):
     X, signs = two_classes(6)
     problem = svm_problem(signs, np.full(len(X), 10.0), 0.0)
     totals = np.arange(5) * 0.1 * problem.upper.sum()
-    # So that the compiled loops look up often.
-    monkeypatch.setattr("openset.solver._solve._SPEED", 1e4)
-    with pytest.raises(Interrupted):
+    # So that the compiled loops return often.
+    with tuned(speed=1e4), pytest.raises(Interrupted):
         solve_path(
             problem,
             totals,
-            KernelRows(X, RBF(), 0.5, cache_size),
+            kernel_rows(X, RBF(), 0.5, cache_size),
             tol=1e-9,
             stop=_StopAfter(looks),
         )
@@ -217,7 +218,7 @@ def test_stop(cache_size, looks, monkeypatch):
 
 def test_without_equality_there_is_one_solution():
     X, signs = two_classes(7)
-    rows = KernelRows(X, RBF(), 1.0, 10)
+    rows = kernel_rows(X, RBF(), 1.0, 10)
     held = fixed_bias_problem(svm_problem(signs, np.ones(len(X)), 0.0), -0.3)
     path = solve_path(held, [0.0], rows, tol=1e-8)
     alone = solve_reference(held, gram(X, 1.0), tol=1e-8)
@@ -234,4 +235,4 @@ def test_bad_total(total, position):
     totals = [0.0, 1.0]
     totals[position] = total
     with pytest.raises(ValueError):
-        solve_path(problem, totals, KernelRows(X, RBF(), 1.0, 10), tol=1e-3)
+        solve_path(problem, totals, kernel_rows(X, RBF(), 1.0, 10), tol=1e-3)

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
-from openset.solver import KernelRows, Problem, _solve, fixed_bias_problem, solve, svm_problem
+from openset.solver import Problem, fixed_bias_problem, kernel_rows, solve, svm_problem, tuned
 
 TINY = 1e-9  # MB: the fewest rows that the solver can work with
 KERNELS = [RBF(), TStudent(1.0), RationalQuadratic(0.1), InverseMultiquadric(0.3)]
@@ -28,11 +28,11 @@ def stop():
 
 def all_rows(rows):
     """The kernel matrix, a few rows at a time."""
-    m = len(rows.diagonal)
+    m = len(rows.store.diagonal)
     K = np.empty((m, m), dtype=np.float32)
     for i in range(m):
         with rows.reading(np.array([i])):
-            K[i] = rows.rows[rows.slot[i]]
+            K[i] = rows.store.rows[rows.store.slot[i]]
     return K
 
 
@@ -57,12 +57,12 @@ def test_values(kernel, layout, cache_size):
     X, _ = two_classes(150, 100 if layout == "wide" else 6)
     X[50:60] = X[:10]
     gamma = 1 / X.shape[1]
-    rows = KernelRows(sparse.csr_array(X) if layout == "sparse" else X, kernel, gamma, cache_size)
+    rows = kernel_rows(sparse.csr_array(X) if layout == "sparse" else X, kernel, gamma, cache_size)
     expected = kernel.value(gamma * cdist(X, X, "sqeuclidean"))
     K = all_rows(rows)
     assert np.abs(K - expected).max() < (5e-6 if layout == "wide" else 1e-6)
     assert np.all(K.diagonal() == 1)
-    assert np.all(rows.diagonal == 1)
+    assert np.all(rows.store.diagonal == 1)
 
 
 @pytest.mark.parametrize("gamma", [1e-4, 1.0, 1e4])
@@ -71,7 +71,7 @@ def test_values_at_every_width_of_the_kernel(d, gamma):
     rng = np.random.default_rng(d)
     X = rng.random((120, d))
     X[60:] = X[:60] + 0.3 * rng.normal(size=(60, d)) / np.sqrt(d * max(gamma, 1.0))
-    K = all_rows(KernelRows(X, RBF(), gamma, 1))
+    K = all_rows(kernel_rows(X, RBF(), gamma, 1))
     error = np.abs(K - np.exp(-gamma * cdist(X, X, "sqeuclidean"))).max()
     assert error < (1e-6 if d <= 64 else 5e-6)
 
@@ -79,9 +79,9 @@ def test_values_at_every_width_of_the_kernel(d, gamma):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_linear_values(layout):
     X, _ = two_classes(80, 5)
-    rows = KernelRows(layout(X), Linear(), 1.0, 1)
+    rows = kernel_rows(layout(X), Linear(), 1.0, 1)
     assert np.allclose(all_rows(rows), X @ X.T, rtol=1e-6, atol=1e-6)
-    assert np.allclose(rows.diagonal, (X * X).sum(axis=1), rtol=1e-6)
+    assert np.allclose(rows.store.diagonal, (X * X).sum(axis=1), rtol=1e-6)
 
 
 def test_other_width():
@@ -89,7 +89,7 @@ def test_other_width():
     distances = cdist(X, X, "sqeuclidean")
     gammas = [0.5, 8.0, 0.01]
     for cache_size in (1, TINY):
-        rows = KernelRows(X, RBF(), gammas, cache_size)
+        rows = kernel_rows(X, RBF(), gammas, cache_size)
         assert np.abs(all_rows(rows) - np.exp(-0.5 * distances)).max() < 1e-6
         for gamma in reversed(gammas):
             rows.use(gamma)
@@ -103,8 +103,8 @@ def test_sparse_and_dense_agree():
     X, signs = two_classes(120, 30)
     X[np.abs(X) < 0.8] = 0.0
     problem = svm_problem(signs, np.full(120, 2.0), 0.2)
-    dense = decision_values(problem, KernelRows(X, RBF(), 0.05, 1))
-    csr = decision_values(problem, KernelRows(sparse.csr_array(X), RBF(), 0.05, 1))
+    dense = decision_values(problem, kernel_rows(X, RBF(), 0.05, 1))
+    csr = decision_values(problem, kernel_rows(sparse.csr_array(X), RBF(), 0.05, 1))
     assert np.abs(dense - csr).max() < 1e-5
 
 
@@ -112,19 +112,21 @@ def test_sparse_and_dense_agree():
 def test_narrow_and_wide_agree(gamma):
     X, signs = two_classes(120, 64)
     problem = svm_problem(signs, np.full(120, 2.0), 0.2)
-    narrow = decision_values(problem, KernelRows(X, RBF(), gamma, 1))
+    narrow = decision_values(problem, kernel_rows(X, RBF(), gamma, 1))
     # A constant column changes no distance.
     wide = np.column_stack([X, np.full(120, 3.0)])
-    assert np.abs(decision_values(problem, KernelRows(wide, RBF(), gamma, 1)) - narrow).max() < 1e-5
+    assert (
+        np.abs(decision_values(problem, kernel_rows(wide, RBF(), gamma, 1)) - narrow).max() < 1e-5
+    )
 
 
 @pytest.mark.parametrize("d", [8, 80])
 def test_mean_1000_changes_nothing(d):
     X, signs = two_classes(150, d)
     problem = svm_problem(signs, np.full(150, 2.0), 0.2)
-    centred = decision_values(problem, KernelRows(X, RBF(), 1 / d, 1))
-    shifted = decision_values(problem, KernelRows(X + 1000.0, RBF(), 1 / d, 1))
-    csr = decision_values(problem, KernelRows(sparse.csr_array(X + 1000.0), RBF(), 1 / d, 1))
+    centred = decision_values(problem, kernel_rows(X, RBF(), 1 / d, 1))
+    shifted = decision_values(problem, kernel_rows(X + 1000.0, RBF(), 1 / d, 1))
+    csr = decision_values(problem, kernel_rows(sparse.csr_array(X + 1000.0), RBF(), 1 / d, 1))
     assert np.abs(shifted - centred).max() < 1e-5
     assert np.abs(csr - centred).max() < 1e-5
 
@@ -141,18 +143,18 @@ def test_small_cache_and_whole_matrix_agree(d, n_slots, lam, stop):
     problem = svm_problem(signs, np.full(m, 2.0), lam or 0.0)
     if lam is None:
         problem = fixed_bias_problem(problem, -0.3)
-    whole = KernelRows(X, RBF(), 1 / d, 100)
-    # Beside its slots, a cache has room for a part: a seventh of them, or a fifth of the samples.
+    whole = kernel_rows(X, RBF(), 1 / d, 100)
+    # Besides its slots, a cache has room for a part: a seventh of them, or a fifth of the samples.
     room = n_slots * m + min(n_slots * m // 7, (m // 5) ** 2)
-    small = KernelRows(X, RBF(), 1 / d, room * 4 / 2**20)
-    assert len(whole.rows) == m
-    assert len(small.rows) == max(n_slots, 2 * small.batch)
+    small = kernel_rows(X, RBF(), 1 / d, room * 4 / 2**20)
+    assert len(whole.store.rows) == m
+    assert len(small.store.rows) == max(n_slots, 2 * small.batch)
     expected = decision_values(problem, whole)
     assert np.abs(decision_values(problem, small, stop=stop) - expected).max() < 1e-5
 
 
 def test_one_row(stop):
-    rows = KernelRows(np.zeros((1, 2)), RBF(), 1.0, TINY)
+    rows = kernel_rows(np.zeros((1, 2)), RBF(), 1.0, TINY)
     held = Problem(np.array([0.25]), np.zeros(1), np.ones(1), None)
     assert solve(held, rows, tol=1e-6, stop=stop).beta.tolist() == [0.25]
 
@@ -161,9 +163,9 @@ def test_rows_never_filled_do_no_harm():
     X, signs = two_classes(60, 3)
     plain = svm_problem(signs, np.ones(60), 0.0)
     for problem in (plain, fixed_bias_problem(plain, -0.3)):
-        expected = solve(problem, KernelRows(X, RBF(), 0.5, 1), tol=1e-6)
-        rows = KernelRows(X, RBF(), 0.5, TINY)
-        rows.rows[:] = np.nan  # fresh memory may hold anything
+        expected = solve(problem, kernel_rows(X, RBF(), 0.5, 1), tol=1e-6)
+        rows = kernel_rows(X, RBF(), 0.5, TINY)
+        rows.store.rows[:] = np.nan  # fresh memory may hold anything
         assert solve(problem, rows, tol=1e-6).objective == pytest.approx(expected.objective)
 
 
@@ -186,8 +188,8 @@ def test_threads_do_not_change_a_bit(layout, n_slots, stop):
     def train(problem, rows):
         return solve(problem, rows, tol=1e-3, max_iter=250, stop=stop)
 
-    alone = [train(problem, KernelRows(X, kernel, 1 / d, cache_size)) for problem in problems]
-    rows = KernelRows(X, kernel, 1 / d, cache_size)
+    alone = [train(problem, kernel_rows(X, kernel, 1 / d, cache_size)) for problem in problems]
+    rows = kernel_rows(X, kernel, 1 / d, cache_size)
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda problem: train(problem, rows), problems))
     for one, other in zip(alone, together, strict=True):
@@ -196,17 +198,17 @@ def test_threads_do_not_change_a_bit(layout, n_slots, stop):
         assert (one.bias, one.n_iter) == (other.bias, other.n_iter)
 
 
-def test_what_is_at_hand_does_not_change_a_bit_of_a_sum():
+def test_cached_rows_do_not_change_a_bit_of_a_sum():
     rng = np.random.default_rng(0)
     X, index, coef = rng.normal(size=(2100, 3)), np.arange(0, 2100, 7), rng.normal(size=300)
     sums = []
-    for at_hand in (0, 1, 2, 5):
-        rows = KernelRows(X, RBF(), 0.5, 10.0)
-        if at_hand:
-            with rows.reading(index[::at_hand]):
+    for cached in (0, 1, 2, 5):
+        rows = kernel_rows(X, RBF(), 0.5, 10.0)
+        if cached:
+            with rows.reading(index[::cached]):
                 pass
         sums.append(np.zeros(2100))
-        assert rows.subtract_made(sums[-1], index, coef)
+        rows.subtract(sums[-1], index, coef, keep=False)
     K = RBF().value(0.5 * cdist(X, X[index], "sqeuclidean"))
     np.testing.assert_allclose(sums[0], -K @ coef, atol=1e-4)
     for other in sums[1:]:
@@ -215,8 +217,8 @@ def test_what_is_at_hand_does_not_change_a_bit_of_a_sum():
 
 def test_a_thread_that_needs_room_is_served():
     X, _ = two_classes(100, 3)
-    rows = KernelRows(X, RBF(), 0.5, 23 * 4 * 100 / 2**20)
-    assert len(rows.rows) == 20
+    rows = kernel_rows(X, RBF(), 0.5, 23 * 4 * 100 / 2**20)
+    assert len(rows.store.rows) == 20
     with rows.reading(np.arange(20)):
         pass
     finished = threading.Event()
@@ -228,7 +230,7 @@ def test_a_thread_that_needs_room_is_served():
 
     def ask():
         with rows.reading(np.arange(50, 60)):
-            return bool(np.all(rows.slot[50:60] >= 0))
+            return bool(np.all(rows.store.slot[50:60] >= 0))
 
     with ThreadPoolExecutor(4) as pool:
         busy = [pool.submit(come_and_go) for _ in range(3)]
@@ -244,15 +246,29 @@ def test_a_thread_that_needs_room_is_served():
 @pytest.mark.parametrize("cache_size", [1.0, 10.0, 100.0])
 def test_rows_and_parts_keep_to_the_budget(cache_size, n_jobs):
     X, _ = two_classes(3000, 4)
-    rows = KernelRows(X, RBF(), 0.5, cache_size, n_jobs=n_jobs)
+    rows = kernel_rows(X, RBF(), 0.5, cache_size, n_jobs=n_jobs)
     part = rows.subset(np.arange(600))
-    assert rows.rows.nbytes + n_jobs * part.rows.nbytes <= cache_size * 2**20
-    assert rows.rows.nbytes + n_jobs * part.rows.nbytes >= 0.7 * min(
+    assert rows.store.rows.nbytes + n_jobs * part.store.rows.nbytes <= cache_size * 2**20
+    assert rows.store.rows.nbytes + n_jobs * part.store.rows.nbytes >= 0.7 * min(
         cache_size * 2**20, 4 * 3000**2
     )
 
 
 # --- a part of the rows ---------------------------------------------------------------------------
+
+
+class Watched:
+    """Kernel rows that record the sizes of their subsets, and of the subsets of those."""
+
+    def __init__(self, rows, sizes):
+        self._rows, self._sizes = rows, sizes
+
+    def __getattr__(self, name):
+        return getattr(self._rows, name)
+
+    def subset(self, index):
+        self._sizes.append(len(index))
+        return Watched(self._rows.subset(index), self._sizes)
 
 
 @pytest.mark.parametrize("cache_size", [100, TINY], ids=["whole", "on demand"])
@@ -261,18 +277,18 @@ def test_subset(layout, cache_size):
     X, _ = two_classes(150, 100 if layout == "wide" else 6)
     kernel = Linear() if layout == "linear" else RBF()
     gammas = [2.0, 0.1] if kernel.decaying else [1.0]
-    rows = KernelRows(sparse.csr_array(X) if layout == "sparse" else X, kernel, gammas, cache_size)
+    rows = kernel_rows(sparse.csr_array(X) if layout == "sparse" else X, kernel, gammas, cache_size)
     rows.use(gammas[-1])
     index = np.flatnonzero(np.arange(150) % 3 == 1)
     part = rows.subset(index)
-    np.testing.assert_array_equal(part.diagonal, rows.diagonal[index])
+    np.testing.assert_array_equal(part.store.diagonal, rows.store.diagonal[index])
     np.testing.assert_allclose(all_rows(part), all_rows(rows)[np.ix_(index, index)], atol=2e-6)
 
 
 @pytest.mark.parametrize("cache_size", [100, 1], ids=["whole", "on demand"])
 @pytest.mark.parametrize("layout", ["narrow", "wide"])
 @pytest.mark.parametrize("kind", ["svm", "open set", "fixed bias"])
-def test_shrinking_changes_nothing(kind, layout, cache_size, monkeypatch):
+def test_shrinking_changes_nothing(kind, layout, cache_size):
     X, signs = two_classes(900, 100 if layout == "wide" else 6)
     X[signs > 0] += 0.5
     gamma = 1 / X.shape[1]
@@ -280,20 +296,14 @@ def test_shrinking_changes_nothing(kind, layout, cache_size, monkeypatch):
     if kind == "fixed bias":
         problem = fixed_bias_problem(problem, -0.1)
     sizes = []
-
-    def spy(active, *rest):
-        sizes.append(len(active))
-        return part(active, *rest)
-
-    part = _solve._optimise_part
-    monkeypatch.setattr(_solve, "_optimise_part", spy)
-    monkeypatch.setattr(_solve, "_SHARE", 0.9)
-    shrunk = solve(problem, KernelRows(X, RBF(), gamma, cache_size), tol=1e-4)
+    with tuned(share=0.9):
+        rows = Watched(kernel_rows(X, RBF(), gamma, cache_size), sizes)
+        shrunk = solve(problem, rows, tol=1e-4)
     assert sizes and min(sizes) < 700
-    monkeypatch.setattr(_solve, "_SHARE", 0.0)
-    plain = solve(problem, KernelRows(X, RBF(), gamma, cache_size), tol=1e-4)
+    with tuned(share=0.0):
+        plain = solve(problem, kernel_rows(X, RBF(), gamma, cache_size), tol=1e-4)
     assert shrunk.status == "optimal"
-    # v of every row, also of those left aside, is that of the multipliers.
+    # v of every row, also of those left out, is that of the multipliers.
     K = RBF().value(gamma * cdist(X, X, "sqeuclidean"))
     np.testing.assert_allclose(shrunk.v, problem.p - K @ shrunk.beta, atol=1e-5)
     assert shrunk.objective == pytest.approx(plain.objective, rel=1e-6)

@@ -151,8 +151,6 @@ def test_the_study_of_the_paper():
         search = study.make_search(method)
         assert search.preset == "paper"
         assert search.estimator.C == 1.0
-        spec = getattr(search.estimator, "search_spec", None)
-        found = spec.grids["paper"] if spec else search.estimator._paper_grid
-        assert found.keys() == grid.keys()
+        assert search.estimator.search_spec.grids["paper"].keys() == grid.keys()
         for name, values in grid.items():
-            assert found[name] == pytest.approx(values)
+            assert search.estimator.search_spec.grids["paper"][name] == pytest.approx(values)

@@ -13,7 +13,7 @@ from sklearn.svm import OneClassSVM
 
 from openset import OneVsRestSVC, OpenSetSVC
 from openset.kernels import RBF
-from openset.solver import KernelRows, solve, svm_problem
+from openset.solver import kernel_rows, solve, svm_problem
 
 ESTIMATORS = [OpenSetSVC, OneVsRestSVC]
 both = pytest.mark.parametrize("Estimator", ESTIMATORS)
@@ -92,7 +92,7 @@ def test_lambda_is_raised_just_enough(seed, log_C, log_gamma, lam):
     C, gamma, tol = 10.0**log_C, 2.0**log_gamma, 1e-8
     model = OpenSetSVC(C=C, lam=lam, gamma=gamma, tol=tol).fit(X, y)
     plain = OpenSetSVC(C=C, lam=lam, gamma=gamma, tol=tol, ensure_bounded=False).fit(X, y)
-    rows = KernelRows(X, RBF(), gamma, 10)
+    rows = kernel_rows(X, RBF(), gamma, 10)
     for c in range(2):
         if plain.intercept_[c] <= -tol:
             assert model.lam_[c] == lam

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from openset.utils import _distances
+from openset.utils import distances as engine
 from openset.utils.distances import DistancesTo, row_blocks
 
 
@@ -50,4 +50,4 @@ def test_blocks_partition_the_rows(start, stop, width):
     blocks = list(row_blocks(start, stop, width))
     rows = np.concatenate([np.arange(stop)[block] for block in blocks])
     assert_array_equal(rows, np.arange(start, stop))
-    assert max(b.stop - b.start for b in blocks) * width <= max(_distances._BLOCK, width)
+    assert max(b.stop - b.start for b in blocks) * width <= max(engine.BLOCK, width)

@@ -6,7 +6,13 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from openset.base import OpenSetClassifier
+from openset.base import (
+    OpenSetClassifier,
+    SearchSpec,
+    validate_samples,
+    validate_training_data,
+)
+from openset.utils import answer_labels
 from openset.utils.estimator_checks import (
     EXPECTED_FAILED_CHECKS,
     check_open_set_estimator,
@@ -30,14 +36,16 @@ class Balls(OpenSetClassifier):
         return tags
 
     def fit(self, X, y, sample_weight=None):
-        X, codes, weight, _ = self._begin_fit(X, y, sample_weight, accept_sparse="csr")
+        X, codes, weight, _ = validate_training_data(self, X, y, sample_weight, accept_sparse="csr")
         member = weight * (codes == np.arange(len(self.classes_))[:, None])
         self.centroids_ = (member @ X) / member.sum(axis=1, keepdims=True)
-        self.bounded_ = np.ones(len(self.classes_), dtype=bool)
         return self
 
+    def far_scores(self):
+        return np.full(len(self.classes_), -np.inf)
+
     def decision_function(self, X):
-        X = self._begin_predict(X, accept_sparse="csr")
+        X = validate_samples(self, X, accept_sparse="csr")
         X = X.toarray() if sparse.issparse(X) else X
         return self.radius - cdist(X, self.centroids_)
 
@@ -91,7 +99,8 @@ class LastOnTies(Balls):
     def predict(self, X):
         scores = self.decision_function(X)
         best = len(self.classes_) - 1 - scores[:, ::-1].argmax(axis=1)
-        return self._answers[np.where(scores.max(axis=1) >= 0, best, len(self.classes_))]
+        codes = np.where(scores.max(axis=1) >= 0, best, len(self.classes_))
+        return answer_labels(self.classes_, self.unknown_label_)[codes]
 
 
 class KnownMayBeUnknown(Balls):
@@ -137,15 +146,14 @@ class AcceptsOneDirection(Balls):
 
 
 class ListOfBounded(Balls):
-    def fit(self, X, y, sample_weight=None):
-        super().fit(X, y, sample_weight)
-        self.bounded_ = self.bounded_.tolist()
-        return self
+    @property
+    def bounded_(self):
+        return super().bounded_.tolist()
 
 
 class Overflows(Balls):
     def decision_function(self, X):
-        X = self._begin_predict(X, accept_sparse="csr")
+        X = validate_samples(self, X, accept_sparse="csr")
         Z, C = X.astype(np.float32), self.centroids_.astype(np.float32)
         with np.errstate(all="ignore"):
             squares = (Z**2).sum(1)[:, None] - 2 * Z @ C.T + (C**2).sum(1)
@@ -178,28 +186,28 @@ class Remembers(Balls):
 class RadiusOfTheFit(Balls):
     """Claims that its radius acts after fitting, but reads it in fit."""
 
-    _post_params = ("radius",)
+    search_spec = SearchSpec(after_fit=("radius",))
 
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
         self.radius_ = self.radius
         return self
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
         return super().decision_function(X) - self.radius
 
-    def _decide(self, raw):
+    def decide(self, raw):
         return raw + self.radius_
 
     def decision_function(self, X):
-        return self._decide(self._raw_scores(X))
+        return self.decide(self.raw_scores(X))
 
 
 class AlwaysMinusOne(Balls):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
         if self.classes_.dtype.kind != "U":
-            self.unknown_label_ = self._answers[-1] = -1
+            self.unknown_label_ = -1
         return self
 
 
@@ -208,7 +216,6 @@ class UnsortedClasses(Balls):
         super().fit(X, y, sample_weight)
         self.classes_ = self.classes_[::-1]
         self.centroids_ = self.centroids_[::-1]
-        self._answers = np.append(self.classes_, self.unknown_label_)
         return self
 
 
@@ -220,7 +227,7 @@ class CutsStrings(Balls):
 class UnknownAmongClasses(Balls):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
-        self.classes_ = self._answers
+        self.classes_ = answer_labels(self.classes_, self.unknown_label_)
         return self
 
     def decision_function(self, X):
@@ -350,7 +357,7 @@ class KeepsZeroWeights(Balls):
 
 class IgnoresWeights(Balls):
     def fit(self, X, y, sample_weight=None):
-        _, _, _, kept = self._begin_fit(X, y, sample_weight)
+        _, _, _, kept = validate_training_data(self, X, y, sample_weight)
         return super().fit(np.asarray(X)[kept], np.asarray(y)[kept])
 
 

@@ -31,7 +31,7 @@ def test_probabilities_are_compared(iris, threshold):
     X, y = iris
     model = ThresholdRejector(GaussianNB(), threshold).fit(X, y)
     p = GaussianNB().fit(X, y).predict_proba(X)
-    assert_array_equal(model._raw_scores(X), p)
+    assert_array_equal(model.raw_scores(X), p)
     assert_array_equal(model.decision_function(X), p - threshold)
     expected = np.where(p.max(axis=1) >= threshold, p.argmax(axis=1), -1)
     assert_array_equal(model.predict(X), expected)
@@ -63,15 +63,15 @@ def test_response_method(iris):
     logistic = LogisticRegression(max_iter=1000).fit(X, y)
     for method in ("predict_proba", "decision_function"):
         model = ThresholdRejector(LogisticRegression(max_iter=1000), response_method=method)
-        assert_array_equal(model.fit(X, y)._raw_scores(X), getattr(logistic, method)(X))
+        assert_array_equal(model.fit(X, y).raw_scores(X), getattr(logistic, method)(X))
 
 
 def test_threshold_needs_no_fit(iris):
     X, y = iris
     model = ThresholdRejector(GaussianNB()).fit(X, y)
-    assert model._post_params == ("threshold",)
+    assert model.search_spec.after_fit == ("threshold",)
     model.set_params(threshold=0.9)
-    assert_array_equal(model.decision_function(X), model._raw_scores(X) - 0.9)
+    assert_array_equal(model.decision_function(X), model.raw_scores(X) - 0.9)
 
 
 def test_conventions_of_meta_estimators(iris):
@@ -94,7 +94,7 @@ def test_fitted_estimators_can_be_kept(iris):
     inner = GaussianNB().fit(X, y)
     model = ThresholdRejector(FrozenEstimator(inner), 0.9).fit(X[:3], y[:3])
     assert model.classes_.tolist() == [0, 1, 2]
-    assert_array_equal(model._raw_scores(X), inner.predict_proba(X))
+    assert_array_equal(model.raw_scores(X), inner.predict_proba(X))
 
 
 def test_x_is_left_to_the_estimator():
@@ -109,7 +109,7 @@ def test_sparse_and_tables(iris):
     X, y = iris
     model = ThresholdRejector(LogisticRegression(max_iter=1000)).fit(X, y)
     same = clone(model).fit(sparse.csr_matrix(X), y)
-    assert_allclose(same._raw_scores(sparse.csr_matrix(X)), model._raw_scores(X), atol=1e-4)
+    assert_allclose(same.raw_scores(sparse.csr_matrix(X)), model.raw_scores(X), atol=1e-4)
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=list("abcd"))
     named = clone(model).fit(table, pandas.Series(y))
@@ -123,7 +123,7 @@ def test_weights(iris):
     weight = np.random.default_rng(0).integers(0, 3, size=len(X))
     model = ThresholdRejector(GaussianNB()).fit(X, y, sample_weight=weight)
     copies = GaussianNB().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert_allclose(model._raw_scores(X), copies.predict_proba(X), atol=1e-9)
+    assert_allclose(model.raw_scores(X), copies.predict_proba(X), atol=1e-9)
     known = clone(model).fit(X, y, sample_weight=1.0 * (y != 1))
     assert known.classes_.tolist() == [0, 2]
     with pytest.raises(ValueError, match="KNeighborsClassifier takes no weights"):

@@ -1,17 +1,35 @@
-"""The contract of an open-set classifier, and what methods of one kernel machine a class share."""
+"""The contract of an open-set classifier, and the base class of kernel machines.
 
-from ._classifier import (
-    OpenSetClassifier,
-    Traits,
-    _check_labels,
-    resolve_unknown_label,
-)
+The submodules ``machines`` (trained kernel machines) and ``parameters`` (grids and constraints that
+methods share) are imported by their names.
+"""
+
+from ._certificate import Certificate, known_radius
+from ._classifier import OpenSetClassifier, Traits
 from ._explain import explain
+from ._kernel_machine import KernelMachineClassifier
+from ._search_spec import SearchSpec
+from ._validation import (
+    TrainingData,
+    check_labels,
+    resolve_unknown_label,
+    validate_samples,
+    validate_targets,
+    validate_training_data,
+)
 
 __all__ = [
+    "Certificate",
+    "KernelMachineClassifier",
     "OpenSetClassifier",
+    "SearchSpec",
+    "TrainingData",
     "Traits",
-    "_check_labels",
+    "check_labels",
     "explain",
+    "known_radius",
     "resolve_unknown_label",
+    "validate_samples",
+    "validate_targets",
+    "validate_training_data",
 ]

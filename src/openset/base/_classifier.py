@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..utils import answer_labels, decide
 from ._explain import explain, surroundings_of
-
-__all__ = ["OpenSetClassifier", "Traits", "resolve_unknown_label"]
-
-# Thresholds and fractions that searches try: 20 values, linear in [0, 1).
-FRACTIONS = [k / 20 for k in range(20)]
+from ._search_spec import SearchSpec
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of a method before it is fitted, for tables of methods.
+    """What is known about a method before it is fitted, for tables of methods.
 
     Attributes
     ----------
@@ -47,10 +43,11 @@ class Traits:
 class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     """Base class of estimators that answer one of K classes, or unknown.
 
-    A subclass writes two things. ``fit`` begins with :meth:`_begin_fit`, which sets ``classes_``
-    and ``unknown_label_``, and sets ``bounded_``. ``decision_function`` returns an (n, K) matrix of
-    finite scores in which **a score >= 0 means that the class accepts the sample**, thresholds
-    already subtracted. Everything else follows from that one rule.
+    A subclass writes ``fit``, which begins with :func:`openset.base.validate_training_data`, and
+    its scores, an (n, K) matrix of finite numbers in which **a score >= 0 means that the class
+    accepts the sample**: either ``decision_function`` or, if it has parameters that act after
+    fitting, :meth:`raw_scores` and :meth:`decide`. It may also write :meth:`far_scores`, from which
+    ``bounded_`` follows, and :meth:`kept_samples`. Everything else follows from the decision rule.
 
     Attributes
     ----------
@@ -58,23 +55,13 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         The known classes, sorted; never the unknown label.
     unknown_label_ : object
         The answer for a sample that no class accepts.
-    bounded_ : ndarray of shape (K,), bool
-        Whether the region that the class accepts is bounded.
     """
 
-    # Parameters that act after fitting, such as a threshold. An estimator that has any splits its
-    # decision_function in two: ``_raw_scores(X)``, which does not look at them, and
-    # ``_decide(raw)``, which is cheap. A search then tries all their values on one fit.
-    _post_params: tuple[str, ...] = ()
+    traits: Traits
+    search_spec: SearchSpec = SearchSpec()
 
-    _traits: Traits
-
-    # For the search: the grids of its two presets, the level of the second (a setting for the
-    # whole model or one for each class), and which values of the first are in units of the data.
-    _default_grid: dict[str, list] | None = None
-    _paper_grid: dict[str, list] | None = None
-    _paper_level = "model"
-    _scaled_params: tuple[str, ...] = ()
+    # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
+    stored_types: tuple[type, ...] = ()
 
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
@@ -88,7 +75,36 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n, K)
             Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
-        return self._decide(self._raw_scores(X))
+        return self.decide(self.raw_scores(X))
+
+    def raw_scores(self, X) -> np.ndarray:
+        """Scores before the parameters that act after fitting are applied.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K) or (n, K, ...)
+            Input of :meth:`decide`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define its scores.")
+
+    def decide(self, raw: np.ndarray) -> np.ndarray:
+        """Apply the parameters listed in ``search_spec.after_fit`` to raw scores.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, K) or (n, K, ...)
+            From :meth:`raw_scores`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Acceptance scores.
+        """
+        return raw
 
     def predict(self, X) -> np.ndarray:
         """Return the accepting class with the highest score, or ``unknown_label_`` without any.
@@ -145,7 +161,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return self.decision_function(X).max(axis=1)
 
     def explain(self, X):
-        """Why each sample was answered as it was: see :func:`openset.base.explain`.
+        """Explain each answer: see :func:`openset.base.explain`.
 
         Parameters
         ----------
@@ -158,135 +174,83 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         """
         return explain(self, X)
 
-    def _surroundings(self):
-        """Function of X behind the distances in an explanation."""
-        return surroundings_of(self)
+    @property
+    def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether the region that each class accepts is bounded."""
+        check_is_fitted(self)
+        return self.far_scores() < 0
 
-    def _training_samples(self):
-        """(samples, their rows in the X of fit, metric) of what the method keeps, or None."""
+    def far_scores(self) -> np.ndarray:
+        """Limit superior of the scores far away from all training samples.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            inf where it is not known; then nothing is proved about the accepted region.
+        """
+        return np.full(len(self.classes_), np.inf)
+
+    @property
+    def exact_band(self) -> float:
+        """Scores up to this absolute value are computed in double precision; here all of them."""
+        return np.inf
+
+    def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
+        """Return a fitted estimator that accepts where this one scores at least the thresholds.
+
+        Parameters
+        ----------
+        thresholds : ndarray of shape (K,)
+
+        Returns
+        -------
+        OpenSetClassifier
+            Its scores are those of this estimator less the thresholds.
+        """
+        return _Shifted(self, thresholds)
+
+    def kept_samples(self) -> tuple[Any, np.ndarray, str] | None:
+        """Training samples that the fitted model keeps, to which explanations refer.
+
+        Returns
+        -------
+        (samples, rows, metric) or None
+            Their features, their rows in the X of fit, and the metric of the method.
+        """
         if not hasattr(self, "support_vectors_"):
             return None
         return self.support_vectors_, self.support_, "euclidean"
 
-    def _far_scores(self):
-        """Limit superior of the scores far away from all samples, (K,); inf where not known."""
-        return np.full(len(self.classes_), np.inf)
-
-    def _raw_scores(self, X):
-        raise NotImplementedError(f"{type(self).__name__} does not define its scores.")
-
-    def _decide(self, raw):
-        return raw
-
-    def _begin_fit(self, X, y, sample_weight=None, *, accept_sparse=False, min_classes=1):
-        """Validate the arguments of fit; set ``classes_`` and ``unknown_label_``.
-
-        Rows of weight zero are dropped before anything else is looked at.
+    def surroundings(self) -> Callable:
+        """Return the function of X behind the distances in an explanation.
 
         Returns
         -------
-        X : ndarray or CSR matrix of shape (m, d), float64
-        codes : ndarray of shape (m,)
-            Index of each label in ``classes_``.
-        weight : ndarray of shape (m,), float64
-        kept : ndarray of shape (m,)
-            Index of each row in the X that was passed.
+        callable
+            ``surroundings(X)`` gives (similar, distance, region_gap), each of shape (n,), with the
+            meaning of the columns of :func:`openset.base.explain`; similar is -1 where missing.
         """
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        _check_labels(y)
-        X, y = validate_data(self, X, y, accept_sparse=accept_sparse, dtype=np.float64)
-        check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        kept = np.flatnonzero(weight)
-        if kept.size == 0:
-            raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
-        if kept.size < len(weight):
-            X, y, weight = X[kept], y[kept], weight[kept]
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < min_classes:
-            raise ValueError(
-                f"{type(self).__name__} needs at least {min_classes} classes; y has "
-                f"{len(self.classes_)} class: {self.classes_.tolist()!r}."
-            )
-        self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
-        return X, codes, weight, kept
-
-    def _begin_predict(self, X, *, accept_sparse=False):
-        """Validate the argument of a prediction method."""
-        check_is_fitted(self)
-        return validate_data(self, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
+        return surroundings_of(self)
 
 
-def _check_labels(y):
-    """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype."""
-    listed = isinstance(y, list | tuple)
-    labels = np.asarray(y, dtype=object if listed else None)  # a list keeps 1 and "1" apart
-    if labels.ndim != 1 or labels.size == 0:
-        return  # validate_data has the message for this
-    if labels.dtype.kind not in "biufcUO":
-        raise ValueError(f"Unknown label type: y has dtype {labels.dtype}. Convert it to strings.")
-    if labels.dtype.kind == "O":
-        texts = sum(isinstance(label, str) for label in labels)
-        if texts < labels.size and not (listed and texts == 0):
-            types = sorted({type(label).__name__ for label in labels})
-            raise ValueError(
-                f"Unknown label type: y is an array of objects of types {types}. Convert all of "
-                "them to strings, or y to an array of numbers; a missing label is neither."
-            )
+class _Shifted(OpenSetClassifier):
+    """A fitted estimator less thresholds."""
 
+    def __init__(self, estimator, thresholds):
+        self.estimator, self.thresholds = estimator, thresholds
+        self.classes_, self.unknown_label_ = estimator.classes_, estimator.unknown_label_
 
-def resolve_unknown_label(unknown_label, classes: np.ndarray):
-    """Return the label of unknown samples for a set of classes.
+    def decision_function(self, X):
+        return self.estimator.decision_function(X) - self.thresholds
 
-    Parameters
-    ----------
-    unknown_label : {"auto"} or int, float, str
-        "auto": -1 for numeric classes, or one less than the smallest if -1 is a class; "unknown"
-        for strings, with underscores appended until it is free.
-    classes : ndarray of shape (K,)
-        The known classes.
+    def far_scores(self):
+        return self.estimator.far_scores() - self.thresholds
 
-    Returns
-    -------
-    int, float or str
+    def surroundings(self):
+        inner = self.estimator.surroundings()
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.base import resolve_unknown_label
-    >>> resolve_unknown_label("auto", np.array([-1, 1]))
-    -2
-    >>> resolve_unknown_label("auto", np.array(["known", "unknown"]))
-    'unknown_'
-    """
-    labels = classes.tolist()
-    textual = isinstance(labels[0], str)
-    if isinstance(unknown_label, str) and unknown_label == "auto":
-        if textual:
-            label = "unknown"
-            while label in labels:
-                label += "_"
-            return label
-        if not isinstance(labels[0], bool | Integral | Real):
-            raise ValueError(
-                f"unknown_label='auto' cannot name the unknown among classes of type "
-                f"{type(labels[0]).__name__}; pass unknown_label."
-            )
-        label = -1 if -1 not in labels else min(labels) - 1
-        return float(label) if isinstance(labels[0], float) else int(label)
-    if not isinstance(unknown_label, str if textual else Real):
-        raise ValueError(
-            f"unknown_label={unknown_label!r} and the classes ({labels[0]!r}, ...) are of "
-            "different kinds. Pass a string for string classes, a number for numeric ones."
-        )
-    if unknown_label != unknown_label:
-        raise ValueError("unknown_label=nan is not equal to itself. Choose another number.")
-    if unknown_label in labels:
-        raise ValueError(
-            f"unknown_label={unknown_label!r} is also a class in y. Choose a label that is not, "
-            'or unknown_label="auto".'
-        )
-    return unknown_label
+        def surroundings(X):
+            similar, distance, gap = inner(X)
+            return similar, distance, np.full(len(gap), np.nan)  # of other thresholds, if any
+
+        return surroundings

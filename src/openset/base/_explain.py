@@ -1,28 +1,28 @@
-"""Why unknown: what each sample is nearest to, and what it lacks to be accepted."""
+"""Explanations: what each sample is nearest to, and by how much it misses acceptance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..utils import answer_labels, decide, split_fitted
-from ..utils.distances import DistancesTo, row_blocks
+from ..utils.distances import row_blocks
+from ._certificate import Certificate, distances_to
+from ._validation import validate_samples
 
-# Samples whose scores are held at a time.
+# Samples per batch: their scores are in memory at the same time.
 _ROWS = 4096
 
-# (X) -> similar, distance, region_gap, each of shape (n,): what distances tell of samples.
+# (X) -> similar, distance, region_gap, each of shape (n,).
 Surroundings = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def explain(estimator: BaseEstimator, X):
-    """Why each sample was answered as it was, as a table.
+    """Explain each answer in a table.
 
     Parameters
     ----------
@@ -41,21 +41,21 @@ def explain(estimator: BaseEstimator, X):
         nearest_class, score
             The class with the highest score, accepted or not, and that score.
         deficit
-            What the score lacks to 0, at which the class accepts; 0 for what is accepted.
+            How far the score is below 0, the threshold of acceptance; 0 for accepted samples.
         similar, distance
-            Row, in the X that the estimator was fitted to, of the most similar training sample
-            among those that the method keeps (support vectors, extreme vectors, all neighbours),
-            and how far away it is in the metric of the method. Missing if it keeps none.
+            Row, in the X of fit, of the nearest training sample among those that the method keeps
+            (support vectors, extreme vectors, all neighbours), and its distance in the metric of
+            the method. Missing if it keeps none.
         region_gap
             A lower bound of the distance from the sample to everything that any class accepts, by
-            the certificate ``known_radius_``: the least, over classes, of the distance to the
-            nearest positive support vector less the radius, and never negative. 0 tells nothing.
-            Missing for a method without certificate.
+            the certificate ``known_radius_``: the smallest :meth:`Certificate.margin` over the
+            classes, or 0, which says nothing, where that is negative. Missing for a method without
+            certificate.
 
     Notes
     -----
-    Behind a Pipeline all distances are those of the transformed space, in which the last step
-    lives; undo a scaling before you read them in units of the features.
+    Behind a Pipeline all distances are measured in the transformed space, the input of its last
+    step.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def explain(estimator: BaseEstimator, X):
         ) from error
     transform, model = split_fitted(estimator)
     check_is_fitted(model)
-    surroundings = model._surroundings()
+    surroundings = model.surroundings()
     parts = []
     # Without any samples there is still one block, so that the estimator can complain.
     for rows in gen_batches(max(1, _num_samples(X)), _ROWS):
@@ -113,45 +113,32 @@ def surroundings_of(model: BaseEstimator) -> Surroundings:
     Parameters
     ----------
     model : OpenSetClassifier
-        Fitted; it says by ``_training_samples`` what it keeps. With ``known_radius_`` its samples
-        are support vectors, and ``dual_coef_`` tells which are positive.
+        Fitted; ``kept_samples`` tells what it keeps. With ``known_radius_`` these are support
+        vectors.
     """
-    kept = model._training_samples()
+    kept = model.kept_samples()
     if kept is None:
-        return nothing_around
+        return _nothing_around
     vectors, index, metric = kept
-    certified = hasattr(model, "known_radius_")
-    if certified:
-        owner, column = np.nonzero(model.dual_coef_ > 0)
-        present, starts = np.unique(owner, return_index=True)
-        radius = model.known_radius_
-    dense = None if sparse.issparse(vectors) else DistancesTo(vectors, metric)
-
-    def distances(X):
-        if dense is None or sparse.issparse(X):
-            return euclidean_distances(X, vectors)
-        return dense(X)
+    certificate = Certificate(model) if hasattr(model, "known_radius_") else None
+    distances = distances_to(vectors, metric)
 
     def surroundings(X):
-        X = model._begin_predict(X, accept_sparse="csr")
+        X = validate_samples(model, X, accept_sparse="csr")
         n = X.shape[0]
         nearest, distance, gap = np.empty(n, dtype=np.intp), np.empty(n), np.full(n, np.nan)
         for rows in row_blocks(0, n, vectors.shape[0]):
             d = distances(X[rows])
             nearest[rows] = d.argmin(axis=1)
             distance[rows] = d.min(axis=1)
-            if certified:
-                # A class without positive support vector is nowhere near.
-                to_class = np.full((len(d), len(radius)), np.inf)
-                to_class[:, present] = np.minimum.reduceat(d[:, column], starts, axis=1)
-                beyond = np.maximum(0.0, to_class - np.where(np.isinf(radius), 0.0, radius))
-                gap[rows] = np.where(np.isinf(radius), 0.0, beyond).min(axis=1)
+            if certificate is not None:
+                gap[rows] = np.maximum(0.0, certificate.margin_of(d)).min(axis=1)
         return index[nearest], distance, gap
 
     return surroundings
 
 
-def nothing_around(X):
+def _nothing_around(X):
     """The surroundings of samples where no training sample is kept."""
     missing = np.full(_num_samples(X), np.nan)
     return np.full(len(missing), -1), missing, missing

@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..metrics import oscr_curve
-from ..metrics._counts import harmonic_mean
-from ..metrics._labels import encode_true, index_known
+from ..metrics import encode_labels, harmonic_mean, oscr_curve
 from ..utils import unwrap
 
 # Below the lowest score a threshold may lie anywhere.
@@ -81,8 +79,7 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
     for share, kind in ((fpr[-1], "unknown"), (aks[-1], "known")):
         if np.isnan(share):
             raise ValueError(f"y has no {kind} sample; the curve needs known and unknown ones.")
-    index = index_known(classes)
-    known = np.sort(scores[encode_true(y, index) < len(index)].max(axis=1))
+    known = np.sort(scores[encode_labels(y, classes) < len(classes)].max(axis=1))
     fu = np.searchsorted(known, thresholds) / len(known)
     aus = 1.0 - fpr
     return OperatingCurve(thresholds, aks, fu, aus, harmonic_mean(aks, aus))

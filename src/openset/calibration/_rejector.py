@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, indexable
@@ -14,17 +15,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits
-from ..metrics._labels import encode_true, index_known
+from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
-from ..wrappers._base import Wrapper
+from ..wrappers import OpenSetWrapper
 from ._quantile import check_enough
-from ._shift import far_scores, is_expansion, move, move_bias
-from ._thresholds import promised, settle, traded
+from ._thresholds import conformal_thresholds, resolve_conflict, tradeoff_thresholds
 
 _FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
 
 
-class CalibratedRejector(Wrapper):
+class CalibratedRejector(OpenSetWrapper):
     """An open-set estimator whose thresholds are set by samples that it was not trained on.
 
     By default they keep a promise: **at most a share `alpha` of the known samples is turned away**,
@@ -140,21 +140,21 @@ class CalibratedRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits(
+    traits = Traits(
         "calibrated", condition="the thresholds lie above the scores far away from all samples"
     )
 
     def __init__(
         self,
-        estimator,
-        alpha=0.05,
-        per_class=False,
-        by="own",
-        criterion="fu",
-        prefer="promise",
-        calibration_size=0.25,
-        random_state=None,
-        unknown_label="auto",
+        estimator: BaseEstimator,
+        alpha: float = 0.05,
+        per_class: bool = False,
+        by: str = "own",
+        criterion: str = "fu",
+        prefer: str = "promise",
+        calibration_size: float = 0.25,
+        random_state: Any = None,
+        unknown_label: Any = "auto",
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -167,7 +167,7 @@ class CalibratedRejector(Wrapper):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, X_unknown=None) -> CalibratedRejector:
+    def fit(self, X: Any, y: Any, X_unknown: Any = None) -> CalibratedRejector:
         """Fit the estimator, unless it is frozen, and set the thresholds.
 
         Parameters
@@ -185,7 +185,7 @@ class CalibratedRejector(Wrapper):
         """
         unwrap(self.estimator)  # raises for an estimator that answers no unknown
         self._check_request(X_unknown)
-        X, y, _ = self._check_targets(X, y)
+        X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
         self._fit_rows = None
         X_fit, y_fit = X, y
@@ -195,21 +195,23 @@ class CalibratedRejector(Wrapper):
             X, y = _safe_indexing(X, rows), y[rows]
         if self.criterion == "fu" and not self.per_class:
             check_enough(self.alpha, len(y), "of known classes")  # before the time for a fit
-        self._fit_estimator(X_fit, y_fit, None)
+        self.fit_estimator(X_fit, y_fit, None)
         transform, model = split_fitted(self.estimator_)
         if isinstance(self.unknown_label, str) and self.unknown_label == "auto":
             self.unknown_label_ = model.unknown_label_
         codes = self._encode(y)
         if self.criterion == "fu":
-            thresholds = promised(model, transform, X, codes, self.alpha, self.per_class, self.by)
+            thresholds = conformal_thresholds(
+                model, transform, X, codes, self.alpha, self.per_class, self.by
+            )
         else:
             samples = transform(X), codes, transform(X_unknown)
-            thresholds = traded(model, *samples, self.alpha, self.criterion)
-        far = far_scores(model)
+            thresholds = tradeoff_thresholds(model, *samples, self.alpha, self.criterion)
         point = f"criterion={self.criterion!r}, alpha={self.alpha:g}"
-        self.thresholds_, self.lifted_ = settle(thresholds, far, self.classes_, self.prefer, point)
+        self.thresholds_, self.lifted_ = resolve_conflict(
+            thresholds, model.far_scores(), self.classes_, self.prefer, point
+        )
         self.promise_ = self.criterion == "fu" and not self.lifted_.any()
-        self.bounded_ = self.thresholds_ > far
         return self
 
     def __sklearn_tags__(self):
@@ -230,8 +232,8 @@ class CalibratedRejector(Wrapper):
             Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
         check_is_fitted(self)
-        transform, model = split_fitted(self.estimator_)
-        return move(model, transform(X), self.thresholds_)
+        transform, moved = self._moved()
+        return moved.decision_function(transform(X))
 
     @available_if(lambda self: hasattr(unwrap(self.estimator), "inclusion_proba"))
     def inclusion_proba(self, X) -> np.ndarray:
@@ -252,30 +254,27 @@ class CalibratedRejector(Wrapper):
     @property
     def known_radius_(self) -> np.ndarray:
         """(K,) distances from all positive support vectors beyond which a class rejects."""
-        model = split_fitted(self.estimator_)[1]
-        if not is_expansion(model):
-            raise AttributeError(
-                f"no certificate of {type(model).__name__} follows a moved threshold"
-            )
-        return move_bias(model, self.thresholds_).known_radius_
+        return self._moved()[1].known_radius_
 
-    def _far_scores(self):
-        return far_scores(split_fitted(self.estimator_)[1]) - self.thresholds_
+    def far_scores(self) -> np.ndarray:
+        return self._moved()[1].far_scores()
 
-    def _surroundings(self):
-        transform, model = split_fitted(self.estimator_)
-        expansion = is_expansion(model)
-        inner = (move_bias(model, self.thresholds_) if expansion else model)._surroundings()
+    def surroundings(self):
+        transform, moved = self._moved()
+        inner = moved.surroundings()
 
         def surroundings(X):
             similar, distance, gap = inner(transform(X))
-            if not expansion:  # a certificate, if there is any, is one for other thresholds
-                gap = np.full(len(gap), np.nan)
             if self._fit_rows is not None:  # the estimator knows a part of the samples of fit
                 similar = np.where(similar < 0, -1, self._fit_rows[similar])
             return similar, distance, gap
 
         return surroundings
+
+    def _moved(self):
+        """The transformers of the estimator, and its last step with moved thresholds."""
+        transform, model = split_fitted(self.estimator_)
+        return transform, model.with_thresholds(self.thresholds_)
 
     def _check_request(self, X_unknown):
         if self.per_class and self.by == "highest":
@@ -320,7 +319,7 @@ class CalibratedRejector(Wrapper):
 
     def _encode(self, y):
         """Codes of the labels among the classes of the estimator."""
-        codes = encode_true(y, index_known(self.classes_))
+        codes = encode_labels(y, self.classes_)
         strange = codes == len(self.classes_)
         if strange.any():
             raise ValueError(

@@ -9,10 +9,8 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..base import OpenSetClassifier
-from ..solver._expansion import _BAND as EXACT_BAND
 from ._curve import between, curve_of
 from ._quantile import check_enough, kth_smallest
-from ._shift import is_expansion, move
 
 # How far above the score at infinity a threshold is lifted, to bound what is accepted.
 _MARGIN = 1e-3
@@ -24,7 +22,7 @@ _SAFETY = 10.0
 _LOOKUPS = 16
 
 
-def promised(
+def conformal_thresholds(
     model: OpenSetClassifier,
     transform: Callable,
     X,
@@ -61,12 +59,13 @@ def promised(
     thresholds = np.zeros(len(model.classes_))
 
     def counting(Z, codes):
-        scores = _finite(move(model, Z, thresholds), model)
+        moved = model.with_thresholds(thresholds)
+        scores = _finite(moved.decision_function(Z), model)
         return scores.max(axis=1) if by == "highest" else scores[np.arange(len(codes)), codes]
 
     Z = transform(X)
-    # Expansions are exact near the threshold only: look again once it is about there.
-    for _ in range(2 if is_expansion(model) else 1):
+    # Where scores are exact near the threshold only, repeat once the threshold is nearly right.
+    for _ in range(1 if np.isinf(model.exact_band) else 2):
         scores = counting(Z, codes)
         thresholds += [kth_smallest(scores[rows], alpha) for rows in groups]
     scores = counting(Z, codes)
@@ -75,10 +74,10 @@ def promised(
         return counting(transform(_safe_indexing(X, [i])), codes[[i]])[0]
 
     rounding = _ROUNDING * max(1.0, np.abs(thresholds).max())
-    return thresholds - rounding - _SAFETY * _noise(scores, alone, is_expansion(model))
+    return thresholds - rounding - _SAFETY * _noise(scores, alone, model.exact_band)
 
 
-def _noise(scores, alone, expansion):
+def _noise(scores, alone, exact_band):
     """By how much scores near the thresholds, less these, differ between batches.
 
     Sums in single precision, of a kernel machine or of a wrapped classifier, are formed in another
@@ -86,12 +85,11 @@ def _noise(scores, alone, expansion):
     up where it matters.
     """
     nearest = np.argsort(np.abs(scores))[:_LOOKUPS]
-    if expansion:  # in double precision from here on
-        nearest = nearest[np.abs(scores[nearest]) <= EXACT_BAND]
+    nearest = nearest[np.abs(scores[nearest]) <= exact_band]
     return max(abs(alone(i) - scores[i]) for i in nearest)
 
 
-def traded(
+def tradeoff_thresholds(
     model: OpenSetClassifier, X, codes: np.ndarray, X_unknown, alpha: float, criterion: str
 ) -> np.ndarray:
     """One threshold, K times, that suits known and unknown samples.
@@ -99,7 +97,7 @@ def traded(
     Parameters
     ----------
     model, codes, alpha
-        As for :func:`promised`.
+        As for :func:`conformal_thresholds`.
     X, X_unknown : array-like of shapes (n, d) and (n_unknown, d)
         Transformed.
     criterion : {"aus", "hna"}
@@ -121,7 +119,7 @@ def traded(
     return np.full(n_classes, between(curve.thresholds, best))
 
 
-def settle(
+def resolve_conflict(
     thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Settle the conflict of thresholds that lie too low to bound what is accepted.

@@ -1,6 +1,6 @@
-"""The 2-D sets of the paper's figures, drawn at random after their published descriptions.
+"""Generators of the 2-D sets of the paper's figures, after their published descriptions.
 
-Classes are numbered from 1 and come in that order, as in the files they stand for.
+Classes are numbered from 1, and the rows are sorted by class, as in the original files.
 """
 
 from numbers import Integral
@@ -8,18 +8,21 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
+Random = int | np.random.RandomState | None
+Labelled = tuple[np.ndarray, np.ndarray]
 
-def make_boat(n_samples: int = 100, *, random_state=None) -> tuple[np.ndarray, np.ndarray]:
-    """Two square clusters side by side, classes 1 and 2, in an elliptic ring, class 3.
 
-    Nothing surrounds the ring, so the plain SVM accepts an unbounded region for class 3.
+def make_boat(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
+    """Two square clusters (classes 1 and 2) side by side, inside an elliptic ring (class 3).
+
+    No other class surrounds the ring, so a plain SVM accepts an unbounded region for class 3.
 
     Parameters
     ----------
     n_samples : int, default=100
-        A third of them in each class; the ring takes the rest.
+        One third per class; the ring gets the remainder.
     random_state : int, RandomState instance or None, default=None
-        Pass an int for the same points in every call.
+        Pass an int to get the same points in every call.
 
     Returns
     -------
@@ -52,15 +55,15 @@ def make_boat(n_samples: int = 100, *, random_state=None) -> tuple[np.ndarray, n
     return X, y
 
 
-def make_cone_torus(n_samples: int = 400, *, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+def make_cone_torus(n_samples: int = 400, *, random_state: Random = None) -> Labelled:
     """A cone (class 1) under half a torus (class 2), and a normal cluster over both (class 3).
 
     Parameters
     ----------
     n_samples : int, default=400
-        A quarter of them in each of the classes 1 and 2; class 3 takes the rest.
+        One quarter in each of the classes 1 and 2; class 3 gets the rest.
     random_state : int, RandomState instance or None, default=None
-        Pass an int for the same points in every call.
+        Pass an int to get the same points in every call.
 
     Returns
     -------
@@ -82,7 +85,7 @@ def make_cone_torus(n_samples: int = 400, *, random_state=None) -> tuple[np.ndar
     rng = check_random_state(random_state)
     y = _labels(n_samples, [1, 1, 2])
     cone, torus, normal = np.bincount(y)[1:]
-    # A density that falls linearly from the centre has a radius of law Beta(2, 2).
+    # If the density falls linearly from the centre, the radius has a Beta(2, 2) distribution.
     disc = _polar(rng.uniform(0, 2 * np.pi, cone), 0.17 * rng.beta(2, 2, cone))
     arch = _polar(rng.uniform(0, np.pi, torus), rng.uniform(0.27, 0.36, torus))
     X = np.concatenate(
@@ -95,15 +98,15 @@ def make_cone_torus(n_samples: int = 400, *, random_state=None) -> tuple[np.ndar
     return X, y
 
 
-def make_four_gauss(n_samples: int = 100, *, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+def make_four_gauss(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
     """Four round normal clusters, one of them small and between the other three.
 
     Parameters
     ----------
     n_samples : int, default=100
-        A quarter of them in each class; the last takes the rest.
+        One quarter per class; the last class gets the remainder.
     random_state : int, RandomState instance or None, default=None
-        Pass an int for the same points in every call.
+        Pass an int to get the same points in every call.
 
     Returns
     -------
@@ -130,8 +133,8 @@ def make_four_gauss(n_samples: int = 100, *, random_state=None) -> tuple[np.ndar
     return X, y
 
 
-def make_regular() -> tuple[np.ndarray, np.ndarray]:
-    """Sixteen classes in a 4 x 4 arrangement, each a 3 x 3 grid of points; there is no chance.
+def make_regular() -> Labelled:
+    """Sixteen classes in a 4 x 4 arrangement, each a 3 x 3 grid of points; not random.
 
     Returns
     -------
@@ -159,7 +162,7 @@ def make_regular() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _labels(n_samples, shares):
-    """Classes 1, 2, ... in proportion to the shares, rounded down; the last takes the rest."""
+    """Classes 1, 2, ... in proportion to the shares, rounded down; the last gets the rest."""
     if not isinstance(n_samples, Integral) or n_samples < 2 * sum(shares):
         raise ValueError(
             f"n_samples={n_samples!r} must be an integer of at least {2 * sum(shares)}."

@@ -1,4 +1,4 @@
-"""Datasets stored one to a Parquet file: numeric feature columns and a column ``target``."""
+"""Datasets in Parquet files: numeric feature columns and a column ``target``."""
 
 import os
 import warnings
@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from openset.datasets._catalogue import CATALOGUE, content_sha256
-from openset.datasets._pmlb import fetch
-from openset.utils import atomic_write
+from ..utils import atomic_write
+from ._catalogue import CATALOGUE, content_sha256
 
 _ENVIRONMENT = "OPENSET_DATA"
 _RESERVED = ("data", "target", "feature_names", "name")
@@ -19,23 +18,23 @@ _RESERVED = ("data", "target", "feature_names", "name")
 def load_dataset(
     name: str, data_home: str | os.PathLike | None = None, return_X_y: bool = False
 ) -> Bunch | tuple[np.ndarray, np.ndarray]:
-    """Load ``<data_home>/<name>.parquet``, or fetch a set of the paper that is in PMLB.
+    """Load ``<data_home>/<name>.parquet``, or fetch a dataset of the paper from PMLB.
 
     The column ``target`` holds the labels and every other numeric column is a feature, unscaled
-    and in file order. A column that is neither (a text, the name of a split) is passed on under
-    its own name.
+    and in file order. Any other column (a text, the name of a split) is returned under its own
+    name.
 
-    A dataset of the paper that is not in the data home is fetched by the package ``pmlb``, if PMLB
-    has it, checked against its known SHA-256, and kept in the data home if there is one. A file
-    whose values are not the known ones is loaded with a warning.
+    If a dataset of the paper is not in the data home but in PMLB, it is fetched with the package
+    ``pmlb``, checked against its known SHA-256, and saved in the data home if there is one. A file
+    whose values differ from the known ones is loaded with a warning.
 
     Parameters
     ----------
     name : str
         Name of the dataset: the file name without ``.parquet``.
     data_home : path-like, default=None
-        Folder of the files; None takes it from the environment variable ``OPENSET_DATA``, and
-        without that a dataset can only be fetched.
+        Folder of the files; None uses the environment variable ``OPENSET_DATA``. Without either,
+        datasets can only be fetched.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
 
@@ -66,11 +65,12 @@ def load_dataset(
         raise TypeError(f"name must be a string, not {name!r} of type {type(name).__name__}.")
     home = find_home(data_home)
     path = None if home is None else home / f"{name}.parquet"
-    if is_here := path is not None and name in stored(home):
+    is_here = home is not None and name in stored(home)  # a listed name cannot leave the folder
+    if path is not None and is_here:
         frame, origin = _read(path), str(path)
     else:
-        _explain_absence(name, home)
-        frame, origin = fetch(CATALOGUE[name].pmlb), f"{name} of PMLB"
+        _check_in_pmlb(name, home)
+        frame, origin = _fetch(CATALOGUE[name].pmlb), f"{name} of PMLB"
     features = _features(frame, origin)
     data = features.to_numpy(dtype=np.float64, na_value=np.nan)
     target = frame["target"].to_numpy()
@@ -83,7 +83,7 @@ def load_dataset(
 
     other = [c for c in frame.columns if c != "target" and c not in features.columns]
     if taken := sorted(set(other).intersection(_RESERVED)):
-        raise ValueError(f"{origin}: columns {taken} bear a name of a Bunch field; rename them.")
+        raise ValueError(f"{origin}: columns {taken} are names of Bunch fields; rename them.")
     return Bunch(
         data=data,
         target=target,
@@ -94,7 +94,7 @@ def load_dataset(
 
 
 def find_home(data_home: str | os.PathLike | None) -> Path | None:
-    """The folder of the data, which exists, or None where none is named."""
+    """Return the existing data folder, or None if none is given."""
     source = "data_home"
     if data_home is None:
         data_home = os.environ.get(_ENVIRONMENT)
@@ -112,8 +112,8 @@ def stored(home: Path) -> list[str]:
     return sorted(path.stem for path in home.glob("*.parquet"))
 
 
-def _explain_absence(name: str, home: Path | None) -> None:
-    """Raise, unless PMLB has what the data home has not."""
+def _check_in_pmlb(name: str, home: Path | None) -> None:
+    """Raise a helpful error for a dataset that is neither in the data home nor in PMLB."""
     if name in CATALOGUE:
         if CATALOGUE[name].pmlb:
             return
@@ -127,9 +127,9 @@ def _explain_absence(name: str, home: Path | None) -> None:
     if close:
         remedy = f"did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?"
     elif home is None:
-        remedy = "it is none of the paper's."
+        remedy = "it is not one of the paper's datasets."
     else:
-        remedy = f"the folder holds {', '.join(available) or 'no Parquet file'}."
+        remedy = f"the folder contains {', '.join(available) or 'no Parquet file'}."
     raise ValueError(f"no dataset {name!r}, {_not_in(home)}: {remedy}")
 
 
@@ -137,15 +137,15 @@ def _not_in(home: Path | None) -> str:
     if home is not None:
         return f"not in {home}"
     return (
-        "for there is no data home (pass data_home= the folder of the Parquet files, or set the "
-        f"environment variable {_ENVIRONMENT} to it)"
+        "not available without a data home (pass data_home= the folder of the Parquet files, or "
+        f"set the environment variable {_ENVIRONMENT} to it)"
     )
 
 
 def _features(frame, origin: str):
     if "target" not in frame.columns:
         raise ValueError(
-            f"{origin} has no column 'target'; name the column of labels so. "
+            f"{origin} has no column 'target'; give this name to the column of labels. "
             f"Its last columns are {list(frame.columns[-3:])}."
         )
     if n_missing := int(frame["target"].isna().sum()):
@@ -153,7 +153,7 @@ def _features(frame, origin: str):
     features = frame.drop(columns="target").select_dtypes(["number", "bool"])
     if features.shape[1] == 0:
         raise ValueError(
-            f"{origin} has no numeric column beside 'target'; features must be numeric."
+            f"{origin} has no numeric column besides 'target'; features must be numeric."
         )
     return features
 
@@ -167,10 +167,10 @@ def _is_as_known(name: str, data: np.ndarray, target: np.ndarray) -> bool:
 
 
 def _report_difference(name: str, origin: str, is_here: bool) -> None:
-    """A file is the user's own choice; what was fetched must be what was asked for."""
+    """Warn about a file, which is the user's choice; raise for data that were fetched."""
     message = (
-        f"{origin} does not hold the values that the paper's dataset {name!r} is known by "
-        "(SHA-256); results on it are not comparable with published ones."
+        f"{origin} does not contain the values of the paper's dataset {name!r} "
+        "(by SHA-256); results on it are not comparable with published ones."
     )
     if is_here:
         warnings.warn(message, stacklevel=3)
@@ -182,12 +182,12 @@ def _report_difference(name: str, origin: str, is_here: bool) -> None:
 
 
 def _keep(frame, path: Path) -> None:
-    """Save what was fetched; a home that cannot be written to is no reason to fail."""
+    """Save fetched data; only warn if the data home cannot be written to."""
     try:
         with atomic_write(path) as temporary:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
     except OSError as error:
-        warnings.warn(f"{path.name} was fetched but could not be kept: {error}", stacklevel=3)
+        warnings.warn(f"{path.name} was fetched but could not be saved: {error}", stacklevel=3)
 
 
 def _read(path: Path):
@@ -205,4 +205,23 @@ def _read(path: Path):
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(
             f"{path} cannot be read as Parquet ({error}); fetch or write the file again."
+        ) from error
+
+
+def _fetch(name: str):
+    """Fetch a DataFrame by its name in PMLB: the features and, last, the column ``target``."""
+    try:
+        from pmlb import fetch_data
+    except ImportError as error:
+        raise ImportError(
+            f"the dataset {name!r} is not in the data home, and fetching it needs the package "
+            "pmlb; run: pip install pmlb",
+            name="pmlb",
+        ) from error
+    try:
+        return fetch_data(name)
+    except Exception as error:  # the network, the server, or a changed name
+        raise OSError(
+            f"PMLB did not provide the dataset {name!r} ({type(error).__name__}: {error}); try "
+            "again with a network connection, or put the file into the data home."
         ) from error

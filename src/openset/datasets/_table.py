@@ -1,13 +1,13 @@
-"""What is in the data home, beside what the paper's table says."""
+"""The datasets in the data home, next to the figures of the paper's table."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from openset.datasets._catalogue import CATALOGUE
-from openset.datasets._parquet import find_home, stored
+from ._catalogue import CATALOGUE
+from ._parquet import find_home, stored
 
 
 class DatasetRow(NamedTuple):
@@ -17,9 +17,9 @@ class DatasetRow(NamedTuple):
     ----------
     name : str
     source : {"file", "pmlb", ""}
-        In the data home, to be fetched from PMLB on first use, or neither.
+        "file" if it is in the data home, "pmlb" if it will be fetched on first use.
     n_samples, n_features, n_classes, smallest, largest : int or None
-        Counted in the file; `smallest` and `largest` are samples of a class. None without a file.
+        Counted in the file; `smallest` and `largest` are class sizes. None without a file.
     published : tuple of int, or None
         The same five figures in the paper's table; None for a dataset that is not in it.
     where : str
@@ -42,19 +42,19 @@ class DatasetRow(NamedTuple):
         return self[2:7]
 
 
-# Of the catalogue, the sets of the figures are not in the paper's table.
+# In the catalogue but not in the paper's table.
 _FIGURES = ("boat", "cone-torus", "four-gauss", "regular")
 
 
 def dataset_table(data_home: str | os.PathLike | None = None) -> list[DatasetRow]:
-    """The paper's table of datasets from the data, then whatever else the data home holds.
+    """List the datasets of the paper, then all others in the data home.
 
-    Only the schema and the column of labels of a file are read.
+    Only the schema and the label column of each file are read.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder of the files; None takes it from the environment variable ``OPENSET_DATA``.
+        Folder of the files; None uses the environment variable ``OPENSET_DATA``.
 
     Returns
     -------
@@ -76,15 +76,17 @@ def dataset_table(data_home: str | os.PathLike | None = None) -> list[DatasetRow
         entry = CATALOGUE.get(name)
         row = DatasetRow(
             name,
-            "file" if name in here else "pmlb" if entry.pmlb else "",
+            "file" if name in here else "pmlb" if entry and entry.pmlb else "",
             published=entry.shape if entry and name not in _FIGURES else None,
             where=entry.where if entry else "",
         )
-        rows.append(row._replace(**_count(home / f"{name}.parquet")) if name in here else row)
+        if home is not None and name in here:
+            row = row._replace(**_count(home / f"{name}.parquet"))
+        rows.append(row)
     return rows
 
 
-def _count(path: Path) -> dict[str, int]:
+def _count(path: Path) -> dict[str, Any]:
     import pyarrow.parquet as parquet
     from pyarrow import ArrowException, types
 
@@ -92,7 +94,7 @@ def _count(path: Path) -> dict[str, int]:
         schema = parquet.read_schema(path)
         labels = parquet.read_table(path, columns=["target"])["target"]
     except (ArrowException, OSError, KeyError) as error:
-        raise ValueError(f"{path} is no dataset ({error}); fetch or write it again.") from error
+        raise ValueError(f"{path} is not a dataset ({error}); fetch or write it again.") from error
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     features = [f for f in schema if f.name != "target" and any(is_(f.type) for is_ in numeric)]
     sizes = labels.value_counts().field("counts").to_pylist()

@@ -1,4 +1,4 @@
-"""What the unknowns are: groups among the samples that a model turned away."""
+"""Groups of similar samples among those that a model rejected."""
 
 from ._group_unknowns import Group, UnknownGroups, group_unknowns
 

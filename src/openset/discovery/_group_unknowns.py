@@ -1,4 +1,4 @@
-"""Groups of similar unknowns, each the proposal of a new class."""
+"""Groups of similar unknown samples, each proposed as a new class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..utils import unwrap
+from ..utils import decide, unwrap
 from ..utils.distances import METRICS, DistancesTo, row_blocks
 
 # Labels of samples that are in no group.
@@ -25,18 +25,18 @@ _NOISE, _ACCEPTED = -1, -2
 
 @dataclass(frozen=True)
 class Group:
-    """Unknowns that are like each other: the proposal of a new class.
+    """Similar unknown samples, proposed as a new class.
 
     Attributes
     ----------
     label : int, float or str
-        A name for the class, of the kind of the known ones and different from them all.
+        Suggested name of the class: of the same type as the known classes, and not one of them.
     members : ndarray of shape (n_members,)
-        Rows of X, the most typical first.
+        Rows of X, most typical first.
     distance : ndarray of shape (n_members,)
-        Mean distance of each member to the others; ascending.
+        Mean distance of each member to the others, ascending.
     nearest_class : label
-        The known class that most of the members are nearest to.
+        The known class that scores highest for most members.
     """
 
     label: Hashable
@@ -44,21 +44,21 @@ class Group:
     distance: np.ndarray
     nearest_class: Hashable
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.members)
 
 
 @dataclass(frozen=True)
 class UnknownGroups:
-    """What :func:`group_unknowns` found.
+    """The result of :func:`group_unknowns`.
 
     Attributes
     ----------
     groups : list of Group
-        The largest first.
+        Largest first.
     labels : ndarray of shape (n,), int
-        For each row of X the index of its group, -1 for an unknown that is in none, -2 for a
-        sample that the model accepted.
+        Index of the group of each row of X; -1 for an unknown sample in no group, -2 for a sample
+        that the model accepted.
     """
 
     groups: list[Group]
@@ -66,13 +66,13 @@ class UnknownGroups:
 
     @property
     def unknown(self) -> np.ndarray:
-        """Rows of X that were turned away."""
+        """Rows of X that were rejected."""
         return np.flatnonzero(self.labels != _ACCEPTED)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.groups)
 
-    def __str__(self):
+    def __str__(self) -> str:
         n_alone = int(np.sum(self.labels == _NOISE))
         head = f"{len(self.unknown)} of {len(self.labels)} samples are unknown, {n_alone} of them "
         head += f"in none of {len(self)} groups"
@@ -87,10 +87,11 @@ class UnknownGroups:
 def group_unknowns(
     estimator: BaseEstimator, X: ArrayLike, *, min_size: int = 5, allow_single: bool = False
 ) -> UnknownGroups:
-    """Find groups among the samples that a model turns away, and propose them as classes.
+    """Find groups among the samples that a model rejects, and propose them as classes.
 
-    The unknowns are clustered by HDBSCAN [1]_ in the space in which the model measures distances:
-    behind the transformers of a Pipeline, and with the estimator's own metric where it has one.
+    The rejected samples are clustered by HDBSCAN [1]_ in the space in which the model measures
+    distances: after the transformers of a Pipeline, and with the metric of the estimator if it
+    has one.
 
     Parameters
     ----------
@@ -99,19 +100,19 @@ def group_unknowns(
     X : array-like or CSR matrix of shape (n, d)
         Samples, known and unknown.
     min_size : int, default=5
-        Size of the smallest group. The larger it is, the fewer groups there are.
+        Smallest size of a group. Larger values give fewer groups.
     allow_single : bool, default=False
-        Whether all unknowns may form one group. HDBSCAN looks for groups that stand out from the
-        rest; if everything may be one, groups that are not far apart are joined.
+        Whether all rejected samples may form a single group. HDBSCAN looks for groups that stand
+        out from the rest; with this option, groups that are not far apart are joined.
 
     Returns
     -------
     UnknownGroups
-        Without groups if fewer than `min_size` samples are turned away.
+        Without groups if fewer than `min_size` samples are rejected.
 
     See Also
     --------
-    openset.OpenSetSVC.add_classes : Learns the classes that a person has approved.
+    openset.OpenSetSVC.add_classes : Add the classes that a person has approved.
 
     References
     ----------
@@ -133,7 +134,7 @@ def group_unknowns(
     >>> found.groups[0].members[:3]
     array([16, 15,  8])
 
-    A person looks at the typical members and gives names; then the model learns them:
+    A person looks at the typical members and names the groups; then the model learns them:
 
     >>> model.add_classes(X, y).predict([[6, 6], [30, 30]])
     array([ 3, -1])
@@ -143,7 +144,7 @@ def group_unknowns(
     model = unwrap(estimator)
     check_is_fitted(model)
     scores = estimator.decision_function(X)
-    unknown = np.flatnonzero(scores.max(axis=1) < 0)
+    unknown = np.flatnonzero(decide(scores) == len(model.classes_))
     labels = np.full(len(scores), _ACCEPTED)
     labels[unknown] = _NOISE
     if len(unknown) < min_size:
@@ -165,7 +166,7 @@ def group_unknowns(
 
 
 def _in_own_space(estimator, X):
-    """X as the innermost estimator sees it, dense, and the metric of that."""
+    """Return X as the innermost estimator sees it, dense, and the metric of that estimator."""
     while True:
         if isinstance(estimator, Pipeline):
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X
@@ -184,7 +185,7 @@ def _in_own_space(estimator, X):
 
 
 def _by_typicality(points, chosen, metric):
-    """Rows that are chosen, by their mean distance to the others, and that distance."""
+    """Return the chosen rows, sorted by mean distance to the others, and these distances."""
     members = np.flatnonzero(chosen)
     distances = DistancesTo(points[members], metric)
     total = [

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from openset.base._classifier import FRACTIONS, OpenSetClassifier, Traits
-from openset.evt._set_cover import greedy_cover
-from openset.evt._weibull_tail import WeibullTail
-from openset.utils import thread_map
-from openset.utils.distances import METRICS, DistancesTo, row_blocks
+from ..base import (
+    OpenSetClassifier,
+    SearchSpec,
+    Traits,
+    validate_samples,
+    validate_training_data,
+)
+from ..base.parameters import FRACTIONS
+from ..utils import thread_map
+from ..utils.distances import METRICS, DistancesTo, row_blocks
+from ._set_cover import greedy_cover
+from ._weibull_tail import WeibullTail
+
+# Long tails matter where classes are large. The paper has no grid for this method.
+_GRID: dict[str, list] = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
 
 
 class ExtremeValueMachine(OpenSetClassifier):
@@ -101,28 +112,26 @@ class ExtremeValueMachine(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits(
+    traits = Traits(
         "EVM",
         extreme_value=True,
         bounded=True,
         condition="threshold > 0 and the Euclidean metric",
     )
-    _post_params = ("threshold",)
-    # The paper has no grid for this method. Long tails matter where classes are large.
-    _default_grid = {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": FRACTIONS}
-    _paper_grid = _default_grid
+    stored_types = (WeibullTail,)
+    search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
         self,
-        tail_size=50,
-        cover_threshold=0.5,
-        n_fused=4,
-        threshold=0.5,
-        metric="euclidean",
-        weibull="libmr",
-        margin_factor=0.5,
-        n_jobs=None,
-        unknown_label="auto",
+        tail_size: int = 50,
+        cover_threshold: float = 0.5,
+        n_fused: int = 4,
+        threshold: float = 0.5,
+        metric: str = "euclidean",
+        weibull: str = "libmr",
+        margin_factor: float = 0.5,
+        n_jobs: int | None = None,
+        unknown_label: Any = "auto",
     ):
         self.tail_size = tail_size
         self.cover_threshold = cover_threshold
@@ -135,7 +144,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y) -> ExtremeValueMachine:
+    def fit(self, X: Any, y: ArrayLike) -> ExtremeValueMachine:
         """Fit one Weibull model per training point and keep the extreme vectors.
 
         Parameters
@@ -148,7 +157,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         -------
         self
         """
-        X, codes, _, _ = self._begin_fit(X, y, min_classes=2)
+        X, codes, _, _ = validate_training_data(self, X, y, min_classes=2)
         order = np.argsort(codes, kind="stable")
         X = X[order]
         stops = np.cumsum(np.bincount(codes))
@@ -197,17 +206,12 @@ class ExtremeValueMachine(OpenSetClassifier):
 
         return list(thread_map(cover, classes, self.n_jobs))
 
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether threshold > 0 and the metric is Euclidean."""
-        check_is_fitted(self)
-        return np.full(len(self.classes_), self.threshold > 0 and self.metric == "euclidean")
+    def far_scores(self) -> np.ndarray:
+        # All probabilities vanish with the distance.
+        far = 0.0 if self.metric == "euclidean" else np.inf
+        return self.decide(np.full(len(self.classes_), far))
 
-    def _far_scores(self):
-        far = self._decide(np.zeros(len(self.classes_)))
-        return far if self.metric == "euclidean" else np.full(len(far), np.inf)
-
-    def _training_samples(self):
+    def kept_samples(self):
         return self.extreme_vectors_, self.extreme_index_, self.metric
 
     def inclusion_proba(self, X) -> np.ndarray:
@@ -221,7 +225,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         -------
         ndarray of shape (n, K)
         """
-        X = self._begin_predict(X)
+        X = validate_samples(self, X)
         distances = DistancesTo(self.extreme_vectors_, self.metric)
         stops = np.cumsum(self.n_extreme_)
 
@@ -233,10 +237,10 @@ class ExtremeValueMachine(OpenSetClassifier):
         blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
         return self.inclusion_proba(X)
 
-    def _decide(self, raw):
+    def decide(self, raw):
         return raw - self.threshold
 
 

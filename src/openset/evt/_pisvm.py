@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from ..base._classifier import FRACTIONS, Traits
-from ..base._machines import Machine
-from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
-from ..kernels import get_kernel
+from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel, Linear
 from ._svm_tails import inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail
 
 
-class PISVM(OneVsRestSVM):
+class PISVM(KernelMachineClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
 
     One SVM a class against the rest. A Weibull model of the lowest decision values of the class's
@@ -78,58 +79,57 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **OneVsRestSVM._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
         "threshold": [Interval(Real, 0.0, 1.0, closed="both")],
         "tail_size": [Interval(Integral, 2, None, closed="left"), None],
         "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
         "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
     }
 
-    _traits = Traits(
+    traits = Traits(
         "PI-SVM",
         extreme_value=True,
         condition="the probability at b_c is below the threshold for every class",
     )
-    _post_params = ("threshold",)
-    _paper_level = "model"
-    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "threshold": FRACTIONS}
-    _paper_grid = {"gamma": PAPER_GAMMAS, "threshold": FRACTIONS}
+    stored_types = (WeibullTail,)
+    search_spec = SearchSpec(
+        grids={
+            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "threshold": FRACTIONS},
+            "paper": {"gamma": PAPER_GAMMAS, "threshold": FRACTIONS},
+        },
+        scaled={"gamma": unit_gamma},
+        after_fit=("threshold",),
+    )
 
     def __init__(
         self,
-        C=1.0,
-        gamma="scale",
-        kernel="rbf",
-        threshold=0.1,
-        tail_size=None,
-        tail_factor=1.5,
-        class_prior=None,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        threshold: float = 0.1,
+        tail_size: int | None = None,
+        tail_factor: float = 1.5,
+        class_prior: float | dict | None = None,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
-        self.gamma = gamma
-        self.kernel = kernel
         self.threshold = threshold
         self.tail_size = tail_size
         self.tail_factor = tail_factor
         self.class_prior = class_prior
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def fit(self, X, y) -> PISVM:
+    def fit(self, X: Any, y: ArrayLike) -> PISVM:  # type: ignore[override]
         """Train one machine a class and model the tail of its positive scores.
 
         Parameters
@@ -144,34 +144,27 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         """
         return super().fit(X, y)
 
-    def _machine(self, path, rows, C):
+    def finish_machine(self, machine, path, rows, stop, **params):
         positive = path.problem.upper > 0
         scores = path.scores[0, positive]
         if self.tail_size is not None:
-            tail = low_tail(scores, self.tail_size, self._resolution)
+            tail = low_tail(scores, self.tail_size, self.resolution)
         else:
             n_support = np.count_nonzero(path.beta[0, positive])
-            tail = inclusion_tail(scores, n_support, self.tail_factor, self._resolution)
-        return Machine.of(path[0], extra=tail)
+            tail = inclusion_tail(scores, n_support, self.tail_factor, self.resolution)
+        return replace(machine, extra=tail)
 
-    def _conclude(self, setup, extras):
+    def finish_model(self, training, extras):
         self.weibull_ = WeibullTail.concatenate(extras)
         prior = 1.0 if self.class_prior is None else self.class_prior
-        self.prior_ = self._per_class("class_prior", prior)
+        self.prior_ = self.per_class("class_prior", prior)
 
     def _include(self, f):
         return self.weibull_.probability(f) * self.prior_
 
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether the probability far away, at the bias, is below `threshold`."""
-        check_is_fitted(self)
-        far = self._include(self.intercept_)
-        return (far < self.threshold) & get_kernel(self.kernel).decaying
-
-    def _far_scores(self):
-        far = self._decide(self._include(self.intercept_))
-        return np.where(get_kernel(self.kernel).decaying, far, np.inf)
+    def far_scores(self):
+        # Far away the decision values tend to the bias.
+        return self.far_values(self.decide(self._include(self.intercept_)))
 
     def inclusion_proba(self, X) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.
@@ -184,10 +177,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         -------
         ndarray of shape (n, K)
         """
-        return self._include(super()._raw_scores(X))
+        return self._include(super().raw_scores(X))
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
         return self.inclusion_proba(X)
 
-    def _decide(self, raw):
+    def decide(self, raw):
         return raw - self.threshold

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from openset.utils.distances import DistancesTo, row_blocks
+from ..utils.distances import DistancesTo, row_blocks
 
 
 def greedy_cover(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from ..base._classifier import Traits
-from ..base._machines import Machine, pack, train_one_class
-from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
-from ..kernels import get_kernel
+from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
+from ..base.machines import BinaryMachine, pack_machines, train_one_class
+from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
 from ._weibull_tail import WeibullTail
@@ -20,7 +22,7 @@ from ._weibull_tail import WeibullTail
 _THRESHOLDS = [2.0**k for k in range(-7, 1)]
 
 
-class WSVM(OneVsRestSVM):
+class WSVM(KernelMachineClassifier):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
     First a one-class SVM of each class, whose compact abating probability (CAP) falls with the
@@ -87,14 +89,14 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **OneVsRestSVM._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
         "delta_tau": [Interval(Real, 0.0, 1.0, closed="both")],
         "delta_R": [Interval(Real, 0.0, 1.0, closed="both")],
         "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
     }
 
-    _traits = Traits(
+    traits = Traits(
         "W-SVM",
         extreme_value=True,
         one_class=True,
@@ -102,46 +104,45 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
         "probabilities at b_c is below delta_R",
     )
-    _post_params = ("delta_tau", "delta_R")
-    _paper_level = "model"
-    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "delta_R": _THRESHOLDS}
-    _paper_grid = {"gamma": PAPER_GAMMAS, "delta_R": _THRESHOLDS}
+    stored_types = (WeibullTail,)
+    search_spec = SearchSpec(
+        grids={
+            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "delta_R": _THRESHOLDS},
+            "paper": {"gamma": PAPER_GAMMAS, "delta_R": _THRESHOLDS},
+        },
+        scaled={"gamma": unit_gamma},
+        after_fit=("delta_tau", "delta_R"),
+    )
 
     def __init__(
         self,
-        C=1.0,
-        nu=0.5,
-        gamma="scale",
-        kernel="rbf",
-        delta_tau=0.001,
-        delta_R=0.1,
-        tail_factor=1.5,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        nu: float | dict = 0.5,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        delta_tau: float = 0.001,
+        delta_R: float = 0.1,
+        tail_factor: float = 1.5,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
         self.delta_tau = delta_tau
         self.delta_R = delta_R
         self.tail_factor = tail_factor
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def fit(self, X, y) -> WSVM:
+    def fit(self, X: Any, y: ArrayLike) -> WSVM:  # type: ignore[override]
         """Train both machines of each class and model the tails of their scores.
 
         Parameters
@@ -156,61 +157,54 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         """
         return super().fit(X, y)
 
-    def _machine(self, path, rows, C):
+    def finish_machine(self, machine, path, rows, stop, **params):
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
         included = inclusion_tail(
             scores[positive],
             np.count_nonzero(support[positive]),
             self.tail_factor,
-            self._resolution,
+            self.resolution,
         )
         excluded = exclusion_tail(
             scores[~positive],
             np.count_nonzero(support[~positive]),
             len(self.classes_) - 1,
             self.tail_factor,
-            self._resolution,
+            self.resolution,
         )
-        return Machine.of(path[0], extra=(included, excluded))
+        return replace(machine, extra=(included, excluded))
 
-    def _conclude(self, setup, extras):
+    def finish_model(self, training, extras):
         included, excluded = zip(*extras, strict=True)
         self.inclusion_weibull_ = WeibullTail.concatenate(included)
         self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
-        nu = self._per_class("nu", self.nu)
+        nu = self.per_class("nu", self.nu)
 
         def problem_of(c, signs, weight):
             # Boxes of 1: the models depend on the scale of the scores, weights must not enter it.
             problem = one_class_problem(signs > 0, nu[c])
             return problem, np.array([problem.total])
 
-        def reduce(c, path, rows):
+        def reduce(c, path, rows, stop):
             n_support = np.count_nonzero(path.beta[0])
-            tail = abating_tail(path.scores[0], n_support, self.tail_factor, self._resolution)
-            return Machine.of(path[0], extra=tail)
+            tail = abating_tail(path.scores[0], n_support, self.tail_factor, self.resolution)
+            return BinaryMachine.of(path[0], extra=tail)
 
-        trained = train_one_class(setup, problem_of, reduce, self.n_jobs, **self._solver_settings)
+        trained = train_one_class(training, problem_of, reduce, self.n_jobs, **self.solver_settings)
         caps = [machine for _, machine in trained]
-        used, self.cap_dual_coef_, self.cap_intercept_ = pack(caps)
-        self.cap_support_vectors_ = setup.X[used]
+        used, self.cap_dual_coef_, self.cap_intercept_ = pack_machines(caps)
+        self.cap_support_vectors_ = training.X[used]
         self.cap_weibull_ = WeibullTail.concatenate([machine.extra for machine in caps])
 
     def _product(self, f):
         return self.inclusion_weibull_.probability(f) * self.exclusion_weibull_.probability(f)
 
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether far away the CAP or the product of probabilities refuses."""
-        check_is_fitted(self)
-        abated = self.cap_weibull_.probability(self.cap_intercept_) <= self.delta_tau
-        turned_down = self._product(self.intercept_) < self.delta_R
-        return (abated | turned_down) & get_kernel(self.kernel).decaying
-
-    def _far_scores(self):
+    def far_scores(self):
+        # Far away all decision values tend to their biases.
         cap = self.cap_weibull_.probability(self.cap_intercept_)
-        far = self._decide(np.stack([cap, self._product(self.intercept_)], axis=-1))
-        return np.where(get_kernel(self.kernel).decaying, far, np.inf)
+        raw = np.stack([cap, self._product(self.intercept_)], axis=-1)
+        return self.far_values(self.decide(raw))
 
     def inclusion_proba(self, X) -> np.ndarray:
         """Product of the two probabilities, 0 where the CAP refuses; rows need not sum to 1.
@@ -223,16 +217,16 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         -------
         ndarray of shape (n, K)
         """
-        cap, product = np.moveaxis(self._raw_scores(X), -1, 0)
+        cap, product = np.moveaxis(self.raw_scores(X), -1, 0)
         return np.where(cap > self.delta_tau, product, 0.0)
 
-    def _raw_scores(self, X):
-        """CAP and product, shape (n, K, 2)."""
-        X = self._begin_predict(X, accept_sparse="csr")
-        f = self._expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
-        o = self._expand(X, self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
+    def raw_scores(self, X):
+        # CAP and product, shape (n, K, 2).
+        X = validate_samples(self, X, accept_sparse="csr")
+        f = self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
+        o = self.expand(X, self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
         return np.stack([self.cap_weibull_.probability(o), self._product(f)], axis=-1)
 
-    def _decide(self, raw):
+    def decide(self, raw):
         cap, product = raw[..., 0], raw[..., 1]
         return np.where(cap > self.delta_tau, product - self.delta_R, -1.0)

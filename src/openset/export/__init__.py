@@ -7,6 +7,6 @@ except ImportError as error:
         'openset.export needs onnx; run: pip install "openset[onnx]"', name="onnx"
     ) from error
 
-from openset.export._model import to_onnx
+from ._model import to_onnx
 
 __all__ = ["to_onnx"]

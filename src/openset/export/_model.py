@@ -15,11 +15,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-import openset
-from openset.calibration import CalibratedRejector
-from openset.export._graph import Graph
-from openset.export._scores import SCORES, check_kernel
-from openset.utils import answer_labels, unwrap
+from .. import __version__
+from ..calibration import CalibratedRejector
+from ..utils import all_estimators, answer_labels, unwrap
+from ._graph import Graph
+from ._scores import check_kernel, score_writer
 
 # Old enough for every runtime in use, new enough for double precision in all operators.
 _OPSET = 18
@@ -86,7 +86,7 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
 def _scores(graph, estimator, x):
     """Scores of the estimator that decides, and the thresholds, (K,), of a calibration."""
     thresholds = 0.0
-    while type(estimator) not in SCORES:
+    while (write := score_writer(type(estimator))) is None:
         if isinstance(estimator, Pipeline):
             for _, step in estimator.steps[:-1]:
                 x = _transform(graph, step, x)
@@ -99,13 +99,14 @@ def _scores(graph, estimator, x):
         elif isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
         else:
+            names = [name for name, kind in all_estimators() if score_writer(kind)]
             raise ValueError(
                 f"{type(estimator).__name__} cannot be exported to ONNX. What can: "
-                f"{', '.join(sorted(kind.__name__ for kind in SCORES))}, and a Pipeline, a search "
-                "or a CalibratedRejector of one of them."
+                f"{', '.join(names)}, and a Pipeline, a search or a CalibratedRejector of one of "
+                "them."
             )
     check_kernel(estimator)
-    return SCORES[type(estimator)](graph, x, estimator), thresholds
+    return write(graph, x, estimator), thresholds
 
 
 def _transform(graph, step, x):
@@ -190,7 +191,7 @@ def _model(graph, estimator, labels, feature_names):
         opset_imports=[helper.make_opsetid("", _OPSET)],
         ir_version=_IR_VERSION,
         producer_name="openset",
-        producer_version=openset.__version__,
+        producer_version=__version__,
     )
     told = {
         "estimator": type(decider).__name__,

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from openset.evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
-from openset.export._graph import Graph
-from openset.kernels import (
+from ..base import KernelMachineClassifier
+from ..evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
+from ..kernels import (
     RBF,
     InverseMultiquadric,
-    Kernel,
     Linear,
     RationalQuadratic,
     TStudent,
     get_kernel,
 )
-from openset.solver._geometry import needs_differences
-from openset.svm import (
-    DecisionBoundaryCarving,
-    FixedBiasSVC,
-    MulticlassOneClassSVM,
-    MulticlassSVDD,
-    OneVsRestSVC,
-    OneVsSetMachine,
-    OpenSetSVC,
-)
+from ..solver import needs_differences
+from ..svm import OneVsSetMachine
+from ..utils import all_estimators
+from ._graph import Graph
 
 _COLUMNS = np.array([1])
 
@@ -58,7 +52,7 @@ def expansion(graph: Graph, x: str, model, vectors, coef: np.ndarray, bias: np.n
     vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
     if not kernel.decaying:
         return graph("Add", graph("MatMul", x, vectors.T @ coef.T), bias)
-    scores = bias
+    scores: Any = bias
     # Classes of one gamma share their kernel values.
     for gamma in np.unique(model.gamma_):
         own = np.where((model.gamma_ == gamma)[:, None], coef, 0.0)
@@ -93,7 +87,7 @@ def _squared_distances(graph, z, points, by_differences=False):
     return graph("Max", s, 0.0)
 
 
-_KERNELS: dict[type, Callable[[Graph, str, Kernel], str]] = {
+_KERNELS: dict[type, Callable[[Graph, str, Any], str]] = {
     RBF: lambda graph, s, _: graph("Exp", graph("Neg", s)),
     TStudent: lambda graph, s, kernel: graph(
         "Reciprocal", graph("Add", graph("Pow", s, kernel.degree / 2), 1.0)
@@ -181,19 +175,29 @@ def _cosine_distances(graph, x, vectors):
     return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
 
 
-# By exact type: a subclass may decide otherwise.
-SCORES: dict[type, Callable[[Graph, str, object], str]] = {
-    DecisionBoundaryCarving: _machines,
+ScoreWriter = Callable[[Graph, str, Any], str]
+
+# Methods whose scores are not kernel expansions.
+_WRITERS: dict[type, ScoreWriter] = {
     ExtremeValueMachine: _evm,
-    MulticlassOneClassSVM: _machines,
-    MulticlassSVDD: _machines,
-    OneVsRestSVC: _machines,
     OneVsSetMachine: _slabs,
-    OpenSetSVC: _machines,
     PISVM: _pi_svm,
-    FixedBiasSVC: _machines,
     WSVM: _w_svm,
 }
+
+
+def score_writer(kind: type) -> ScoreWriter | None:
+    """Return the function that writes the scores of a method as a graph; None if there is none.
+
+    A kernel machine whose scores are its decision values needs no function of its own. Only
+    registered classes are exported: a subclass may decide otherwise.
+    """
+    if kind in _WRITERS or not issubclass(kind, KernelMachineClassifier):
+        return _WRITERS.get(kind)
+    scores = [getattr(kind, name) for name in ("decision_function", "raw_scores", "decide")]
+    plain = [getattr(KernelMachineClassifier, function.__name__) for function in scores]
+    registered = (kind.__name__, kind) in all_estimators()
+    return _machines if scores == plain and registered else None
 
 
 def check_kernel(model) -> None:

@@ -1,29 +1,36 @@
 """Measures of open-set recognition, as plain functions.
 
-In every measure a true label outside the known classes is unknown, without relabelling.
+In every measure, a true label outside the known classes counts as unknown; no relabelling is
+needed.
 """
 
-from ._accuracy import (
+from ._counts import OpenSetCounts, harmonic_mean
+from ._labels import encode_labels
+from ._openness import openness
+from ._prediction import (
     accuracy_known,
     accuracy_unknown,
+    f1_with_unknown,
     false_unknown_rate,
     harmonic_normalized_accuracy,
     misclassification_rate,
     normalized_accuracy,
+    open_set_f1,
 )
-from ._f_measure import f1_with_unknown, open_set_f1
-from ._openness import openness
 from ._report import OpenSetReport, open_set_confusion_matrix, open_set_report
 from ._scores import auroc_known, fpr_at_tpr, oscr_area, oscr_curve
 
 __all__ = [
+    "OpenSetCounts",
     "OpenSetReport",
     "accuracy_known",
     "accuracy_unknown",
     "auroc_known",
+    "encode_labels",
     "f1_with_unknown",
     "false_unknown_rate",
     "fpr_at_tpr",
+    "harmonic_mean",
     "harmonic_normalized_accuracy",
     "misclassification_rate",
     "normalized_accuracy",

@@ -1,8 +1,10 @@
 """The measures as functions of counts, with unknown as the last class.
 
 Three counts per class are enough for every measure of a prediction. They may carry leading
-axes: a search counts all its grid cells at once from integer codes and never encodes again.
+axes: a search encodes its labels once and counts all its grid cells together.
 """
+
+from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -14,20 +16,42 @@ from ._labels import encode
 
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> NDArray[np.float64]:
-    """Divide, with x/0 := `undefined` and no warning."""
+    """Divide; where the denominator is 0, the result is `undefined`, without a warning."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     out = np.full(numerator.shape, undefined)
     return np.divide(numerator, denominator, out=out, where=denominator != 0)
 
 
 def harmonic_mean(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    """Return the harmonic mean of a, b >= 0: 0 when either is 0, NaN when either is NaN."""
+    """Return the harmonic mean of two non-negative arrays, element by element.
+
+    Parameters
+    ----------
+    a, b : array-like
+        Values >= 0 of broadcastable shapes.
+
+    Returns
+    -------
+    ndarray
+        0 where either value is 0, NaN where either is NaN.
+
+    Examples
+    --------
+    >>> from openset.metrics import harmonic_mean
+    >>> harmonic_mean([1.0, 0.5, 0.0], [0.5, 0.5, 0.0])
+    array([0.66666667, 0.5       , 0.        ])
+    """
+    a, b = np.asarray(a), np.asarray(b)
     return ratio(2 * a * b, a + b, 0.0)
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Samples per class, arrays of shape (..., K + 1) with unknown last.
+class OpenSetCounts:
+    """Number of samples per class, from which every measure of a prediction follows.
+
+    All arrays have shape (..., K + 1); the last entry is unknown. Leading axes stand for several
+    predictions of the same truth, and every measure keeps them. The methods are the functions of
+    the same names in :mod:`openset.metrics`, without the encoding of labels.
 
     Parameters
     ----------
@@ -37,6 +61,19 @@ class Counts:
         Samples predicted as the class.
     support : ndarray
         Samples of the class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.metrics import OpenSetCounts, encode_labels
+    >>> from openset.utils import decide
+    >>> true = encode_labels(["a", "b", "x"], classes=["a", "b"])
+    >>> scores = np.array([[0.5, -0.2], [0.1, 0.3], [0.2, -0.1]])
+    >>> thresholds = np.array([0.0, 0.25])
+    >>> answers = decide(scores - thresholds[:, np.newaxis, np.newaxis])
+    >>> counts = OpenSetCounts.from_codes(true, answers, n_known=2)
+    >>> counts.accuracy_unknown()
+    array([0., 1.])
     """
 
     hit: NDArray[np.intp]
@@ -44,16 +81,24 @@ class Counts:
     support: NDArray[np.intp]
 
     @classmethod
-    def from_codes(cls, true: NDArray[np.intp], pred: NDArray[np.intp], n_known: int) -> "Counts":
-        """Count codes 0..K.
+    def from_codes(
+        cls, true: NDArray[np.intp], pred: NDArray[np.intp], n_known: int
+    ) -> OpenSetCounts:
+        """Count codes 0, ..., K.
 
         Parameters
         ----------
         true : ndarray of shape (n,)
+            Codes of the true labels, from :func:`encode_labels`.
         pred : ndarray of shape (..., n)
-            Any number of predictions of the same truth.
+            Codes of any number of predictions of the same truth, from
+            :func:`openset.utils.decide`.
         n_known : int
             K; code K is unknown.
+
+        Returns
+        -------
+        OpenSetCounts
         """
         size = n_known + 1
         rows = pred.reshape(-1, pred.shape[-1])
@@ -69,37 +114,74 @@ class Counts:
     @classmethod
     def from_labels(
         cls, y_true: ArrayLike, y_pred: ArrayLike, known: ArrayLike, unknown_label: Hashable
-    ) -> "Counts":
-        """Check, encode and count labels, both of shape (n,)."""
+    ) -> OpenSetCounts:
+        """Check, encode and count labels.
+
+        Parameters
+        ----------
+        y_true, y_pred : array-like of shape (n,)
+        known : array-like of shape (K,)
+        unknown_label : label
+            As for the functions of :mod:`openset.metrics`.
+
+        Returns
+        -------
+        OpenSetCounts
+        """
         return cls.from_codes(*encode(y_true, y_pred, known, unknown_label))
 
     @property
     def precision(self) -> NDArray[np.float64]:
-        """Per class; 0 for a class never predicted."""
+        """Precision per class; 0 for a class never predicted."""
         return ratio(self.hit, self.predicted, 0.0)
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """Per class; 0 for a class absent from the truth."""
+        """Recall per class; 0 for a class absent from the truth."""
         return ratio(self.hit, self.support, 0.0)
 
     def _known(self, count: NDArray[np.intp]) -> NDArray[np.intp]:
         return count[..., :-1].sum(axis=-1)
 
     def accuracy_known(self) -> NDArray[np.float64]:
-        """AKS, pooled over samples."""
+        """AKS, pooled over samples.
+
+        Returns
+        -------
+        ndarray
+        """
         return ratio(self._known(self.hit), self._known(self.support), np.nan)
 
     def accuracy_unknown(self) -> NDArray[np.float64]:
-        """AUS."""
+        """AUS.
+
+        Returns
+        -------
+        ndarray
+        """
         return ratio(self.hit[..., -1], self.support[..., -1], np.nan)
 
     def normalized_accuracy(self, weight: float = 0.5) -> NDArray[np.float64]:
-        """NA; `weight` is lambda_r."""
+        """NA.
+
+        Parameters
+        ----------
+        weight : float, default=0.5
+            The regulator lambda_r.
+
+        Returns
+        -------
+        ndarray
+        """
         return weight * self.accuracy_known() + (1 - weight) * self.accuracy_unknown()
 
     def harmonic_normalized_accuracy(self) -> NDArray[np.float64]:
-        """HNA."""
+        """HNA.
+
+        Returns
+        -------
+        ndarray
+        """
         return harmonic_mean(self.accuracy_known(), self.accuracy_unknown())
 
     @property
@@ -107,20 +189,48 @@ class Counts:
         return self.predicted[..., -1] - self.hit[..., -1]
 
     def false_unknown_rate(self) -> NDArray[np.float64]:
-        """FU."""
+        """FU.
+
+        Returns
+        -------
+        ndarray
+        """
         return ratio(self._false_unknown, self._known(self.support), np.nan)
 
     def misclassification_rate(self) -> NDArray[np.float64]:
-        """MIS."""
+        """MIS.
+
+        Returns
+        -------
+        ndarray
+        """
         confused = self._known(self.support) - self._known(self.hit) - self._false_unknown
         return ratio(confused, self._known(self.support), np.nan)
 
     def open_set_f1(self, average: str = "macro") -> NDArray[np.float64]:
-        """OSFM: the known classes only."""
+        """OSFM: the known classes only.
+
+        Parameters
+        ----------
+        average : {"macro", "micro"}, default="macro"
+
+        Returns
+        -------
+        ndarray
+        """
         return self._f_measure(average, slice(None, -1))
 
     def f1_with_unknown(self, average: str = "macro") -> NDArray[np.float64]:
-        """FM: unknown is one class more."""
+        """FM: unknown counts as one more class.
+
+        Parameters
+        ----------
+        average : {"macro", "micro"}, default="macro"
+
+        Returns
+        -------
+        ndarray
+        """
         return self._f_measure(average, slice(None))
 
     def _f_measure(self, average: str, classes: slice) -> NDArray[np.float64]:
@@ -134,3 +244,6 @@ class Counts:
             )
             return ratio(2 * hit, predicted + support, 0.0)
         raise ValueError(f"average={average!r} must be 'macro' or 'micro'.")
+
+
+Counts = OpenSetCounts  # former name, until every subpackage uses the public one

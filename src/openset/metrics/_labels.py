@@ -1,8 +1,8 @@
-"""Labels become integers once; every measure then counts integers.
+"""Encoding of labels as integers, once, so that every measure only counts integers.
 
-Code ``k < K`` stands for the k-th class of `known`, code ``K`` for unknown. Labels are looked up
-in a dict, never promoted to a common array type, so that ``1`` and ``"1"`` stay different and
-large integers are not rounded on the way.
+Code ``k < K`` is the k-th class of `known`, code ``K`` is unknown. Labels are looked up in a dict
+and never converted to a common array type, so ``1`` and ``"1"`` stay different and large integers
+are not rounded.
 """
 
 from collections.abc import Hashable
@@ -13,18 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def as_labels(values: ArrayLike, name: str) -> list:
-    """Return the labels as a list of Python objects, each exactly as it was given.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-    name : str
-        Name of the argument, for the error message.
-    """
+    """Return the labels as a list of unchanged Python objects; `name` is for error messages."""
     if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")
     try:
-        labels = values.tolist() if hasattr(values, "tolist") else list(values)
+        labels = values.tolist() if hasattr(values, "tolist") else list(values)  # type: ignore
     except TypeError:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.") from None
     if not labels:
@@ -33,26 +26,26 @@ def as_labels(values: ArrayLike, name: str) -> list:
 
 
 def is_missing(label: Hashable) -> bool:
-    """Tell NaN, NaT and pandas.NA from a label; None is a label like any other."""
+    """Whether a label is NaN, NaT or pandas.NA; None is a label like any other."""
     try:
         return bool(label != label)
     except TypeError:  # pandas.NA refuses to be a truth value
         return True
 
 
-def index_known(known: ArrayLike) -> dict:
+def index_known(known: ArrayLike, name: str = "known") -> dict:
     """Map each known class to its position in `known`."""
-    labels = as_labels(known, "known")
+    labels = as_labels(known, name)
     try:
         index = {label: code for code, label in enumerate(labels)}
     except TypeError:
         raise ValueError(
-            f"known must be a 1-D sequence of hashable labels; got {known!r}."
+            f"{name} must be a 1-D sequence of hashable labels; got {known!r}."
         ) from None
     if any(map(is_missing, labels)):
-        raise ValueError(f"known contains a missing value: {labels!r}; remove it.")
+        raise ValueError(f"{name} contains a missing value: {labels!r}; remove it.")
     if len(index) < len(labels):
-        raise ValueError(f"known contains a class twice: {labels!r}; list each class once.")
+        raise ValueError(f"{name} contains a class twice: {labels!r}; list each class once.")
     return index
 
 
@@ -64,27 +57,39 @@ def _look_up(labels: list, index: dict, name: str) -> NDArray[np.intp]:
         raise ValueError(f"{name} must be a 1-D sequence of hashable labels.") from None
 
 
-def encode_true(y_true: ArrayLike, index: dict) -> NDArray[np.intp]:
-    """Return the codes of the true labels; whatever is outside the known classes is unknown.
+def encode_true(y_true: ArrayLike, index: dict, name: str = "y_true") -> NDArray[np.intp]:
+    """Return the codes of the true labels; `index` comes from `index_known`."""
+    labels = as_labels(y_true, name)
+    codes = _look_up(labels, index, name)
+    outside = np.flatnonzero(codes < 0)
+    if any(map(is_missing, {labels[i] for i in outside})):
+        raise ValueError(f"{name} contains missing values; drop those samples or label them.")
+    codes[outside] = len(index)
+    return codes
+
+
+def encode_labels(y: ArrayLike, classes: ArrayLike) -> NDArray[np.intp]:
+    """Return the position of each label in `classes`, or K for a label that is not one of them.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-    index : dict
-        The known classes, from `index_known`.
+    y : array-like of shape (n,)
+        True labels. A label outside `classes` is unknown, whatever it is.
+    classes : array-like of shape (K,)
+        The known classes, for example ``classes_`` of the estimator.
 
     Returns
     -------
     ndarray of shape (n,)
-        Codes 0..K.
+        Codes 0, ..., K; K means unknown, as in :func:`openset.utils.decide`.
+
+    Examples
+    --------
+    >>> from openset.metrics import encode_labels
+    >>> encode_labels(["b", "a", "x"], classes=["a", "b"])
+    array([1, 0, 2])
     """
-    labels = as_labels(y_true, "y_true")
-    codes = _look_up(labels, index, "y_true")
-    outside = np.flatnonzero(codes < 0)
-    if any(map(is_missing, {labels[i] for i in outside})):
-        raise ValueError("y_true contains missing values; drop those samples or label them.")
-    codes[outside] = len(index)
-    return codes
+    return encode_true(y, index_known(classes, "classes"), "y")
 
 
 def encode(
@@ -99,7 +104,7 @@ def encode(
         raise ValueError(f"unknown_label must be a label; got {unknown_label!r}.")
     if unknown_label in index:
         raise ValueError(
-            f"unknown_label={unknown_label!r} is also in known; choose a label that is no class."
+            f"unknown_label={unknown_label!r} is also in known; choose a label that is not a class."
         )
     labels = as_labels(y_pred, "y_pred")
     if len(labels) != len(true):

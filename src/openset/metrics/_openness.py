@@ -1,4 +1,4 @@
-"""Openness: how much of the world was not there in training."""
+"""Openness: how many of the test classes were missing in training."""
 
 from math import sqrt
 from numbers import Integral
@@ -14,14 +14,14 @@ def openness(n_train: int, n_test: int, n_target: int | None = None) -> float:
     n_test : int
         Number of classes in testing, known and unknown: at least `n_train`.
     n_target : int, optional
-        Number of classes to be recognised; `n_train` by default, which makes the original and
-        the recalibrated definition the same. With fewer targets than training classes the
-        original definition, computed here, can be negative.
+        Number of classes to be recognised; `n_train` by default, for which the original and the
+        recalibrated definition agree. With fewer targets than training classes, the original
+        definition, computed here, can be negative.
 
     Returns
     -------
     float
-        0 for a closed-set problem, towards 1 as unknown classes are added.
+        0 for a closed-set problem; approaches 1 as unknown classes are added.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Where the predictions went, and every measure of them at once."""
+"""The confusion matrix, and a report of all measures of a prediction."""
 
 from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._counts import Counts, harmonic_mean
+from ._counts import OpenSetCounts, harmonic_mean
 from ._labels import encode, index_known
 
 
@@ -70,25 +70,19 @@ class OpenSetReport(dict):
 def open_set_report(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
 ) -> OpenSetReport:
-    """Compute every measure of a prediction, and precision, recall and F per class.
+    """Compute every measure of a prediction, and precision, recall and F1 per class.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`.
 
     Returns
     -------
     OpenSetReport
         A dict whose ``str()`` is a table. A measure is stored under the name of its function, an
         F-measure with ``_macro`` or ``_micro`` appended; ``"per_class"`` maps each known class,
-        in the order of `known`, and at last `unknown_label`, to its precision, recall, f1 and
+        in the order of `known`, and finally `unknown_label`, to its precision, recall, f1 and
         support.
 
     Examples
@@ -118,7 +112,7 @@ def open_set_report(
     f1_with_unknown_macro            0.3226
     f1_with_unknown_micro            0.4000
     """
-    counts = Counts.from_labels(y_true, y_pred, known, unknown_label)
+    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     report = OpenSetReport(
         accuracy_known=float(counts.accuracy_known()),
         accuracy_unknown=float(counts.accuracy_unknown()),
@@ -131,7 +125,7 @@ def open_set_report(
         f1_with_unknown_macro=float(counts.f1_with_unknown("macro")),
         f1_with_unknown_micro=float(counts.f1_with_unknown("micro")),
     )
-    if isinstance(unknown_label, np.generic):  # so that the keys are Python objects throughout
+    if isinstance(unknown_label, np.generic):  # so that all keys are Python objects
         unknown_label = unknown_label.item()
     columns = {
         "precision": counts.precision,

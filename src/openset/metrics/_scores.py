@@ -1,4 +1,4 @@
-"""Measures of scores: how well known and unknown separate, over all thresholds."""
+"""Measures of how well scores separate known from unknown samples, over all thresholds."""
 
 from numbers import Real
 
@@ -34,7 +34,7 @@ def _known_scores(
 def _acceptance_curve(
     scores: NDArray[np.float64], *groups: NDArray[np.bool_]
 ) -> tuple[NDArray, ...]:
-    """Count the samples of each group with score >= threshold, for every threshold that matters.
+    """Count the samples of each group with score >= threshold, at every distinct threshold.
 
     Thresholds descend from infinity (nothing is accepted) through the distinct scores, so tied
     samples are accepted together.
@@ -49,7 +49,7 @@ def _acceptance_curve(
 def auroc_known(y_true: ArrayLike, scores: ArrayLike, *, known: ArrayLike) -> float:
     """Area under the ROC curve of known against unknown samples.
 
-    The probability that a known sample scores higher than an unknown one, ties counting half.
+    It is the probability that a known sample scores higher than an unknown one; ties count half.
 
     Parameters
     ----------
@@ -80,19 +80,15 @@ def auroc_known(y_true: ArrayLike, scores: ArrayLike, *, known: ArrayLike) -> fl
 def fpr_at_tpr(
     y_true: ArrayLike, scores: ArrayLike, *, known: ArrayLike, tpr: float = 0.95
 ) -> float:
-    """Share of unknown samples accepted where a share `tpr` of the known ones is.
+    """Share of unknown samples accepted when a share `tpr` of the known samples is.
 
     The threshold is the highest score at which at least `tpr` of the known samples are accepted
     (score >= threshold).
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    scores : array-like of shape (n,)
-        Larger is more known, for example ``known_score(X)`` of the estimator.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
+    y_true, scores, known
+        As for :func:`auroc_known`.
     tpr : float, default=0.95
         Share of known samples to accept, in (0, 1].
 
@@ -140,12 +136,12 @@ def oscr_curve(
     Returns
     -------
     fpr : ndarray of shape (n_thresholds,)
-        Share of the unknown samples that is accepted, from 0 to 1; NaN when there is none.
+        Share of the unknown samples that are accepted, from 0 to 1; NaN if there are none.
     ccr : ndarray of shape (n_thresholds,)
-        Share of the known samples that is accepted and correct, from 0 to the closed-set
-        accuracy; NaN when there is none.
+        Share of the known samples that are accepted and correct, from 0 to the closed-set
+        accuracy; NaN if there are none.
     thresholds : ndarray of shape (n_thresholds,)
-        Descending, the first infinite.
+        Descending; the first is infinite.
 
     Examples
     --------
@@ -176,18 +172,14 @@ def oscr_curve(
 def oscr_area(y_true: ArrayLike, scores: ArrayLike, *, known: ArrayLike) -> float:
     """Area under the open-set classification rate curve.
 
-    The probability that a known sample is classified correctly and scores higher than an unknown
-    one, ties counting half; `auroc_known` when every known sample is classified correctly.
+    It is the probability that a known sample is classified correctly and scores higher than an
+    unknown one; ties count half. It equals `auroc_known` if every known sample is classified
+    correctly.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    scores : array-like of shape (n, K)
-        Scores of the classes, columns in the order of `known`, for example
-        ``decision_function(X)`` of the estimator.
-    known : array-like of shape (K,)
-        The known classes, for example ``classes_`` of the estimator.
+    y_true, scores, known
+        As for :func:`oscr_curve`.
 
     Returns
     -------

@@ -12,8 +12,8 @@ from ..base import OpenSetClassifier, explain
 from ..utils import split_pipeline, unwrap
 
 
-class BestEstimator(OpenSetClassifier):
-    """An open-set classifier that answers as ``best_estimator_``, behind a Pipeline or not."""
+class DelegatingClassifier(OpenSetClassifier):
+    """An open-set classifier that answers as its ``best_estimator_``, behind a Pipeline or not."""
 
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores of the best estimator.
@@ -57,6 +57,9 @@ class BestEstimator(OpenSetClassifier):
             transformed space.
         """
         return explain(self._best(), X)
+
+    def far_scores(self) -> np.ndarray:
+        return unwrap(self._best()).far_scores()
 
     def _best(self):
         if hasattr(self, "best_params_") and not self.refit:

@@ -1,148 +1,241 @@
-"""Scores of many settings on simulated splits, each found the cheapest way.
+"""Scores of many candidates on simulated splits, each computed the cheapest way.
 
-Three ways, and the estimator says which it allows. Machines of the SVM family run through the grid
-engine: all widths, boxes and lambdas of all splits over shared kernel rows, with the held-out rows
-scored on the way. Parameters that act after fitting (thresholds) are tried on the scores of one
-fit. Anything else is cloned and fitted. A fit that fails scores -inf.
+The estimator's ``search_spec`` says which of three ways it allows. Kernel machines run through the
+grid engine: all widths, boxes and lambdas of all splits over shared kernel rows. Parameters that
+act after fitting (thresholds) are tried on the raw scores of one fit. Everything else is cloned
+and fitted. A fit that fails scores -inf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
+from ..base import SearchSpec
+from ..metrics import encode_labels
 from ..utils import split_pipeline, thread_map, unwrap
-from ._engine import through_engine
-from ._task import Event, Task, validation_codes
 
 
-def evaluate(estimator, task: Task) -> Iterator[Event]:
+class Candidate(NamedTuple):
+    """A setting of a search under its number, which it keeps wherever it goes."""
+
+    number: int
+    params: dict[str, Any]
+
+
+class SplitScore(NamedTuple):
+    """The score of one candidate on one split.
+
+    Parameters
+    ----------
+    candidate, split : int
+    score : float
+        -inf if the setting is infeasible or the fit failed.
+    far : float
+        Largest score far away from all samples where bounded regions are required, else NaN.
+    error : Exception, default=None
+        What a failed fit raised.
+    """
+
+    candidate: int
+    split: int
+    score: float
+    far: float
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """The training set of a search, its splits and its measure.
+
+    Attributes
+    ----------
+    X : array-like of m rows
+    y, weight : ndarray of shape (m,)
+    splits : sequence of (fit, validation) index arrays
+    measure : callable
+        ``measure(scores, true)`` maps acceptance scores (..., n, K) and codes (n,) to scores (...).
+        The code of a sample outside the K classes is K. At level "class" there is one column, and
+        codes are 0 for the positive class, 1 for known negatives and 2 for unknowns.
+    n_jobs : int or None
+    positives : sequence of labels or None
+        At level "class" the positive class of each split.
+    """
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray
+    splits: Sequence[tuple[np.ndarray, np.ndarray]]
+    measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    n_jobs: int | None
+    positives: Sequence[Any] | None = None
+
+    def validation_codes(self, s: int) -> np.ndarray:
+        """True codes of the validation rows of split s, for `measure`."""
+        fit, validation = self.splits[s]
+        known, labels = np.unique(self.y[fit]), self.y[validation]
+        codes = encode_labels(labels, known)
+        if self.positives is None:
+            return codes
+        unknown = codes == len(known)
+        return np.where(labels == self.positives[s], 0, np.where(unknown, 2, 1))
+
+
+def evaluate(
+    estimator: BaseEstimator, candidates: Sequence[Candidate], data: SearchData
+) -> Iterator[SplitScore]:
     """Score every candidate on every split, in an order that suits the estimator."""
     transformer, final, prefix = split_pipeline(estimator)
-    for shared, members in _group(task.candidates, lambda name, _: not name.startswith(prefix)):
-        own = [
-            {k.removeprefix(prefix): v for k, v in task.candidates[i].items() if k not in shared}
-            for i in members
+    everywhere = range(len(data.splits))
+    for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
+        members = [
+            Candidate(c.number, {name.removeprefix(prefix): v for name, v in c.params.items()})
+            for c in members
         ]
         if transformer is None:
-            events = _evaluate_final(final, own, task.X, range(len(task.splits)), task)
-        else:
-            head = clone(transformer).set_params(**shared)
-            events = _behind_transformer(head, final, own, task)
-        for i, s, score, bias in events:
-            yield members[i], s, score, bias
+            yield from _evaluate_final(final, members, data.X, everywhere, data)
+            continue
+        head = clone(transformer).set_params(**shared)
+        # The transformers of a Pipeline are fitted on the fitting part of each split alone.
+        for s in everywhere:
+            fit, _ = data.splits[s]
+            try:
+                fitted = clone(head).fit(_safe_indexing(data.X, fit), data.y[fit])
+                X = fitted.transform(data.X)
+            except Exception as error:
+                yield from _failed(error, members, s)
+            else:
+                yield from _evaluate_final(final, members, X, [s], data)
 
 
-def _group(candidates, in_key):
-    """Candidates by the values of the parameters for which in_key: (values, indices)."""
-    groups: dict[tuple, list[int]] = {}
-    for i, candidate in enumerate(candidates):
-        key = tuple(sorted((name, repr(v)) for name, v in candidate.items() if in_key(name, v)))
-        groups.setdefault(key, []).append(i)
-    for members in groups.values():
-        first = candidates[members[0]]
-        yield {name: v for name, v in first.items() if in_key(name, v)}, members
+def _group(candidates, in_key) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:
+    """Group by the values of the parameters for which in_key, which the members then lack."""
+    groups: dict[tuple, list[Candidate]] = {}
+    shared: dict[tuple, dict[str, Any]] = {}
+    for candidate in candidates:
+        own = {name: v for name, v in candidate.params.items() if not in_key(name)}
+        common = {name: v for name, v in candidate.params.items() if in_key(name)}
+        key = tuple(sorted((name, repr(v)) for name, v in common.items()))
+        shared[key] = common
+        groups.setdefault(key, []).append(Candidate(candidate.number, own))
+    for key, members in groups.items():
+        yield shared[key], members
 
 
-def _behind_transformer(transformer, final, candidates, task):
-    """Each split by itself, with the transformer fitted on its fitting part alone."""
-    for s, (fit, _) in enumerate(task.splits):
-        fitted = clone(transformer)
-        try:
-            fitted.fit(_safe_indexing(task.X, fit), task.labels[task.codes[fit]])
-            X = fitted.transform(task.X)
-        except Exception as error:
-            yield from task.fail(error, range(len(candidates)), s)
-        else:
-            yield from _evaluate_final(final, candidates, X, [s], task)
-
-
-def _evaluate_final(final, candidates, X, which, task):
-    cheap, evaluate_group = getattr(final, "_post_params", ()), _on_one_fit
+def _evaluate_final(final, candidates, X, which, data):
+    spec = spec_of(final)
     # A training set of one class has no machine against the rest.
-    if getattr(final, "_engine_params", ()) and len(task.labels) > 1:
-        cheap, evaluate_group = final._engine_params, through_engine
-        width = cheap[0]
-        candidates = [{width: getattr(final, width), **candidate} for candidate in candidates]
-    # The engine varies numbers; a width with a name ("scale") is one for each fitting part.
-    for shared, members in _group(candidates, lambda k, v: k not in cheap or isinstance(v, str)):
-        model = clone(final).set_params(**shared)
-        own = [{k: v for k, v in candidates[i].items() if k not in shared} for i in members]
-        for i, s, score, bias in evaluate_group(model, own, X, which, task):
-            yield members[i], s, score, bias
+    by_engine = bool(spec.engine) and len(np.unique(data.y)) > 1
+    cheap, run = (spec.engine, _by_engine) if by_engine else (spec.after_fit, _on_one_fit)
+    for shared, members in _group(candidates, lambda name: name not in cheap):
+        yield from run(clone(final).set_params(**shared), members, X, which, data)
 
 
-def _on_one_fit(model, candidates, X, which, task):
-    """Clone and fit once a split; parameters that act after fitting are tried on its scores."""
-    bounded = _relax(model)
-    post = {name: getattr(model, name) for name in getattr(model, "_post_params", ())}
+def _by_engine(model, candidates, X, which, data):
+    """Score candidates that differ in engine parameters only."""
+    bounded = must_be_bounded(model)
+    splits = []
+    labels = np.unique(data.y)
+    for s in which:
+        fit, validation = data.splits[s]
+        wanted = np.unique(data.y[fit]) if data.positives is None else data.positives[s]
+        splits.append((fit, validation, np.atleast_1d(np.searchsorted(labels, wanted))))
+    settings = [candidate.params for candidate in candidates]
+    true = {s: data.validation_codes(s) for s in which}
+    for found in model.grid_scores(settings, X, data.y, data.weight, splits, n_jobs=data.n_jobs):
+        s = which[found.split]
+        scores = data.measure(found.scores, true[s])
+        far = found.far.max(axis=-1)
+        for members, score, largest in zip(found.settings, scores, far, strict=True):
+            for i in members:
+                yield _split_score(candidates[i].number, s, score, largest if bounded else np.nan)
+
+
+def _on_one_fit(model, candidates, X, which, data):
+    """Clone and fit once per split; try parameters that act after fitting on its raw scores."""
+    after_fit = {name: getattr(model, name) for name in spec_of(model).after_fit}
+
+    def scores_of(fitted, validation, s):
+        true = data.validation_codes(s)
+        if not after_fit:
+            score = data.measure(fitted.decision_function(validation), true)
+            return [score] * len(candidates)
+        raw = fitted.raw_scores(validation)
+        decisions = (fitted.set_params(**after_fit | c.params).decide(raw) for c in candidates)
+        return [data.measure(decision, true) for decision in decisions]
+
+    yield from _fit_splits(model, candidates, X, which, data, scores_of)
+
+
+def evaluate_with_callable(
+    estimator: BaseEstimator,
+    candidates: Sequence[Candidate],
+    data: SearchData,
+    scoring: Callable[[BaseEstimator, Any, np.ndarray], float],
+) -> Iterator[SplitScore]:
+    """Score with a callable (estimator, X, y): every candidate is fitted on every split."""
+
+    def scores_of(fitted, validation, s):
+        return [scoring(fitted, validation, data.y[data.splits[s][1]])]
+
+    for candidate in candidates:
+        model = clone(estimator).set_params(**candidate.params)
+        which = range(len(data.splits))
+        yield from _fit_splits(model, [candidate], data.X, which, data, scores_of)
+
+
+def _fit_splits(model, candidates, X, which, data, scores_of):
+    """Fit a clone per split, in threads, and score the candidates by scores_of."""
+    final = unwrap(model)
+    bounded = must_be_bounded(final)
+    if bounded:
+        final.set_params(**{spec_of(final).bounded_switch: False})
 
     def run(s):
-        fit, validation = task.splits[s]
-        fitted = _fit(model, X, fit, task)
-        held_out = _safe_indexing(X, validation)
-        true = validation_codes(task.codes, fit, validation)
-        if not post:
-            decision = fitted.decision_function(held_out)
-            return fitted, [task.measure(decision, true)] * len(candidates)
-        raw = fitted._raw_scores(held_out)
-        decisions = (fitted.set_params(**post | own)._decide(raw) for own in candidates)
-        return fitted, [task.measure(decision, true) for decision in decisions]
+        fit, validation = data.splits[s]
+        try:
+            weights = fit_weights(model, data.weight[fit])
+            fitted = clone(model).fit(_safe_indexing(X, fit), data.y[fit], **weights)
+            return fitted, scores_of(fitted, _safe_indexing(X, validation), s), None
+        except Exception as error:
+            return None, None, error
 
-    yield from _run_splits(run, which, len(candidates), bounded, task)
-
-
-def evaluate_callable(estimator, task: Task, scoring) -> Iterator[Event]:
-    """Score with a callable (estimator, X, y): every candidate is fitted on every split."""
-    for i, candidate in enumerate(task.candidates):
-        model = clone(estimator).set_params(**candidate)
-        bounded = _relax(unwrap(model))
-
-        def run(s, model=model):
-            fit, validation = task.splits[s]
-            fitted = _fit(model, task.X, fit, task)
-            truth = task.labels[task.codes[validation]]
-            return fitted, [scoring(fitted, _safe_indexing(task.X, validation), truth)]
-
-        for _, s, score, bias in _run_splits(run, range(len(task.splits)), 1, bounded, task):
-            yield i, s, score, bias
+    for s, (fitted, scores, error) in zip(which, thread_map(run, which, data.n_jobs), strict=True):
+        if error is not None:
+            yield from _failed(error, candidates, s)
+            continue
+        far = float(unwrap(fitted).far_scores().max()) if bounded else np.nan
+        for candidate, score in zip(candidates, scores, strict=True):
+            yield _split_score(candidate.number, s, score, far)
 
 
-def _relax(final):
-    """Turn ``ensure_bounded`` off; return whether it was on."""
-    bounded = getattr(final, "ensure_bounded", False)
-    if bounded:
-        final.set_params(ensure_bounded=False)
-    return bounded
+def _split_score(candidate, split, score, far):
+    """A score; -inf where a bounded region is required (`far` is a number) and there is none."""
+    return SplitScore(candidate, split, -np.inf if far >= 0 else float(score), float(far))
 
 
-def _fit(model, X, fit, task):
-    labels = task.labels[task.codes[fit]]
-    return clone(model).fit(_safe_indexing(X, fit), labels, **weights(model, task.weight[fit]))
+def _failed(error, candidates, split):
+    for candidate in candidates:
+        yield SplitScore(candidate.number, split, -np.inf, np.nan, error)
 
 
-def weights(estimator, weight: np.ndarray) -> dict[str, np.ndarray]:
+def spec_of(final: BaseEstimator) -> SearchSpec:
+    """What the method declares for the search; nothing for an estimator of somebody else."""
+    return getattr(final, "search_spec", SearchSpec())
+
+
+def must_be_bounded(final: BaseEstimator) -> bool:
+    """Whether a setting with an unbounded region is infeasible for this estimator."""
+    switch = spec_of(final).bounded_switch
+    return switch is not None and bool(getattr(final, switch))
+
+
+def fit_weights(estimator: BaseEstimator, weight: np.ndarray) -> dict[str, np.ndarray]:
     """The argument of ``fit`` that passes weights to the last step; none if all are one."""
     _, _, prefix = split_pipeline(estimator)
     return {} if np.all(weight == 1) else {f"{prefix}sample_weight": weight}
-
-
-def _run_splits(run, which, n_candidates, bounded, task):
-    """Events of run(s), which gives a fitted estimator and the scores of the candidates."""
-
-    def guarded(s):
-        try:
-            return run(s)
-        except Exception as error:
-            return None, error
-
-    for s, (fitted, scores) in zip(which, thread_map(guarded, which, task.n_jobs), strict=True):
-        if fitted is None:
-            yield from task.fail(scores, range(n_candidates), s)
-            continue
-        bias = float(unwrap(fitted).intercept_.max()) if bounded else np.nan
-        for i, score in enumerate(scores):
-            yield i, s, -np.inf if bias >= 0 else float(score), bias

@@ -8,7 +8,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 
-def cv_results(candidates: list[dict], scores: np.ndarray, classes=None) -> dict[str, Any]:
+def cv_results(
+    candidates: list[dict[str, Any]], scores: np.ndarray, classes: np.ndarray | None = None
+) -> dict[str, Any]:
     """The table of scikit-learn's ``GridSearchCV``.
 
     Parameters
@@ -17,8 +19,8 @@ def cv_results(candidates: list[dict], scores: np.ndarray, classes=None) -> dict
     scores : ndarray of shape (n_candidates, n_splits)
         NaN where the search was interrupted before.
     classes : ndarray of shape (K,), default=None
-        For a search per class, whose splits come class by class: a row for each class and
-        candidate, ranked within the class.
+        For a search per class, whose splits come class by class: one row per class and candidate,
+        ranked within the class.
     """
     blocks = [scores] if classes is None else np.split(scores, len(classes), axis=1)
     table = np.concatenate(blocks)
@@ -42,16 +44,16 @@ def cv_results(candidates: list[dict], scores: np.ndarray, classes=None) -> dict
     return results
 
 
-def best(scores: np.ndarray, bias: np.ndarray, lam: np.ndarray) -> int:
+def best_index(scores: np.ndarray, far: np.ndarray, strength: np.ndarray) -> int:
     """Index of the best candidate, the first of equals.
 
     Parameters
     ----------
-    scores, bias : ndarray of shape (n_candidates, n_splits)
-        Scores, and the largest bias of the machines; NaN where there are none.
-    lam : ndarray of shape (n_candidates,)
-        Asked for where every score is -inf because no candidate is bounded: then the largest, with
-        the smallest bias, which the refit mends.
+    scores, far : ndarray of shape (n_candidates, n_splits)
+        Scores, and the largest scores far away from all samples; NaN where none are required.
+    strength : ndarray of shape (n_candidates,)
+        Value of the path parameter. It decides where every score is -inf because no candidate is
+        bounded: then the largest value wins, and among those the lowest score far away.
     """
     means = _comparable(scores)
     if np.isfinite(means).any():
@@ -62,11 +64,11 @@ def best(scores: np.ndarray, bias: np.ndarray, lam: np.ndarray) -> int:
             "(scenario='closed', or fewer than three classes) measures of unknowns are not "
             "defined; choose another scoring."
         )
-    worst = np.nan_to_num(bias.max(axis=1), nan=np.inf)
-    return int(np.argmin(np.where(lam == lam.max(), worst, np.inf)))
+    worst = np.nan_to_num(far.max(axis=1), nan=np.inf)
+    return int(np.argmin(np.where(strength == strength.max(), worst, np.inf)))
 
 
 def _comparable(scores):
-    """Mean scores; NaN is the lowest, and what rounding alone keeps apart is equal."""
+    """Mean scores, rounded so that rounding errors do not break ties; NaN counts as the lowest."""
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(scores.mean(axis=1).round(12), nan=-np.inf, neginf=-np.inf)

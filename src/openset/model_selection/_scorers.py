@@ -10,29 +10,34 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..metrics import auroc_known, fpr_at_tpr, oscr_area
-from ..metrics._counts import Counts
-from ..metrics._labels import encode_true, index_known
-from ..utils import unwrap
+from ..metrics import (
+    OpenSetCounts,
+    auroc_known,
+    encode_labels,
+    fpr_at_tpr,
+    harmonic_mean,
+    oscr_area,
+)
+from ..utils import decide, unwrap
 
 
-def _accuracy(counts: Counts):
+def _accuracy(counts: OpenSetCounts):
     return counts.f1_with_unknown("micro")  # the same number
 
 
-def _or_accuracy(measure: Callable, counts: Counts):
+def _or_accuracy(measure: Callable, counts: OpenSetCounts):
     """Without unknowns (a closed-set validation part) the measure is undefined: plain accuracy."""
     return measure(counts) if counts.support[-1] else _accuracy(counts)
 
 
-# Measures of the answers: functions of Counts, whatever leading axes these have.
+# Measures of the answers: functions of OpenSetCounts, whatever leading axes these have.
 _OF_ANSWERS: dict[str, Callable] = {
-    "normalized_accuracy": lambda counts: _or_accuracy(Counts.normalized_accuracy, counts),
+    "normalized_accuracy": lambda counts: _or_accuracy(OpenSetCounts.normalized_accuracy, counts),
     "harmonic_normalized_accuracy": lambda counts: _or_accuracy(
-        Counts.harmonic_normalized_accuracy, counts
+        OpenSetCounts.harmonic_normalized_accuracy, counts
     ),
-    "accuracy_known": Counts.accuracy_known,
-    "accuracy_unknown": Counts.accuracy_unknown,
+    "accuracy_known": OpenSetCounts.accuracy_known,
+    "accuracy_unknown": OpenSetCounts.accuracy_unknown,
     "open_set_f1_macro": lambda counts: counts.open_set_f1("macro"),
     "open_set_f1_micro": lambda counts: counts.open_set_f1("micro"),
     "f1_with_unknown_macro": lambda counts: counts.f1_with_unknown("macro"),
@@ -90,16 +95,16 @@ class OpenSetScorer:
         """
         model = unwrap(estimator)
         check_is_fitted(model)
-        # An estimator without machines has no intercept_, and nothing to require of them.
+        # Only estimators of the SVM family have an intercept_ to be required to be negative.
         if self.require_bounded and hasattr(model, "intercept_") and not np.all(model.bounded_):
             return -np.inf
-        true = encode_true(y, index_known(model.classes_))
+        true = encode_labels(y, model.classes_)
         return float(self.of_scores(true, np.asarray(estimator.decision_function(X))))
 
     def of_scores(
         self, true: NDArray[np.intp], scores: NDArray[np.floating]
     ) -> NDArray[np.float64]:
-        """The measure of scores that are at hand, of many models at once.
+        """The measure of given scores, of many models at once.
 
         Parameters
         ----------
@@ -114,9 +119,7 @@ class OpenSetScorer:
         """
         n_known = scores.shape[-1]
         if self.name in _OF_ANSWERS:
-            accepted = scores.max(axis=-1) >= 0
-            pred = np.where(accepted, scores.argmax(axis=-1), n_known)
-            return _OF_ANSWERS[self.name](Counts.from_codes(true, pred, n_known))
+            return _OF_ANSWERS[self.name](OpenSetCounts.from_codes(true, decide(scores), n_known))
         measure, known = _OF_SCORES[self.name], np.arange(n_known)
         models = scores.reshape(-1, *scores.shape[-2:])
         values = [measure(true, model, known) for model in models]
@@ -195,3 +198,32 @@ def get_scorer_names() -> list[str]:
     True
     """
     return [*_OF_ANSWERS, *_OF_SCORES]
+
+
+def binary_measure(scoring: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Measure of one binary machine, for the search per class.
+
+    It maps scores (..., n, 1) and codes (n,), 0 for the positive class, 1 for known negatives and 2
+    for unknowns, to values (...). A positive counts as right if it is accepted, the others if they
+    are not. Without unknowns every measure is the plain accuracy.
+    """
+    combine: dict[str, Callable | None] = {
+        "accuracy": None,
+        "normalized_accuracy": lambda known, unknown: 0.5 * (known + unknown),
+        "harmonic_normalized_accuracy": harmonic_mean,
+    }
+    if scoring not in combine:
+        raise ValueError(
+            f"scoring={scoring!r} is not defined for a binary machine. With level='class' choose "
+            f"one of {sorted(combine)}, or use level='model'."
+        )
+    join = combine[scoring]
+
+    def measure(scores, true):
+        right = (decide(scores) == 0) == (true == 0)
+        unknown = true == 2
+        if join is None or not unknown.any():
+            return right.mean(axis=-1)
+        return join(right[..., ~unknown].mean(axis=-1), right[..., unknown].mean(axis=-1))
+
+    return measure

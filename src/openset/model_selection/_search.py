@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context, clone
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.utils import _safe_indexing, assert_all_finite, indexable
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
-from ..base import resolve_unknown_label
-from ..base._classifier import _check_labels
+from ..base import resolve_unknown_label, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
-from ._delegate import BestEstimator
-from ._evaluate import evaluate, evaluate_callable, weights
-from ._grid import preset_grid, settings
-from ._machine_measures import machine_measure
-from ._results import best, cv_results
-from ._scorers import get_scorer
+from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
+from ._delegate import DelegatingClassifier
+from ._evaluate import (
+    Candidate,
+    SearchData,
+    evaluate,
+    evaluate_with_callable,
+    fit_weights,
+    spec_of,
+)
+from ._results import best_index, cv_results
+from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
-from ._stages import MANY_CLASSES, coarse, fine
-from ._task import Task
+
+# Above this number of classes the search over a default grid goes in two stages.
+_MANY_CLASSES = 50
 
 
-class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
-    """Choose parameters with classes withheld, by how well they are turned away.
+class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
+    """Choose parameters with classes withheld, by how well these are rejected.
 
-    In each repeat some classes of the training set play the unknown. Every setting is fitted on
-    half of the samples of the others and judged on the rest, withheld classes included; the best
-    mean wins and is fitted on everything. The search object is itself an open-set classifier.
+    In each repeat some classes of the training set act as unknown. Every setting is fitted on half
+    of the samples of the other classes and judged on the rest, withheld classes included. The
+    setting with the best mean score is fitted on everything. The search object is itself an
+    open-set classifier.
 
     Parameters
     ----------
@@ -49,11 +58,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         "closed" withholds samples but no classes, and judges by accuracy.
     level : {"model", "class"}, default=None
         "model" chooses one setting for all classes by the answers of the whole classifier; "class"
-        one for each binary machine by its own (the paper's internal search; for one-vs-rest
-        estimators).
+        chooses one setting per binary machine by its own answers (the paper's internal search; for
+        one-vs-rest estimators).
     scoring : str or callable, default="normalized_accuracy"
-        Name of a measure (:func:`get_scorer_names`) or a callable (estimator, X, y), which
-        is slower: every setting is then fitted anew.
+        Name of a measure (:func:`get_scorer_names`) or a callable (estimator, X, y). A callable is
+        slower: every setting is then fitted separately.
     n_repeats : int, default=None
         Number of simulations.
     refit : bool, default=True
@@ -66,7 +75,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same simulations in every call.
     verbose : int, default=0
-        Show progress when positive.
+        If positive, show progress.
 
     Attributes
     ----------
@@ -77,12 +86,12 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     best_score_ : float
         Its mean score; at level "class" the mean over the classes.
     cv_results_ : dict of arrays
-        As in scikit-learn's ``GridSearchCV``. At level "class" there is a row for each class and
+        As in scikit-learn's ``GridSearchCV``. At level "class" there is one row per class and
         setting, and the key "class".
     n_splits_ : int
         Number of repeats.
     scenario_, level_ : str
-        What was done: with fewer than three classes the search is closed.
+        What was used: with fewer than three classes the search is closed.
     classes_, unknown_label_, bounded_
         Those of the best estimator.
 
@@ -90,7 +99,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
     -----
     During the search ``ensure_bounded`` is off. If it is set in the estimator, a setting in which
     any machine of any repeat has a bias b >= 0 scores -inf; the refit honours it. If all do, the
-    largest lambda is taken with the width of the smallest bias. A fit that fails scores -inf, too.
+    largest lambda is taken, with the width of the smallest bias. A fit that fails also scores -inf.
     Ties go to the first setting, the width varying slowest.
 
     With more than 50 classes the search over the default grid goes from coarse to fine: first about
@@ -127,19 +136,19 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
 
     def __init__(
         self,
-        estimator,
-        param_grid=None,
+        estimator: BaseEstimator,
+        param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] | None = None,
         *,
-        preset="default",
-        scenario="open",
-        level=None,
-        scoring="normalized_accuracy",
-        n_repeats=None,
-        refit=True,
-        n_jobs=None,
-        device=None,
-        random_state=None,
-        verbose=0,
+        preset: Literal["default", "paper"] = "default",
+        scenario: Literal["open", "closed"] = "open",
+        level: Literal["model", "class"] | None = None,
+        scoring: str | Callable = "normalized_accuracy",
+        n_repeats: int | None = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        device: Literal["cpu", "cuda", "auto"] | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.param_grid = param_grid
@@ -155,7 +164,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OpenSetSearchCV:
         """Search, and fit the best setting on everything.
 
         Parameters
@@ -170,81 +179,60 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         self
         """
         final = unwrap(self.estimator)
-        X, y, weight = self._check_data(X, y, sample_weight, final)
-        classes, codes = np.unique(y, return_inverse=True)
-        self._settle(final, classes)
-        measure = self._measure()
-        splits, positives = self._simulate(y, classes)
-        grid = self.param_grid
-        if grid is None:
-            rows, _ = splits[0]
-            first = (_safe_indexing(X, rows), y[rows], weight[rows])
-            grid = preset_grid(self.estimator, self.preset, *first)
-        candidates = settings(self.estimator, grid, self.level_)
-        scores = np.full((len(candidates), len(splits)), np.nan)
-        bias = np.full_like(scores, np.nan)
-        task = Task(candidates, X, codes, weight, classes, splits, measure, self.n_jobs, positives)
-        tried = np.empty(0, dtype=int)
-        try:
-            for stage in self._stages(grid, classes, candidates, scores, bias):
-                tried = np.union1d(tried, stage)
-                self._run(task, scores, bias, stage)
-        finally:
-            # Also after Ctrl-C: what was found so far is kept.
-            candidates, scores, bias = [candidates[i] for i in tried], scores[tried], bias[tried]
-            labels = classes if self.level_ == "class" else None
-            self.cv_results_ = cv_results(candidates, scores, labels)
-        self._choose(candidates, scores, bias, classes)
-        if self.refit:
-            model = clone(self._template()).set_params(**self.best_params_)
-            self.best_estimator_ = model.fit(X, y, **weights(model, weight))
-        return self
-
-    def _check_data(self, X, y, sample_weight, final):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        X, y = indexable(X, y)
-        if len(y) == 0:
-            raise ValueError("Found 0 samples in X and y; there is nothing to search on.")
-        _check_labels(y)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if sample_weight is None:
-            return X, y, np.ones(len(y))
-        if not has_fit_parameter(final, "sample_weight"):
+        if sample_weight is not None and not has_fit_parameter(final, "sample_weight"):
             raise ValueError(
                 f"sample_weight was passed, but {type(final).__name__} takes no weights. Leave "
                 "them out."
             )
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        kept = np.flatnonzero(weight)
-        if kept.size == 0:
-            raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
-        return _safe_indexing(X, kept), y[kept], weight[kept]
+        X, y, weight = validate_targets(self, X, y, sample_weight)
+        weight = np.ones(len(y)) if weight is None else weight
+        classes = np.unique(y)
+        self._resolve_settings(final, classes)
+        data = self._simulate(X, y, weight, classes)
+        grid = self.param_grid
+        if grid is None:
+            rows, _ = data.splits[0]
+            first = (_safe_indexing(X, rows), y[rows], weight[rows])
+            grid = preset_grid(self.estimator, self.preset, *first)
+        candidates = make_candidates(self.estimator, grid, self.level_)
+        scores = np.full((len(candidates), len(data.splits)), np.nan)
+        far = np.full_like(scores, np.nan)
+        tried: list[int] = []
+        try:
+            for stage in self._stages(grid, classes, candidates, scores, far):
+                tried = sorted({*tried, *(candidate.number for candidate in stage)})
+                self._run(stage, data, scores, far)
+        finally:
+            # Also after Ctrl-C: what was found so far is kept.
+            settings, scores, far = [candidates[i].params for i in tried], scores[tried], far[tried]
+            labels = classes if self.level_ == "class" else None
+            self.cv_results_ = cv_results(settings, scores, labels)
+        self._choose(settings, scores, far, classes)
+        if self.refit:
+            model = clone(self._template()).set_params(**self.best_params_)
+            self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
+        return self
 
-    def _settle(self, final, classes):
+    def _resolve_settings(self, final, classes):
         """Fill what is None from the preset; fall back to the closed search."""
         paper = self.preset == "paper"
-        self.level_ = self.level or (getattr(final, "_paper_level", "model") if paper else "model")
+        self.level_ = self.level or spec_of(final).levels.get(self.preset, "model")
         self.n_splits_ = self.n_repeats or (1 if paper else 5)
         self.scenario_ = self.scenario
         if self.scenario == "open" and len(classes) < 3:
             warnings.warn(
-                f"y has {len(classes)} classes; withholding some takes at least 3. The search is "
-                "closed-set: it cannot learn to reject.",
+                f"y has {len(classes)} classes; at least 3 are required to withhold some. The "
+                "search is closed-set: it cannot learn to reject.",
                 UserWarning,
                 stacklevel=4,
             )
             self.scenario_ = "closed"
-        resolve_unknown_label(final.unknown_label, classes)  # a collision is an error right now
+        resolve_unknown_label(final.unknown_label, classes)  # raises early on a collision
         if self.level_ == "class":
             self._check_level(final, classes)
 
     def _check_level(self, final, classes):
-        if not getattr(final, "_engine_params", ()):
+        if not spec_of(final).engine:
             raise ValueError(
                 f"level='class' chooses parameters for each binary machine, which "
                 f"{type(final).__name__} does not have. Use level='model'."
@@ -257,38 +245,44 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
         if len(classes) < 2:
             raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
 
-    def _simulate(self, y, classes):
-        splitter = OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit
-        splitter = splitter(self.n_splits_, random_state=self.random_state)
-        if self.level_ == "model":
-            return [(s.fit, s.validation) for s in splitter.simulate(y)], None
-        splits, positives = [], []
-        for c, label in enumerate(classes.tolist()):
-            for s in splitter.simulate(y, positive=label):
-                splits.append((s.fit, s.validation))
-                positives.append(c)
-        return splits, positives
+    def _simulate(self, X, y, weight, classes) -> SearchData:
+        splitter = (OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit)(
+            self.n_splits_, random_state=self.random_state
+        )
+        positives: list = [None] if self.level_ == "model" else classes.tolist()
+        drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
+        return SearchData(
+            X,
+            y,
+            weight,
+            [(s.fit, s.validation) for _, s in drawn],
+            self._measure(),
+            self.n_jobs,
+            None if self.level_ == "model" else [c for c, _ in drawn],
+        )
 
     def _measure(self):
         if callable(self.scoring):
             return None
         if self.level_ == "class":
-            return machine_measure(self.scoring)
+            return binary_measure(self.scoring)
         scorer = get_scorer(self.scoring)
-        return lambda decision, true: scorer.of_scores(true, decision)
+        return lambda scores, true: scorer.of_scores(true, scores)
 
-    def _stages(self, grid, classes, candidates, scores, bias):
-        """Indices of candidates to try, stage by stage: the second looks at scores of the first."""
+    def _stages(self, grid, classes, candidates, scores, far) -> Iterator[list[Candidate]]:
+        """Candidates to try, stage by stage: the second depends on the scores of the first."""
         default = self.param_grid is None and self.preset == "default" and self.level_ == "model"
-        if not default or len(classes) <= MANY_CLASSES:
-            yield np.arange(len(candidates))
+        if not default or len(classes) <= _MANY_CLASSES:
+            yield candidates
             return
         _, final, prefix = split_pipeline(self.estimator)
-        free = [prefix + name for name in getattr(final, "_post_params", ())]
-        first = coarse(candidates, grid, free)
+        keep = [prefix + name for name in spec_of(final).after_fit]
+        first = coarse_stage(candidates, grid, keep)
         yield first
-        found = first[best(scores[first], bias[first], self._lam_of(candidates)[first])]
-        yield np.setdiff1d(fine(candidates, grid, candidates[found], free), first)
+        rows = [candidate.number for candidate in first]
+        settings = [candidate.params for candidate in first]
+        best = settings[best_index(scores[rows], far[rows], self._strength(settings))]
+        yield fine_stage(candidates, grid, best, keep)
 
     def _template(self):
         """The estimator, on the device that was asked for."""
@@ -302,44 +296,49 @@ class OpenSetSearchCV(MetaEstimatorMixin, BestEstimator):
             )
         return clone(self.estimator).set_params(**{f"{prefix}device": self.device})
 
-    def _lam_of(self, candidates):
-        _, _, prefix = split_pipeline(self.estimator)
-        return np.array([c.get(f"{prefix}lam", 0.0) for c in candidates])
+    def _strength(self, settings):
+        """Value of the path parameter in each setting: the larger, the smaller the region."""
+        _, final, prefix = split_pipeline(self.estimator)
+        return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
 
-    def _run(self, task, scores, bias, stage):
-        task = replace(task, candidates=[task.candidates[i] for i in stage], failures=[])
+    def _run(self, stage, data, scores, far):
         if callable(self.scoring):
-            events = evaluate_callable(self._template(), task, self.scoring)
+            found = evaluate_with_callable(self._template(), stage, data, self.scoring)
         else:
-            events = evaluate(self._template(), task)
-        progress = Progress(scores[stage].size, type(self).__name__, bool(self.verbose))
-        for i, s, score, largest in events:
-            scores[stage[i], s], bias[stage[i], s] = score, largest
+            found = evaluate(self._template(), stage, data)
+        progress = Progress(len(stage) * len(data.splits), type(self).__name__, bool(self.verbose))
+        failures = {}
+        for i, s, score, largest, error in found:
+            scores[i, s], far[i, s] = score, largest
+            if error is not None:
+                failures[id(error)] = error
             progress.step()
-        if not task.failures:
+        if not failures:
             return
-        if not np.isfinite(scores[stage]).any():
-            raise task.failures[0]
+        first = next(iter(failures.values()))
+        if not np.isfinite(scores[[candidate.number for candidate in stage]]).any():
+            raise first
         warnings.warn(
-            f"{len(task.failures)} fits failed; what they were for scores -inf. The first error: "
-            f"{task.failures[0]!r}",
+            f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
             FitFailedWarning,
             stacklevel=4,
         )
 
-    def _choose(self, candidates, scores, bias, classes):
-        lam = self._lam_of(candidates)
+    def _choose(self, settings, scores, far, classes):
+        strength = self._strength(settings)
         if self.level_ == "model":
-            self.best_index_ = best(scores, bias, lam)
+            self.best_index_ = best_index(scores, far, strength)
             self.best_score_ = float(scores[self.best_index_].mean())
-            self.best_params_ = candidates[self.best_index_]
+            self.best_params_ = settings[self.best_index_]
             return
         n_classes = len(classes)
-        by_class = [np.split(part, n_classes, axis=1) for part in (scores, bias)]
-        self.best_index_ = np.array([best(*own, lam) for own in zip(*by_class, strict=True)])
+        by_class = [np.split(part, n_classes, axis=1) for part in (scores, far)]
+        self.best_index_ = np.array(
+            [best_index(*own, strength) for own in zip(*by_class, strict=True)]
+        )
         means = self.cv_results_["mean_test_score"].reshape(n_classes, -1)
         self.best_score_ = float(means[np.arange(n_classes), self.best_index_].mean())
         chosen = dict(zip(classes.tolist(), self.best_index_, strict=True))
         self.best_params_ = {
-            name: {c: candidates[i][name] for c, i in chosen.items()} for name in candidates[0]
+            name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]
         }

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, validate_parameter_constra
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..base import _check_labels
+from ..base import check_labels
 
 
 class Simulation(NamedTuple):
@@ -57,7 +57,7 @@ class _HoldOut(BaseShuffleSplit):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Only its length is looked at; None will do.
+            Only its length is used; it may be None.
         y : array-like of shape (n,)
             The classes.
         groups : None
@@ -108,7 +108,7 @@ class _HoldOut(BaseShuffleSplit):
         validate_parameter_constraints(self._parameter_constraints, vars(self), name)
         if y is None:
             raise ValueError(f"{name} splits by class; y is None. Pass the labels.")
-        _check_labels(y)
+        check_labels(y)
         y = column_or_1d(y)
         if len(y) == 0:
             raise ValueError(f"{name} has nothing to split: y is empty.")
@@ -221,7 +221,7 @@ class OpenSetSplit(_HoldOut):
         Returns
         -------
         list of Simulation
-            One a repeat.
+            One per repeat.
 
         Examples
         --------
@@ -305,7 +305,7 @@ class ClosedSetSplit(_HoldOut):
         Returns
         -------
         list of Simulation
-            One a repeat.
+            One per repeat.
         """
         classes, codes, generators = self._begin(y)
         known = np.arange(len(classes))

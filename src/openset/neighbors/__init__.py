@@ -1,5 +1,5 @@
 """Open-set nearest neighbours."""
 
-from openset.neighbors._osnn import OSNN
+from ._osnn import OSNN
 
 __all__ = ["OSNN"]

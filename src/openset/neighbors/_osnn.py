@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from openset.base import OpenSetClassifier, Traits
-from openset.utils import thread_map
-from openset.utils.distances import METRICS, DistancesTo, row_blocks
+from ..base import (
+    OpenSetClassifier,
+    SearchSpec,
+    Traits,
+    validate_samples,
+    validate_training_data,
+)
+from ..utils import thread_map
+from ..utils.distances import METRICS, DistancesTo, row_blocks
+
+_GRID = {"threshold": [k / 100 for k in range(1, 100)]}
 
 
 class OSNN(OpenSetClassifier):
@@ -79,17 +88,20 @@ class OSNN(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits(
+    traits = Traits(
         "OSNN",
         bounded=True,
         condition='rule="ratio", threshold < 1 and the Euclidean metric',
     )
-    _post_params = ("threshold",)
-    _default_grid = {"threshold": [k / 100 for k in range(1, 100)]}
-    _paper_grid = _default_grid
+    search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
-        self, threshold=0.7, rule="ratio", metric="euclidean", n_jobs=None, unknown_label="auto"
+        self,
+        threshold: float = 0.7,
+        rule: str = "ratio",
+        metric: str = "euclidean",
+        n_jobs: int | None = None,
+        unknown_label: Any = "auto",
     ):
         self.threshold = threshold
         self.rule = rule
@@ -98,7 +110,7 @@ class OSNN(OpenSetClassifier):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y) -> OSNN:
+    def fit(self, X: Any, y: ArrayLike) -> OSNN:
         """Store the training samples.
 
         Parameters
@@ -111,35 +123,27 @@ class OSNN(OpenSetClassifier):
         -------
         self
         """
-        X, codes, _, _ = self._begin_fit(X, y, min_classes=2)
+        X, codes, _, _ = validate_training_data(self, X, y, min_classes=2)
         self._rows = np.argsort(codes, kind="stable")
         self._X = X[self._rows]
         self._starts = np.r_[0, np.cumsum(np.bincount(codes))[:-1]]
         return self
 
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether the rule is the ratio, threshold < 1 and the metric Euclidean."""
-        check_is_fitted(self)
-        # d(x, u) <= d(x, t) + d(t, u), so that R > threshold when d(x, t) is large enough.
-        bounded = self.rule == "ratio" and self.threshold < 1 and self.metric == "euclidean"
-        return np.full(len(self.classes_), bounded)
+    def far_scores(self) -> np.ndarray:
+        # Since d(x, u) <= d(x, t) + d(t, u), all ratios tend to 1, whatever the direction.
+        far = -1.0 if self.metric == "euclidean" else np.inf
+        return self.decide(np.full(len(self.classes_), far))
 
-    def _far_scores(self):
-        # All distances become equal, whatever the direction.
-        far = self._decide(np.full(len(self.classes_), -1.0))
-        return far if self.metric == "euclidean" else np.full(len(far), np.inf)
-
-    def _training_samples(self):
+    def kept_samples(self):
         return self._X, self._rows, self.metric
 
-    def _decide(self, raw):
+    def decide(self, raw):
         # The threshold is an upper limit of the ratio.
         return raw + (self.threshold if self.rule == "ratio" else 1.0)
 
-    def _raw_scores(self, X):
-        """Minus the ratio of each class: its own distance over that of the nearest other class."""
-        X = self._begin_predict(X)
+    def raw_scores(self, X):
+        # Minus the ratio of each class: its distance over that of the nearest other class.
+        X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 
         def score(block):

@@ -1,8 +1,8 @@
-"""Figures, in the manner of scikit-learn's Display objects.
+"""Figures, as Display objects in the style of scikit-learn.
 
-Each display is built by ``from_estimator``, ``from_predictions`` or the like, takes ``ax=``, and
-returns an object that holds its numbers and its artists. No display shows a figure or changes a
-setting of matplotlib.
+Each display is built by a class method such as ``from_estimator`` or ``from_predictions``, takes
+``ax=``, and returns an object that holds its numbers and its artists. No display shows a figure or
+changes a setting of matplotlib.
 """
 
 try:
@@ -12,14 +12,15 @@ except ImportError as error:
         'openset.plots needs matplotlib; run: pip install "openset[plots]"', name="matplotlib"
     ) from error
 
-from openset.plots._confusion_matrix import OpenSetConfusionMatrixDisplay
-from openset.plots._critical_difference import CriticalDifferenceDisplay
-from openset.plots._curves import KnownROCDisplay, OSCRDisplay
-from openset.plots._decision_regions import DecisionRegionsDisplay
-from openset.plots._decision_surface import DecisionSurfaceDisplay
-from openset.plots._lambda_path import LambdaPathDisplay
-from openset.plots._score_histogram import ScoreHistogramDisplay
-from openset.plots._search_heatmap import SearchHeatmapDisplay
+from ._confusion_matrix import OpenSetConfusionMatrixDisplay
+from ._critical_difference import CriticalDifferenceDisplay
+from ._curves import KnownROCDisplay, OSCRDisplay
+from ._decision_regions import DecisionRegionsDisplay
+from ._decision_surface import DecisionSurfaceDisplay
+from ._lambda_path import LambdaPathDisplay
+from ._score_histogram import ScoreHistogramDisplay
+from ._search_heatmap import SearchHeatmapDisplay
+from ._style import class_colors, class_marker, tint
 
 __all__ = [
     "CriticalDifferenceDisplay",
@@ -31,4 +32,7 @@ __all__ = [
     "OpenSetConfusionMatrixDisplay",
     "ScoreHistogramDisplay",
     "SearchHeatmapDisplay",
+    "class_colors",
+    "class_marker",
+    "tint",
 ]

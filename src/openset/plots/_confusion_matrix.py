@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.metrics import ConfusionMatrixDisplay
 
-from openset.metrics import open_set_confusion_matrix
-from openset.metrics._counts import ratio
-from openset.plots import _style
-from openset.utils import unwrap
+from ..metrics import open_set_confusion_matrix
+from ..utils import unwrap
+from ._display import axes_for
+from ._style import INK
 
 
 class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
     """Where the samples of each class went; unknown is the last row and the last column.
 
-    All true labels outside the known classes share the last row. Lines set it and the column of
-    rejected samples apart. Build it with :meth:`from_estimator` or :meth:`from_predictions`.
+    All true labels outside the known classes share the last row. Lines separate it, and the column
+    of rejected samples, from the rest. Build it with :meth:`from_estimator` or
+    :meth:`from_predictions`.
 
     Parameters
     ----------
@@ -45,7 +51,14 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, normalize: str | None = None, include_values=None, ax=None
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        normalize: str | None = None,
+        include_values: bool | None = None,
+        ax: Axes | None = None,
     ) -> OpenSetConfusionMatrixDisplay:
         """Draw the matrix of an estimator.
 
@@ -55,11 +68,11 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
             A fitted open-set estimator, or a Pipeline or a search of one.
         X : array-like of shape (n, d)
         y : array-like of shape (n,)
-            True labels; a label that is no known class is unknown.
+            True labels; a label that is not a known class is unknown.
         normalize : {"true", None}, default=None
-            "true" draws shares of each row instead of numbers of samples.
+            "true" shows the share of each row instead of the number of samples.
         include_values : bool, default=None
-            Whether to write the values; None does for at most twelve classes.
+            Whether to write the values; None writes them for at most twelve classes.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
 
@@ -81,14 +94,14 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_pred,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
         *,
-        known,
-        unknown_label,
+        known: ArrayLike,
+        unknown_label: Hashable,
         normalize: str | None = None,
-        include_values=None,
-        ax=None,
+        include_values: bool | None = None,
+        ax: Axes | None = None,
     ) -> OpenSetConfusionMatrixDisplay:
         """Draw the matrix of predictions.
 
@@ -102,12 +115,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
             The known classes, in the order of the rows.
         unknown_label : label
             The label that predicts unknown.
-        normalize : {"true", None}, default=None
-            "true" draws shares of each row instead of numbers of samples.
-        include_values : bool, default=None
-            Whether to write the values; None does for at most twelve classes.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        normalize, include_values, ax
+            As for :meth:`from_estimator`.
 
         Returns
         -------
@@ -115,28 +124,28 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
         """
         if normalize not in (None, "true"):
             raise ValueError(f"normalize={normalize!r} must be 'true' or None.")
-        matrix = open_set_confusion_matrix(y_true, y_pred, known=known, unknown_label=unknown_label)
-        if normalize:
-            matrix = ratio(matrix, matrix.sum(axis=1, keepdims=True), 0.0)
-        labels = np.array([*map(str, known), "unknown"])
-        display = cls(confusion_matrix=matrix, display_labels=labels)
+        counts = open_set_confusion_matrix(y_true, y_pred, known=known, unknown_label=unknown_label)
+        # The maximum with 1 keeps a row without samples at 0.
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        labels = np.array([*map(str, known), "unknown"])  # type: ignore[arg-type]
+        display = cls(confusion_matrix=shares if normalize else counts, display_labels=labels)
         return display.plot(ax=ax, include_values=include_values)
 
-    def plot(self, ax=None, *, include_values=None) -> OpenSetConfusionMatrixDisplay:
+    def plot(
+        self, ax: Axes | None = None, *, include_values: bool | None = None
+    ) -> OpenSetConfusionMatrixDisplay:
         """Draw.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        include_values : bool, default=None
-            Whether to write the values; None does for at most twelve classes.
+        ax, include_values
+            As for :meth:`from_estimator`.
 
         Returns
         -------
         OpenSetConfusionMatrixDisplay
         """
-        ax = _style.axes(ax)
+        ax = axes_for(ax)
         size = len(self.confusion_matrix)
         shares = np.issubdtype(self.confusion_matrix.dtype, np.floating)
         super().plot(
@@ -147,6 +156,5 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
             xticks_rotation="vertical" if max(map(len, self.display_labels)) > 3 else "horizontal",
             colorbar=False,
         )
-        style = {"color": _style.INK, "linewidth": 1.5}
-        self.borders_ = [ax.axhline(size - 1.5, **style), ax.axvline(size - 1.5, **style)]
+        self.borders_ = [line(size - 1.5, color=INK, lw=1.5) for line in (ax.axhline, ax.axvline)]
         return self

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
-from openset.plots import _style
-from openset.utils import critical_difference
+from ..utils import critical_difference
+from ._display import Display
+from ._style import BASE_COLORS, INK
 
 
-class CriticalDifferenceDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class CriticalDifferenceDisplay(Display):
     """Average ranks of methods, and which of them differ from a control.
 
-    The best rank, 1, is at the right. The thick red bar on the axis reaches one critical
-    difference to both sides of the control: a method whose line starts inside it does not differ
-    from the control by the Bonferroni-Dunn test. Build it with :meth:`from_ranks`.
+    The best rank, 1, is at the right. The thick red bar on the axis extends one critical
+    difference to both sides of the control: a method whose line starts inside the bar does not
+    differ significantly from the control by the Bonferroni-Dunn test. Build it with
+    :meth:`from_ranks`.
 
     Parameters
     ----------
     ranks : dict {str: float}
-        Average rank of each method, 1 being the best.
+        Average rank of each method; 1 is the best.
     control : str
         The method that the others are compared with.
     critical_difference : float
-        Smallest difference of ranks that is significant.
+        Difference of ranks beyond which two methods differ significantly.
 
     Attributes
     ----------
@@ -48,25 +56,30 @@ class CriticalDifferenceDisplay:
     ['EVM']
     """
 
-    def __init__(self, *, ranks, control, critical_difference):
-        self.ranks = ranks
-        self.control = control
-        self.critical_difference = critical_difference
+    ranks: dict[str, float]
+    control: str
+    critical_difference: float
 
     @classmethod
     def from_ranks(
-        cls, ranks: dict[str, float], *, control: str, n_datasets: int, alpha: float = 0.05, ax=None
+        cls,
+        ranks: dict[str, float],
+        *,
+        control: str,
+        n_datasets: int,
+        alpha: float = 0.05,
+        ax: Axes | None = None,
     ) -> CriticalDifferenceDisplay:
         """Draw the diagram from average ranks alone.
 
         Parameters
         ----------
         ranks : dict {str: float}
-            Average rank of each method over the datasets, 1 being the best.
+            Average rank of each method over the datasets; 1 is the best.
         control : str
             The method that the others are compared with.
         n_datasets : int
-            Number of datasets, or of other cells, that the ranks are means over.
+            Number of datasets (or other blocks) over which the ranks are averaged.
         alpha : float, default=0.05
             Level of the Bonferroni-Dunn test.
         ax : matplotlib Axes, default=None
@@ -83,34 +96,25 @@ class CriticalDifferenceDisplay:
 
     @property
     def not_different(self) -> list[str]:
-        """Methods that do not differ from the control, best first, without the control."""
+        """Methods that do not differ significantly from the control, best first."""
         reach = self.critical_difference
         return [
             name
-            for name in sorted(self.ranks, key=self.ranks.get)
+            for name in sorted(self.ranks, key=self.ranks.__getitem__)
             if name != self.control and abs(self.ranks[name] - self.ranks[self.control]) <= reach
         ]
 
-    def plot(self, ax=None) -> CriticalDifferenceDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        CriticalDifferenceDisplay
-        """
+    def _start(self, ax, **subplots):
         self._check()
+        return super()._start(ax, figsize=(6, 0.9 + 0.28 * -(-len(self.ranks) // 2)))
+
+    def _draw(self, ax):
         k = len(self.ranks)
-        worst_first = sorted(self.ranks, key=self.ranks.get, reverse=True)
+        worst_first = sorted(self.ranks, key=self.ranks.__getitem__, reverse=True)
         n_left = -(-k // 2)
-        self.ax_ = ax = _style.axes(ax, figsize=(6, 0.9 + 0.28 * n_left))
-        self.figure_ = ax.figure
         self._draw_axis(ax, k, n_left)
-        self.names_, self.lines_ = {}, {}
+        self.names_: dict[str, Text] = {}
+        self.lines_: dict[str, Line2D] = {}
         for depth, name in enumerate(worst_first[:n_left], start=1):
             self._draw_method(ax, name, depth, k, "right")
         for depth, name in enumerate(reversed(worst_first[n_left:]), start=1):
@@ -120,30 +124,31 @@ class CriticalDifferenceDisplay:
             [centre - self.critical_difference, centre + self.critical_difference], 1, k
         )
         (self.bar_,) = ax.plot(
-            reach, [0, 0], color=_style.BASE_COLORS[0], linewidth=5, solid_capstyle="butt", zorder=3
+            reach, [0, 0], color=BASE_COLORS[0], linewidth=5, solid_capstyle="butt", zorder=3
         )
-        return self
 
     def _check(self):
         k = len(self.ranks)
         if k < 2:
             raise ValueError(f"ranks has {k} methods; a comparison needs at least 2.")
         if self.control not in self.ranks:
-            raise ValueError(f"control={self.control!r} is none of the methods {list(self.ranks)}.")
+            raise ValueError(
+                f"control={self.control!r} must be one of the methods {list(self.ranks)}."
+            )
         outside = [name for name, rank in self.ranks.items() if not 1 <= rank <= k]
         if outside:
             raise ValueError(
-                f"ranks[{outside[0]!r}] = {self.ranks[outside[0]]!r} is no average rank of {k} "
-                f"methods, which lie between 1 and {k}."
+                f"ranks[{outside[0]!r}] = {self.ranks[outside[0]]!r} is not an average rank of {k} "
+                f"methods; it must lie between 1 and {k}."
             )
 
     def _draw_axis(self, ax, k, n_left):
-        ax.plot([1, k], [0, 0], color=_style.INK, linewidth=1.2)
+        ax.plot([1, k], [0, 0], color=INK, linewidth=1.2)
         for rank in range(1, k + 1):
-            ax.plot([rank, rank], [0, 0.3], color=_style.INK, linewidth=1.2)
+            ax.plot([rank, rank], [0, 0.3], color=INK, linewidth=1.2)
             ax.text(rank, 0.4, str(rank), ha="center", va="bottom")
         for half in np.arange(1.5, k):
-            ax.plot([half, half], [0, 0.18], color=_style.INK, linewidth=0.8)
+            ax.plot([half, half], [0, 0.18], color=INK, linewidth=0.8)
         # The axis grows to the left: rank 1, the best, is at the right.
         room = 0.28 * (k - 1)
         ax.set(xlim=(k + room, 1 - room), ylim=(-n_left - 0.7, 1.3))
@@ -154,7 +159,7 @@ class CriticalDifferenceDisplay:
         side = 0.03 * (len(self.ranks) - 1)
         stop = end + side if align == "right" else end - side
         (self.lines_[name],) = ax.plot(
-            [rank, rank, stop], [0, -depth, -depth], color=_style.INK, linewidth=1
+            [rank, rank, stop], [0, -depth, -depth], color=INK, linewidth=1
         )
         gap = side / 2 if align == "right" else -side / 2
         self.names_[name] = ax.text(

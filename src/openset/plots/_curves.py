@@ -1,39 +1,137 @@
-"""Curves over all thresholds: known accepted against unknown accepted."""
+"""Curves over all thresholds: accepted known samples against accepted unknown samples."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from openset.metrics import oscr_curve
-from openset.metrics._labels import encode_true, index_known
-from openset.plots import _style
-from openset.utils import unwrap
+from ..metrics import encode_labels, oscr_curve
+from ..utils import unwrap
+from . import _style
+from ._display import Display
 
 
-class _CurveDisplay:
-    """A curve against the share of accepted unknown samples, and the point at threshold 0.
+class _CurveDisplay(Display):
+    """A curve against the share of accepted unknown samples, with the point at threshold 0.
 
     Several curves on the same axes differ in colour and in line style.
     """
 
-    _ylabel: str
-    _area: str
+    _rate: ClassVar[str]  # attribute with the vertical coordinates
+    _ylabel: ClassVar[str]
+    _area: ClassVar[str]
 
-    def _draw(self, ax, x, y, area, operating_point, name):
-        self.ax_ = ax = _style.axes(ax)
-        self.figure_ = ax.figure
-        k = len(ax.get_legend_handles_labels()[0])  # curves that are there already
-        color = _style.class_colors(k + 1)[k]
-        name = f"{name}: " if name else ""
-        (self.line_,) = ax.plot(
-            x,
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the curve of an estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted open-set estimator, or a Pipeline or a search of one.
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels; a label that is not a known class is unknown.
+        name : str, default=None
+            Name in the legend; None uses the name of the estimator.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display
+        """
+        model = unwrap(estimator)
+        scores = estimator.decision_function(X)
+        return cls.from_predictions(
             y,
+            cls._reduce(scores),
+            known=model.classes_,
+            name=type(model).__name__ if name is None else name,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        scores: ArrayLike,
+        *,
+        known: ArrayLike,
+        name: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the curve of scores.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            True labels; a label outside `known` is unknown.
+        scores : array-like of shape (n, K) for the OSCR curve, (n,) for the ROC curve
+            Acceptance scores with columns in the order of `known`, or one score per sample, for
+            example ``known_score(X)``; larger is more known.
+        known : array-like of shape (K,)
+            The known classes.
+        name : str, default=None
+            Name in the legend.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display
+        """
+        fpr, rate, thresholds = cls._curve(y_true, scores, known)
+        for share, kind in ((fpr[-1], "unknown"), (rate[-1], "known")):
+            if np.isnan(share):
+                raise ValueError(
+                    f"y_true has no {kind} sample; the curve needs known and unknown ones."
+                )
+        at = np.flatnonzero(thresholds >= 0)[-1]
+        fields: dict[str, Any] = {
+            "fpr": fpr,
+            cls._rate: rate,
+            "area": float(np.trapezoid(rate, fpr)),
+            "operating_point": (fpr[at], rate[at]),
+            "name": name,
+        }
+        return cls(**fields).plot(ax=ax)
+
+    @staticmethod
+    def _reduce(scores: np.ndarray) -> np.ndarray:
+        """The scores that the curve needs, from acceptance scores of shape (n, K)."""
+        return scores
+
+    @staticmethod
+    def _curve(y_true: ArrayLike, scores: ArrayLike, known: ArrayLike) -> tuple[np.ndarray, ...]:
+        raise NotImplementedError
+
+    def _draw(self, ax):
+        k = len(ax.get_legend_handles_labels()[0])  # number of curves already drawn
+        color = _style.class_colors(k + 1)[k]
+        name = f"{self.name}: " if self.name else ""
+        (self.line_,) = ax.plot(
+            self.fpr,
+            getattr(self, self._rate),
             color=color,
             linestyle=_style.line_style(k),
-            label=f"{name}{self._area} {area:.3f}",
+            label=f"{name}{self._area} {self.area:.3f}",
         )
         (self.point_,) = ax.plot(
-            *operating_point,
+            *self.operating_point,
             color=color,
             marker=_style.class_marker(k),
             markeredgecolor="white",
@@ -44,9 +142,9 @@ class _CurveDisplay:
         ax.set(xlabel="unknown samples accepted", ylabel=self._ylabel)
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         self.legend_ = ax.legend(loc="lower right")
-        return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OSCRDisplay(_CurveDisplay):
     """Open-set classification rate: known samples accepted and correct, against unknown accepted.
 
@@ -81,94 +179,22 @@ class OSCRDisplay(_CurveDisplay):
     0.5
     """
 
+    fpr: np.ndarray
+    ccr: np.ndarray
+    area: float
+    operating_point: tuple[float, float]
+    name: str | None = None
+
+    _rate = "ccr"
     _ylabel = "known samples accepted and correct"
     _area = "OSCR area"
 
-    def __init__(self, *, fpr, ccr, area, operating_point, name=None):
-        self.fpr = fpr
-        self.ccr = ccr
-        self.area = area
-        self.operating_point = operating_point
-        self.name = name
-
-    @classmethod
-    def from_estimator(cls, estimator, X, y, *, name: str | None = None, ax=None) -> OSCRDisplay:
-        """Draw the curve of an estimator.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; a label that is no known class is unknown.
-        name : str, default=None
-            Name in the legend; None is that of the estimator.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        OSCRDisplay
-        """
-        model = unwrap(estimator)
-        return cls.from_predictions(
-            y,
-            estimator.decision_function(X),
-            known=model.classes_,
-            name=type(model).__name__ if name is None else name,
-            ax=ax,
-        )
-
-    @classmethod
-    def from_predictions(
-        cls, y_true, scores, *, known, name: str | None = None, ax=None
-    ) -> OSCRDisplay:
-        """Draw the curve of scores.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-            True labels; a label outside `known` is unknown.
-        scores : array-like of shape (n, K)
-            Acceptance scores, columns in the order of `known`.
-        known : array-like of shape (K,)
-            The known classes.
-        name : str, default=None
-            Name in the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        OSCRDisplay
-        """
-        fpr, ccr, thresholds = oscr_curve(y_true, scores, known=known)
-        _check_both(fpr[-1], ccr[-1])
-        at = np.flatnonzero(thresholds >= 0)[-1]
-        return cls(
-            fpr=fpr,
-            ccr=ccr,
-            area=float(np.trapezoid(ccr, fpr)),
-            operating_point=(fpr[at], ccr[at]),
-            name=name,
-        ).plot(ax=ax)
-
-    def plot(self, ax=None) -> OSCRDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        OSCRDisplay
-        """
-        return self._draw(ax, self.fpr, self.ccr, self.area, self.operating_point, self.name)
+    @staticmethod
+    def _curve(y_true, scores, known):
+        return oscr_curve(y_true, scores, known=known)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KnownROCDisplay(_CurveDisplay):
     """ROC curve of known against unknown samples.
 
@@ -204,102 +230,22 @@ class KnownROCDisplay(_CurveDisplay):
     0.75
     """
 
+    fpr: np.ndarray
+    tpr: np.ndarray
+    area: float
+    operating_point: tuple[float, float]
+    name: str | None = None
+
+    _rate = "tpr"
     _ylabel = "known samples accepted"
     _area = "AUROC"
 
-    def __init__(self, *, fpr, tpr, area, operating_point, name=None):
-        self.fpr = fpr
-        self.tpr = tpr
-        self.area = area
-        self.operating_point = operating_point
-        self.name = name
+    @staticmethod
+    def _reduce(scores):
+        return scores.max(axis=1)
 
-    @classmethod
-    def from_estimator(
-        cls, estimator, X, y, *, name: str | None = None, ax=None
-    ) -> KnownROCDisplay:
-        """Draw the curve of an estimator.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; a label that is no known class is unknown.
-        name : str, default=None
-            Name in the legend; None is that of the estimator.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        KnownROCDisplay
-        """
-        model = unwrap(estimator)
-        return cls.from_predictions(
-            y,
-            estimator.decision_function(X).max(axis=1),
-            known=model.classes_,
-            name=type(model).__name__ if name is None else name,
-            ax=ax,
-        )
-
-    @classmethod
-    def from_predictions(
-        cls, y_true, scores, *, known, name: str | None = None, ax=None
-    ) -> KnownROCDisplay:
-        """Draw the curve of scores.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n,)
-            True labels; a label outside `known` is unknown.
-        scores : array-like of shape (n,)
-            Larger is more known, for example ``known_score(X)`` of the estimator.
-        known : array-like of shape (K,)
-            The known classes.
-        name : str, default=None
-            Name in the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        KnownROCDisplay
-        """
-        # Known against unknown is the OSCR curve of a single class that all known samples are of.
-        index = index_known(known)
-        is_known = encode_true(y_true, index) < len(index)
-        fpr, tpr, thresholds = oscr_curve(is_known, np.reshape(scores, (-1, 1)), known=[True])
-        _check_both(fpr[-1], tpr[-1])
-        at = np.flatnonzero(thresholds >= 0)[-1]
-        return cls(
-            fpr=fpr,
-            tpr=tpr,
-            area=float(np.trapezoid(tpr, fpr)),
-            operating_point=(fpr[at], tpr[at]),
-            name=name,
-        ).plot(ax=ax)
-
-    def plot(self, ax=None) -> KnownROCDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        KnownROCDisplay
-        """
-        return self._draw(ax, self.fpr, self.tpr, self.area, self.operating_point, self.name)
-
-
-def _check_both(fpr, rate):
-    for share, kind in ((fpr, "unknown"), (rate, "known")):
-        if np.isnan(share):
-            raise ValueError(
-                f"y_true has no {kind} sample; the curve needs known and unknown ones."
-            )
+    @staticmethod
+    def _curve(y_true, scores, known):
+        # The ROC curve is the OSCR curve when all known samples belong to one class.
+        is_known = encode_labels(y_true, known) < len(known)
+        return oscr_curve(is_known, np.reshape(scores, (-1, 1)), known=[True])

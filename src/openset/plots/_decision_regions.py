@@ -1,41 +1,51 @@
-"""Decision regions: which class a sample at each place would get, white for unknown."""
+"""Decision regions: the answer for a sample at each point of a plane, white for unknown."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.metrics import pairwise_distances_argmin_min
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
-from openset.metrics._labels import encode_true, index_known
-from openset.plots import _style
-from openset.plots._plane import find_plane, grid_of, like, mesh
-from openset.utils import split_fitted, unwrap
+from ..metrics import encode_labels
+from ..utils import decide, split_fitted, unwrap
+from . import _style
+from ._display import Display
+from ._plane import plane_grid
 
-_LEGEND_UP_TO = 10  # more classes than these are told apart by place, not by a legend
+_LEGEND_UP_TO = 10  # classes; a longer legend would cover the figure
 
 
-class DecisionRegionsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class DecisionRegionsDisplay(Display):
     """Decision regions of an open-set classifier on a plane.
 
-    A place is coloured like the samples of the class that a sample there would be given; **white
-    is unknown**. Build it with :meth:`from_estimator`.
+    Each point has the colour of the class that is predicted there; **white is unknown**. Build it
+    with :meth:`from_estimator`.
 
     Parameters
     ----------
     x0, x1 : ndarray of shape (n0,), (n1,)
         Coordinates of the grid.
     regions : ndarray of shape (n1, n0), int
-        Index of the class at each place; K is unknown.
+        Index of the class predicted at each point; K is unknown.
     classes : sequence of length K
         The known classes.
     points : ndarray of shape (n, 2), default=None
         Samples to draw.
     point_codes : ndarray of shape (n,), default=None
-        Index of their classes; K is unknown.
+        Index of the class of each sample; K is unknown.
     certificates : ndarray of shape (K, n1, n0), default=None
-        Distance beyond the certificate of each class, negative inside it; NaN without one.
+        Distance of each point beyond the certificate of each class, negative inside it; NaN
+        where a class has no certificate.
     labels : tuple of str, default=("feature 0", "feature 1")
         Names of the coordinates.
 
@@ -46,9 +56,9 @@ class DecisionRegionsDisplay:
     image_ : matplotlib AxesImage
         The regions.
     outlines_ : list of matplotlib ContourSet
-        Border of each region that is there.
+        Border of each region in the figure.
     points_ : list of matplotlib PathCollection
-        Samples, a collection for each class.
+        Samples, one collection per class.
     certificates_ : list of matplotlib ContourSet
         Borders of the certificates.
     legend_ : matplotlib Legend or None
@@ -65,41 +75,29 @@ class DecisionRegionsDisplay:
     'feature 0'
     """
 
-    def __init__(
-        self,
-        *,
-        x0,
-        x1,
-        regions,
-        classes,
-        points=None,
-        point_codes=None,
-        certificates=None,
-        labels=("feature 0", "feature 1"),
-    ):
-        self.x0 = x0
-        self.x1 = x1
-        self.regions = regions
-        self.classes = classes
-        self.points = points
-        self.point_codes = point_codes
-        self.certificates = certificates
-        self.labels = labels
+    x0: np.ndarray
+    x1: np.ndarray
+    regions: np.ndarray
+    classes: Sequence[Any] | np.ndarray
+    points: np.ndarray | None = None
+    point_codes: np.ndarray | None = None
+    certificates: np.ndarray | None = None
+    labels: tuple[str, str] = ("feature 0", "feature 1")
 
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y=None,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
         *,
-        plane=None,
+        plane: str | ArrayLike | None = None,
         grid_resolution: int = 300,
         margin: float = 0.25,
         certificate: bool = False,
         legend: bool | None = None,
         point_size: float = 20,
-        ax=None,
+        ax: Axes | None = None,
     ) -> DecisionRegionsDisplay:
         """Predict a grid of points and draw the answers.
 
@@ -110,24 +108,23 @@ class DecisionRegionsDisplay:
         X : array-like of shape (n, d)
             Samples that set the range of the figure, usually the training set; d >= 2.
         y : array-like of shape (n,), default=None
-            Their labels. With them the samples are drawn; a label that is no known class is
-            drawn as unknown.
+            Labels of the samples. If given, the samples are drawn too; a label that is not a known
+            class is drawn as unknown.
         plane : None, "pca", "means" or array-like of shape (3, d), default=None
-            Where to cut through more than two dimensions: along the first two principal
-            directions of X (None as well), through the means of the first three classes of y, or
-            through three points. The regions are exact on the plane; the samples are projected
-            onto it, so one that lies off the plane may be shown in a region that is not its own.
+            Plane to draw if there are more than two dimensions: along the first two principal
+            directions of X (also None), through the means of the first three classes of y, or
+            through three points. The regions are exact on the plane. The samples are projected
+            onto it, so a sample off the plane may appear in a region that is not its own.
         grid_resolution : int, default=300
-            Points of the grid in each direction.
+            Number of grid points in each direction.
         margin : float, default=0.25
             How far to show beyond the samples, as a fraction of their range.
         certificate : bool, default=False
             Draw for each class the outline of all circles of radius ``known_radius_`` around its
-            positive support vectors: outside, the class rejects every sample. On a plane through
-            more dimensions they are balls, cut by the plane; behind a scaler, their pre-images.
+            positive support vectors: outside, the class rejects every sample. In more than two
+            dimensions, the circles are balls cut by the plane; with a scaler, their pre-images.
         legend : bool, default=None
-            Whether to draw a legend of what is in the figure; None draws one for at most ten
-            classes.
+            Whether to draw a legend; None draws one for at most ten classes.
         point_size : float, default=20
             Area of the markers of the samples, in square points.
         ax : matplotlib Axes, default=None
@@ -137,56 +134,37 @@ class DecisionRegionsDisplay:
         -------
         DecisionRegionsDisplay
         """
-        model = unwrap(estimator)
-        values = check_array(X, dtype=np.float64)
-        codes = None
-        if y is not None:
-            check_consistent_length(values, y)
-            codes = encode_true(y, index_known(model.classes_))
-        chosen = find_plane(
-            plane, values, None if y is None else np.asarray(y), getattr(X, "columns", None)
-        )
-        points = chosen.project(values)
-        x0, x1 = grid_of(points, margin, grid_resolution)
-        grid = like(chosen.embed(mesh(x0, x1)), X)
-        shape = (len(x1), len(x0))
-        answers = estimator.predict(grid)
-        regions = np.full(len(answers), len(model.classes_))
-        for c, label in enumerate(model.classes_):
-            regions[answers == label] = c
+        classes = unwrap(estimator).classes_
+        check_consistent_length(X, y)
+        grid = plane_grid(plane, X, y, margin, grid_resolution)
+        beyond = _beyond_certificate(estimator, grid.samples) if certificate else None
         display = cls(
-            x0=x0,
-            x1=x1,
-            regions=regions.reshape(shape),
-            classes=model.classes_,
-            points=None if y is None else points,
-            point_codes=codes,
-            certificates=_beyond(estimator, grid).reshape(-1, *shape) if certificate else None,
-            labels=chosen.labels,
+            x0=grid.x0,
+            x1=grid.x1,
+            regions=decide(estimator.decision_function(grid.samples)).reshape(grid.shape),
+            classes=classes,
+            points=None if y is None else grid.points,
+            point_codes=None if y is None else encode_labels(y, classes),
+            certificates=None if beyond is None else beyond.reshape(-1, *grid.shape),
+            labels=grid.labels,
         )
         return display.plot(ax=ax, legend=legend, point_size=point_size)
 
     def plot(
-        self, ax=None, *, legend: bool | None = None, point_size: float = 20
+        self, ax: Axes | None = None, *, legend: bool | None = None, point_size: float = 20
     ) -> DecisionRegionsDisplay:
         """Draw.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        legend : bool, default=None
-            Whether to draw a legend of what is in the figure; None draws one for at most ten
-            classes.
-        point_size : float, default=20
-            Area of the markers of the samples, in square points.
+        ax, legend, point_size
+            As for :meth:`from_estimator`.
 
         Returns
         -------
         DecisionRegionsDisplay
         """
-        self.ax_ = ax = _style.axes(ax)
-        self.figure_ = ax.figure
+        ax = self._start(ax)
         n_classes = len(self.classes)
         colors = _style.class_colors(n_classes)
         self.image_ = self._draw_regions(ax, colors)
@@ -217,7 +195,7 @@ class DecisionRegionsDisplay:
             vmin=-0.5,
             vmax=len(colors) + 0.5,
             origin="lower",
-            extent=(  # the values belong to the centres of the pixels
+            extent=(  # so that each value is at the centre of its pixel
                 self.x0[0] - half[0],
                 self.x0[-1] + half[0],
                 self.x1[0] - half[1],
@@ -271,8 +249,8 @@ class DecisionRegionsDisplay:
         return ax.legend(handles, names, loc="upper right", fontsize="small")
 
 
-def _beyond(estimator, X):
-    """(K, n): distance of each point beyond the certificate of each class; NaN without one."""
+def _beyond_certificate(estimator: BaseEstimator, X: Any) -> np.ndarray:
+    """Distance of each point beyond the certificate of each class, of shape (K, n)."""
     transform, model = split_fitted(estimator)
     if not hasattr(model, "known_radius_"):
         raise ValueError(

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
-from sklearn.utils.validation import check_array
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from openset.plots import _style
-from openset.plots._plane import find_plane, grid_of, like, mesh
-from openset.utils import unwrap
+from ..utils import unwrap
+from . import _style
+from ._display import Display
+from ._plane import plane_grid
 
 
-class DecisionSurfaceDisplay:
-    """Decision function of one binary machine as a surface in three dimensions.
+@dataclass(kw_only=True, eq=False, repr=False)
+class DecisionSurfaceDisplay(Display):
+    """Decision function of one class as a surface in three dimensions.
 
     The surface has the colour of the class where the class accepts, f >= 0, and is grey elsewhere.
-    Coloured lines show the level 0 on the walls, and where the surface crosses it on the floor.
-    The title gives the bias b, the value of f far away from all support vectors. Build it with
+    Coloured lines mark the level 0 on the walls, and where the surface crosses it on the floor.
+    The title gives the bias b, the limit of f far from all support vectors. Build it with
     :meth:`from_estimator`.
 
     Parameters
@@ -25,8 +33,8 @@ class DecisionSurfaceDisplay:
     values : ndarray of shape (n1, n0)
         Decision function of the class.
     title : str, default=""
-        What the class is and whether its region is bounded.
-    color : color, default=first of the classes
+        Name of the class and whether its region is bounded.
+    color : color, default=colour of the first class
         Colour of the class.
     labels : tuple of str, default=("feature 0", "feature 1")
         Names of the coordinates.
@@ -39,7 +47,7 @@ class DecisionSurfaceDisplay:
     walls_ : list of Line3D
         The level 0 on the two walls at the back.
     border_ : ContourSet or None
-        Border of the accepted region, on the floor; None where there is none to be seen.
+        Border of the accepted region, on the floor; None if the surface does not cross 0.
 
     Examples
     --------
@@ -53,34 +61,24 @@ class DecisionSurfaceDisplay:
     'Class 3: $b = +0.296$, unbounded'
     """
 
-    def __init__(
-        self,
-        *,
-        x0,
-        x1,
-        values,
-        title="",
-        color=_style.BASE_COLORS[0],
-        labels=("feature 0", "feature 1"),
-    ):
-        self.x0 = x0
-        self.x1 = x1
-        self.values = values
-        self.title = title
-        self.color = color
-        self.labels = labels
+    x0: np.ndarray
+    x1: np.ndarray
+    values: np.ndarray
+    title: str = ""
+    color: Any = _style.BASE_COLORS[0]
+    labels: tuple[str, str] = ("feature 0", "feature 1")
 
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        class_label,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        class_label: Hashable,
         *,
-        plane=None,
+        plane: str | ArrayLike | None = None,
         grid_resolution: int = 80,
         margin: float = 0.25,
-        ax=None,
+        ax: Axes | None = None,
     ) -> DecisionSurfaceDisplay:
         """Evaluate the decision function of a class on a grid and draw it.
 
@@ -91,12 +89,12 @@ class DecisionSurfaceDisplay:
         X : array-like of shape (n, d)
             Samples that set the range of the figure, usually the training set; d >= 2.
         class_label : label
-            The class whose machine is drawn.
+            The class to draw.
         plane : None, "pca" or array-like of shape (3, d), default=None
-            Where to cut through more than two dimensions, as in
+            Plane to draw if there are more than two dimensions, as in
             :meth:`DecisionRegionsDisplay.from_estimator`.
         grid_resolution : int, default=80
-            Points of the grid in each direction.
+            Number of grid points in each direction.
         margin : float, default=0.25
             How far to show beyond the samples, as a fraction of their range.
         ax : matplotlib Axes3D, default=None
@@ -110,39 +108,26 @@ class DecisionSurfaceDisplay:
         found = np.flatnonzero(model.classes_ == class_label)
         if found.size == 0:
             raise ValueError(
-                f"class_label={class_label!r} is none of the classes {model.classes_.tolist()}."
+                f"class_label={class_label!r} is not one of the classes {model.classes_.tolist()}."
             )
         c = found[0]
-        values = check_array(X, dtype=np.float64)
-        chosen = find_plane(plane, values, None, getattr(X, "columns", None))
-        x0, x1 = grid_of(chosen.project(values), margin, grid_resolution)
-        scores = estimator.decision_function(like(chosen.embed(mesh(x0, x1)), X))
+        grid = plane_grid(plane, X, None, margin, grid_resolution)
         display = cls(
-            x0=x0,
-            x1=x1,
-            values=scores[:, c].reshape(len(x1), len(x0)),
+            x0=grid.x0,
+            x1=grid.x1,
+            values=estimator.decision_function(grid.samples)[:, c].reshape(grid.shape),
             title=_title(model, c),
             color=_style.class_colors(len(model.classes_))[c],
-            labels=chosen.labels,
+            labels=grid.labels,
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax=None) -> DecisionSurfaceDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes3D, default=None
-            Where to draw, made with ``projection="3d"``; None makes a new figure.
-
-        Returns
-        -------
-        DecisionSurfaceDisplay
-        """
-        ax = _style.axes(ax, subplot_kw={"projection": "3d"})
-        if ax.name != "3d":
+    def _start(self, ax, **subplots):
+        if ax is not None and ax.name != "3d":
             raise ValueError("ax must have three dimensions: make it with projection='3d'.")
-        self.ax_, self.figure_ = ax, ax.figure
+        return super()._start(ax, subplot_kw={"projection": "3d"})
+
+    def _draw(self, ax):
         u, v = np.meshgrid(self.x0, self.x1)
         colors = _style.tint([0.7] * 3), _style.tint(self.color, 0.75)
         share = self._accepted_share()[..., np.newaxis]
@@ -150,7 +135,7 @@ class DecisionSurfaceDisplay:
         self.surface_ = ax.plot_surface(
             u, v, self.values, rcount=len(self.x1), ccount=len(self.x0), facecolors=faces
         )
-        # Room below the surface, so that the floor can be seen, and always the level 0.
+        # Leave room below the surface to see the floor, and always show the level 0.
         low, high = min(self.values.min(), 0.0), max(self.values.max(), 0.0)
         floor = low - 0.5 * (high - low)
         self.border_ = self._draw_border(ax, u, v, floor)
@@ -165,12 +150,11 @@ class DecisionSurfaceDisplay:
             title=self.title,
         )
         for axis in "xy":
-            ax.locator_params(axis=axis, nbins=5)  # labels of slanted axes need room
-        ax.set_box_aspect(None, zoom=0.94)  # and so do the names of the axes
-        return self
+            ax.locator_params(axis=axis, nbins=5)  # slanted tick labels need room
+        ax.set_box_aspect(None, zoom=0.94)  # as do the axis labels
 
     def _accepted_share(self):
-        """About which share of each face the class accepts: a smooth border between the colours."""
+        """Estimate the accepted share of each face, for a smooth border between the colours."""
         padded = np.pad(self.values, ((0, 1), (0, 1)), mode="edge")
         corners = np.stack([padded[:-1, :-1], padded[1:, :-1], padded[:-1, 1:], padded[1:, 1:]])
         low, high = corners.min(axis=0), corners.max(axis=0)
@@ -185,7 +169,7 @@ class DecisionSurfaceDisplay:
         )
 
     def _draw_walls(self, ax):
-        # The walls at the back are the ones away from the viewer.
+        # The two walls that the viewer sees from inside.
         azimuth = np.deg2rad(ax.azim)
         wall0 = self.x0[0] if np.cos(azimuth) > 0 else self.x0[-1]
         wall1 = self.x1[0] if np.sin(azimuth) > 0 else self.x1[-1]
@@ -204,5 +188,5 @@ def _title(model, c):
     bounded = bool(model.bounded_[c])
     if hasattr(model, "intercept_"):
         return f"{name}: $b = {model.intercept_[c]:+.3f}$, {'bounded' if bounded else 'unbounded'}"
-    # Without a bias to look at, False may only mean that nothing is proved.
+    # Without a bias, False may only mean that boundedness is not proved.
     return f"{name}: bounded" if bounded else name

@@ -1,20 +1,28 @@
-"""What lambda does: bias and accuracies along the lambda path."""
+"""Bias and accuracies along the lambda path."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
-from openset.metrics._counts import Counts
-from openset.metrics._labels import encode_true, index_known
-from openset.plots import _style
-from openset.svm import LambdaPath
+from ..metrics import OpenSetCounts, encode_labels
+from ..svm import LambdaPath
+from ..utils import decide
+from . import _style
+from ._display import axes_for
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LambdaPathDisplay:
     """Bias of each class against lambda, and optionally the accuracies below it.
 
-    A class accepts a bounded region where its bias is negative: filled markers; hollow ones are
-    unbounded. A tick on the line of zero is the smallest lambda that bounds the class. Build it
+    Filled markers mean that the class accepts a bounded region (its bias is negative), hollow
+    markers that the region is unbounded. A tick on the zero line is the smallest lambda at which
+    the class becomes bounded. Build it
     with :meth:`from_path`.
 
     Parameters
@@ -31,9 +39,9 @@ class LambdaPathDisplay:
     lines_ : list of Line2D
         Bias of each class.
     crossings_ : list of Line2D
-        The smallest lambda that bounds each class that is not bounded without.
+        Smallest lambda that bounds the class, for each class that is unbounded at lambda = 0.
     accuracy_lines_ : list of Line2D
-        AKS, AUS and their mean NA.
+        AKS, AUS and NA, the mean of both.
 
     Examples
     --------
@@ -46,13 +54,18 @@ class LambdaPathDisplay:
     (3, 1)
     """
 
-    def __init__(self, *, path: LambdaPath, accuracy_known=None, accuracy_unknown=None):
-        self.path = path
-        self.accuracy_known = accuracy_known
-        self.accuracy_unknown = accuracy_unknown
+    path: LambdaPath
+    accuracy_known: np.ndarray | None = None
+    accuracy_unknown: np.ndarray | None = None
 
     @classmethod
-    def from_path(cls, path: LambdaPath, *, y_validation=None, ax=None) -> LambdaPathDisplay:
+    def from_path(
+        cls,
+        path: LambdaPath,
+        *,
+        y_validation: ArrayLike | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> LambdaPathDisplay:
         """Draw a lambda path.
 
         Parameters
@@ -60,11 +73,11 @@ class LambdaPathDisplay:
         path : LambdaPath
             From :func:`openset.svm.lambda_path`.
         y_validation : array-like of shape (n,), default=None
-            Labels of its validation samples, for the accuracies; a label that is no class of the
-            path is unknown.
+            Labels of the validation samples of the path, for the accuracies; a label that is not
+            one of its classes is unknown.
         ax : matplotlib Axes or sequence of two, default=None
-            Where to draw: one for the bias, with `y_validation` a second for the accuracies. None
-            makes a new figure.
+            Where to draw: one Axes for the bias and, with `y_validation`, a second one for the
+            accuracies. None makes a new figure.
 
         Returns
         -------
@@ -77,23 +90,21 @@ class LambdaPathDisplay:
                     "y_validation was passed, but the path has no scores; "
                     "call lambda_path with X_validation=."
                 )
-            index = index_known(path.classes)
-            true = encode_true(y_validation, index)
+            true = encode_labels(y_validation, path.classes)
             if len(true) != path.scores.shape[2]:
                 raise ValueError(
                     f"y_validation has {len(true)} labels, the path scores of "
                     f"{path.scores.shape[2]} samples."
                 )
-            best = path.scores.argmax(axis=0)
-            answers = np.where(path.scores.max(axis=0) >= 0, best, len(index))
-            counts = Counts.from_codes(true, answers, len(index))
+            answers = decide(np.moveaxis(path.scores, 0, -1))
+            counts = OpenSetCounts.from_codes(true, answers, len(path.classes))
             accuracies = {
                 "accuracy_known": counts.accuracy_known(),
                 "accuracy_unknown": counts.accuracy_unknown(),
             }
         return cls(path=path, **accuracies).plot(ax=ax)
 
-    def plot(self, ax=None) -> LambdaPathDisplay:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> LambdaPathDisplay:
         """Draw.
 
         Parameters
@@ -106,8 +117,7 @@ class LambdaPathDisplay:
         LambdaPathDisplay
         """
         n_axes = 1 if self.accuracy_known is None else 2
-        if ax is None:
-            ax = _style.axes(nrows=n_axes, sharex=True)
+        ax = axes_for(ax, nrows=n_axes, sharex=True)
         self.axes_ = np.atleast_1d(np.asarray(ax, dtype=object))
         if self.axes_.shape != (n_axes,):
             raise ValueError(f"ax has {self.axes_.size} axes; this display draws on {n_axes}.")
@@ -135,7 +145,7 @@ class LambdaPathDisplay:
                     crossing, 0, "|", color=colors[c], markersize=16, markeredgewidth=2, zorder=4
                 )
         ax.set_ylabel("bias $b$")
-        ax.legend(title="hollow: unbounded", loc="lower left")  # b falls: this corner is free
+        ax.legend(title="hollow: unbounded", loc="lower left")  # free, as the bias falls
 
     def _draw_accuracies(self, ax):
         curves = {

@@ -1,18 +1,26 @@
-"""How the scores of known and unknown samples are distributed."""
+"""Distribution of the scores of known and unknown samples."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from openset.metrics._scores import _known_scores
-from openset.plots import _style
-from openset.utils import unwrap
+from ..metrics import encode_labels
+from ..utils import unwrap
+from . import _style
+from ._display import Display
 
 
-class ScoreHistogramDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ScoreHistogramDisplay(Display):
     """Histograms of the known score of known and of unknown samples.
 
-    Each histogram has the area 1. The line is the threshold 0: what lies right of it is accepted.
+    Each histogram has area 1. The line is the threshold 0: samples to the right are accepted.
     Build it with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
@@ -25,7 +33,7 @@ class ScoreHistogramDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     patches_ : list of Polygon
-        The histograms that are there.
+        The histograms that are not empty.
     threshold_ : Line2D
     legend_ : matplotlib Legend
 
@@ -39,13 +47,20 @@ class ScoreHistogramDisplay:
     array([-0.4])
     """
 
-    def __init__(self, *, known_scores, unknown_scores):
-        self.known_scores = known_scores
-        self.unknown_scores = unknown_scores
+    known_scores: np.ndarray
+    unknown_scores: np.ndarray
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, bins=40, ax=None) -> ScoreHistogramDisplay:
-        """Draw the scores that an estimator gives.
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        bins: int | ArrayLike = 40,
+        ax: Axes | None = None,
+    ) -> ScoreHistogramDisplay:
+        """Draw the scores of an estimator.
 
         Parameters
         ----------
@@ -53,9 +68,9 @@ class ScoreHistogramDisplay:
             A fitted open-set estimator, or a Pipeline or a search of one.
         X : array-like of shape (n, d)
         y : array-like of shape (n,)
-            True labels; a label that is no known class is unknown.
+            True labels; a label that is not a known class is unknown.
         bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`.
+            As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
 
@@ -67,7 +82,15 @@ class ScoreHistogramDisplay:
         return cls.from_predictions(y, scores, known=unwrap(estimator).classes_, bins=bins, ax=ax)
 
     @classmethod
-    def from_predictions(cls, y_true, scores, *, known, bins=40, ax=None) -> ScoreHistogramDisplay:
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        scores: ArrayLike,
+        *,
+        known: ArrayLike,
+        bins: int | ArrayLike = 40,
+        ax: Axes | None = None,
+    ) -> ScoreHistogramDisplay:
         """Draw given scores.
 
         Parameters
@@ -78,41 +101,42 @@ class ScoreHistogramDisplay:
             Larger is more known, for example ``known_score(X)`` of the estimator.
         known : array-like of shape (K,)
             The known classes.
-        bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        bins, ax
+            As for :meth:`from_estimator`.
 
         Returns
         -------
         ScoreHistogramDisplay
         """
-        is_known, scores = _known_scores(y_true, scores, known)
+        is_known = encode_labels(y_true, known) < len(known)  # type: ignore[arg-type]
+        scores = np.asarray(scores, dtype=np.float64)
+        if scores.shape != is_known.shape or not np.isfinite(scores).all():
+            raise ValueError(
+                f"scores of shape {scores.shape} must be finite, one for each of the "
+                f"{len(is_known)} samples of y_true."
+            )
         display = cls(known_scores=scores[is_known], unknown_scores=scores[~is_known])
         return display.plot(ax=ax, bins=bins)
 
-    def plot(self, ax=None, *, bins=40) -> ScoreHistogramDisplay:
+    def plot(self, ax: Axes | None = None, *, bins: int | ArrayLike = 40) -> ScoreHistogramDisplay:
         """Draw.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
+        ax, bins
+            As for :meth:`from_estimator`.
 
         Returns
         -------
         ScoreHistogramDisplay
         """
-        self.ax_ = ax = _style.axes(ax)
-        self.figure_ = ax.figure
+        axes: Any = self._start(ax)
         edges = np.histogram_bin_edges(
             np.concatenate([self.known_scores, self.unknown_scores]), bins=bins
         )
         red, _, blue = _style.class_colors(3)
-        self.patches_ = []
-        # Filled against hatched: the two differ without colour, and where they overlap.
+        self.patches_: list = []
+        # Filled and hatched: the two can be told apart without colour and where they overlap.
         for name, scores, style in (
             ("known", self.known_scores, {"facecolor": _style.tint(blue), "edgecolor": blue}),
             (
@@ -122,11 +146,10 @@ class ScoreHistogramDisplay:
             ),
         ):
             if len(scores):
+                style |= {"density": True, "histtype": "stepfilled"}
                 label = f"{name}, {len(scores)} samples"
-                self.patches_ += ax.hist(
-                    scores, edges, density=True, histtype="stepfilled", label=label, **style
-                )[2]
-        self.threshold_ = ax.axvline(0, color=_style.INK, linewidth=1.2, linestyle="--")
-        ax.set(xlabel="highest acceptance score (0 or more: accepted)", ylabel="density")
-        self.legend_ = ax.legend()
+                self.patches_ += axes.hist(scores, edges, label=label, **style)[2]
+        self.threshold_ = axes.axvline(0, color=_style.INK, linewidth=1.2, linestyle="--")
+        axes.set(xlabel="highest acceptance score (0 or more: accepted)", ylabel="density")
+        self.legend_ = axes.legend()
         return self

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
+from sklearn.base import BaseEstimator
 
-from openset.plots import _style
+from ._display import Display
+from ._style import INK
 
 
-class SearchHeatmapDisplay:
-    """Mean score of a search over two parameters, the best over the others.
+@dataclass(kw_only=True, eq=False, repr=False)
+class SearchHeatmapDisplay(Display):
+    """Mean score of a search for each pair of values of two parameters.
 
-    Hatched places scored -inf or were not tried: for OpenSetSVC, settings that leave a class
-    unbounded. The star is the best setting. Build it with :meth:`from_estimator`.
+    If the search varied more parameters, each cell shows the best score over them. A hatched cell
+    was not tried or scored -inf, as OpenSetSVC does where a class is unbounded. The star is the
+    best setting. Build it with :meth:`from_estimator`.
 
     Parameters
     ----------
     scores : ndarray of shape (ny, nx)
-        Best mean score at each place; not finite where there is none.
+        Best mean score of each cell; not finite where there is none.
     x_values, y_values : sequence of length nx, ny
         Values of the two parameters.
     x_name, y_name : str
@@ -46,20 +55,22 @@ class SearchHeatmapDisplay:
     (2, 3)
     """
 
-    def __init__(
-        self, *, scores, x_values, y_values, x_name, y_name, best=None, score_name="mean score"
-    ):
-        self.scores = scores
-        self.x_values = x_values
-        self.y_values = y_values
-        self.x_name = x_name
-        self.y_name = y_name
-        self.best = best
-        self.score_name = score_name
+    scores: np.ndarray
+    x_values: Sequence[Any]
+    y_values: Sequence[Any]
+    x_name: str
+    y_name: str
+    best: tuple[int, int] | None = None
+    score_name: str = "mean score"
 
     @classmethod
     def from_estimator(
-        cls, search, *, params=None, class_label=None, ax=None
+        cls,
+        search: BaseEstimator,
+        *,
+        params: tuple[str, str] | None = None,
+        class_label: Hashable = None,
+        ax: Axes | None = None,
     ) -> SearchHeatmapDisplay:
         """Draw the results of a search.
 
@@ -67,8 +78,8 @@ class SearchHeatmapDisplay:
         ----------
         search : OpenSetSearchCV or another search with ``cv_results_``
         params : (str, str), default=None
-            Parameters of the horizontal and of the vertical axis; None takes the two that were
-            tried with most values.
+            Parameters of the horizontal and of the vertical axis; None takes the two with the most
+            values.
         class_label : label, default=None
             The class to show, for a search at level "class".
         ax : matplotlib Axes, default=None
@@ -105,20 +116,7 @@ class SearchHeatmapDisplay:
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "mean score",
         ).plot(ax=ax)
 
-    def plot(self, ax=None) -> SearchHeatmapDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        SearchHeatmapDisplay
-        """
-        self.ax_ = ax = _style.axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax):
         shown = np.ma.masked_invalid(self.scores)
         ax.patch.set(hatch="xxx", edgecolor="0.75")
         self.image_ = ax.imshow(shown, cmap="viridis", origin="lower", aspect="auto")
@@ -129,7 +127,7 @@ class SearchHeatmapDisplay:
                 self.best[0],
                 "*",
                 color="white",
-                markeredgecolor=_style.INK,
+                markeredgecolor=INK,
                 markersize=14,
             )
         for axis, values, name in (
@@ -142,7 +140,6 @@ class SearchHeatmapDisplay:
             axis.set_ticks(places, [texts[k] for k in places])
             axis.set_label_text(name)
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=self.score_name)
-        return self
 
 
 def _rows_of(results, class_label):
@@ -177,7 +174,7 @@ def _choose(tried, params):
 
 
 def _levels(values):
-    """The distinct values of a parameter, sorted where they can be, and the place of each row."""
+    """The distinct values of a parameter, sorted if numeric, and the index of each row's value."""
     plain = [None if value is np.ma.masked else value for value in values]
     levels = list(dict.fromkeys(plain))
     if all(isinstance(value, int | float) for value in levels):
@@ -187,7 +184,7 @@ def _levels(values):
 
 
 def _texts(values):
-    """Values on an axis: powers of two as such where all are, as grids of widths have them."""
+    """Tick labels of the values; as powers of two if all of them are."""
     if not all(isinstance(value, float) for value in values):
         return [str(value) for value in values]
     mantissas, exponents = np.frexp(values)

@@ -1,9 +1,12 @@
-"""What the figures share: colours, markers, the axes to draw on."""
+"""Colours, markers and line styles that all figures share."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from matplotlib.colors import to_rgb
+from numpy.typing import ArrayLike
 
 # Red, green and blue come first, as in the paper. Any two stay apart (CIELAB distance above 23)
 # for normal sight and for the three kinds of colour blindness; the first four also in grey.
@@ -24,38 +27,85 @@ _MARKERS = "os^Dvp*P<>hX"
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def class_colors(n: int) -> np.ndarray:
-    """Colours of n classes, (n, 3); after the eight base colours, darker shades of them."""
+def class_colors(n_classes: int) -> np.ndarray:
+    """Return the colours that all displays give to the classes.
+
+    The first eight differ for every kind of colour blindness; the next ones are darker shades of
+    them.
+
+    Parameters
+    ----------
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of shape (n_classes, 3)
+        RGB values in [0, 1], in the order of ``classes_``.
+
+    Examples
+    --------
+    >>> from openset.plots import class_colors
+    >>> class_colors(3).round(2)
+    array([[0.89, 0.12, 0.12],
+           [0.14, 0.69, 0.49],
+           [0.04, 0.24, 0.76]])
+    """
     base = np.array([to_rgb(color) for color in BASE_COLORS])
-    index = np.arange(n)
+    index = np.arange(n_classes)
     shade = 0.62 ** (index // len(base))
     return base[index % len(base)] * shade[:, np.newaxis]
 
 
-def tint(colors, amount: float = 0.35) -> np.ndarray:
-    """Mix colours, (..., 3), with white; `amount` is the share of the colour."""
+def tint(colors: ArrayLike, amount: float = 0.35) -> np.ndarray:
+    """Mix colours with white, as decision regions are coloured.
+
+    Parameters
+    ----------
+    colors : array-like of shape (..., 3)
+        RGB values in [0, 1].
+    amount : float, default=0.35
+        Share of the colour; the rest is white.
+
+    Returns
+    -------
+    ndarray of shape (..., 3)
+
+    Examples
+    --------
+    >>> from openset.plots import tint
+    >>> tint([1.0, 0.0, 0.5], amount=0.5)
+    array([1.  , 0.5 , 0.75])
+    """
     return 1 - amount * (1 - np.asarray(colors))
 
 
 def class_marker(k: int) -> str:
-    """Marker of the k-th class: neighbouring classes differ without colour."""
+    """Return the marker of class number k; markers of neighbouring classes differ.
+
+    Parameters
+    ----------
+    k : int
+        Position in ``classes_``.
+
+    Returns
+    -------
+    str
+        A marker of matplotlib.
+
+    Examples
+    --------
+    >>> from openset.plots import class_marker
+    >>> [class_marker(k) for k in range(3)]
+    ['o', 's', '^']
+    """
     return _MARKERS[k % len(_MARKERS)]
 
 
-def line_style(k: int):
-    """Line style of the k-th curve."""
+def line_style(k: int) -> str | tuple:
+    """Line style of curve number k."""
     return _LINES[k % len(_LINES)]
 
 
-def axes(ax=None, **subplots):
-    """Return the axes to draw on: `ax`, or those of a new figure, which pyplot then shows."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt  # loads a backend, so not before it is needed
-
-    return plt.subplots(layout="constrained", **subplots)[1]
-
-
-def class_name(label) -> str:
-    """A class in a legend: numbers are called classes, names speak for themselves."""
+def class_name(label: Hashable) -> str:
+    """Name of a class in a legend: a string as it is, a number with the word "class"."""
     return str(label) if isinstance(label, str) else f"class {label}"

@@ -1,7 +1,9 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
+from ._expansion import EXACT_BAND, decision_values
 from ._grid import solve_grid
-from ._path import Path, solve_path
+from ._kernel_values import needs_differences
+from ._path import Path, feasible_near, solve_path
 from ._problem import (
     Problem,
     Solution,
@@ -12,18 +14,26 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._rows import KernelRows
+from ._rows import KernelRows, kernel_rows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
+from ._tuning import Tuning, tuned
 
 __all__ = [
+    "EXACT_BAND",
     "Interrupted",
     "KernelRows",
     "Path",
     "Problem",
     "Solution",
+    "Tuning",
+    "decision_values",
+    "feasible_near",
     "feasible_start",
     "fixed_bias_problem",
+    "kernel_rows",
+    "kernel_sums",
     "lower_bias",
+    "needs_differences",
     "one_class_problem",
     "shift_total",
     "solve",
@@ -31,4 +41,5 @@ __all__ = [
     "solve_path",
     "svdd_problem",
     "svm_problem",
+    "tuned",
 ]

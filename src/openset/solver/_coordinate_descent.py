@@ -10,8 +10,9 @@ from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, mark
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _descend_and_top(v, grow, shrink, row, step, start, stop):
+def _apply_step(state, step, row, start, stop):
     """v -= step * row; return the largest |v| along a direction that is still open."""
+    v, grow, shrink = state.v, state.grow, state.shrink
     top = 0.0
     for t in range(np.uint64(start), np.uint64(stop)):
         x = v[t] - step * np.float64(row[t])
@@ -21,39 +22,25 @@ def _descend_and_top(v, grow, shrink, row, step, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def coordinate_descent(
-    rows,
-    slot,
-    diagonal,
-    lower,
-    upper,
-    beta,
-    v,
-    grow,
-    shrink,
-    pair,
-    reference,
-    tol,
-    max_iter,
-    used,
-    clock,
-    maker,
-):
-    """The same for a problem without equality: one multiplier at a time, no bias.
+def coordinate_descent(store, maker, box, state, tol, max_iter):
+    """`smo` for a problem without equality: one multiplier at a time, no bias.
 
     The gap is twice the largest open |v|, so that `tol` means the same as for `smo`: every v is
     within tol / 2 of the middle.
     """
+    beta, v = state.beta, state.v
+    rows, slot, diagonal = store.rows, store.slot, store.diagonal
+    clock = store.clock[0]
     m = v.size
     step = 0.0  # and any finite row, as in `smo`
     row = diagonal
     n_iter = 0
     while True:
-        pair[:] = -1
+        state.pair[:] = -1
         top = 0.0
         block = 0
         for start in range(0, m, BLOCK):
-            block_top = _descend_and_top(v, grow, shrink, row, step, start, min(m, start + BLOCK))
+            block_top = _apply_step(state, step, row, start, min(m, start + BLOCK))
             if block_top > top:
                 top = block_top
                 block = start
@@ -62,18 +49,18 @@ def coordinate_descent(
         if n_iter >= max_iter:
             return PAUSED, -1, n_iter, top, -top
         i = block
-        while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
+        while v[i] + state.grow[i] != top and -v[i] - state.shrink[i] != top:
             i += 1
-        pair[0] = i
-        if slot[i] < 0 and not make_row(maker, i, rows, slot, used, clock + n_iter):
+        state.pair[0] = i
+        if slot[i] < 0 and not make_row(maker, store, i, clock + n_iter):
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row = rows[slot[i]]
-        used[slot[i]] = clock + n_iter
+        store.used[slot[i]] = clock + n_iter
 
         old = beta[i]
         target = old + v[i] / max(np.float64(diagonal[i]), 1e-12)
-        beta[i] = min(max(target, lower[i]), upper[i])
+        beta[i] = min(max(target, box.lower[i]), box.upper[i])
         step = beta[i] - old
-        mark(i, beta, lower, upper, grow, shrink)
-        reference[0] = top
+        mark(i, state, box)
+        state.reference[0] = top
         n_iter += 1

@@ -1,35 +1,35 @@
 """The grid engine: many problems over one training set, at many widths of the kernel.
 
-Nothing is computed twice. The distances are shared by all widths, the kernel matrix of a width by
-all problems. The problems of one machine that differ in the sum of the multipliers only (all
-lambdas of a class at one C, all nu of a one-class machine) form a path, see ``_path``; its first
-two members start from the solutions of the same two at the width before. Widths descend from the
-largest, where the kernel matrix is nearly the identity and the solution nearly known.
+Nothing is computed twice. All widths share the distances, all problems of a width the kernel
+matrix. Problems that differ only in the sum of the multipliers (all lambdas of a class at one C,
+all nu of a one-class problem) form a path, see ``_path``; its first two members start from the
+solutions of the same two at the previous width. Widths descend from the largest, where the kernel
+matrix is nearly the identity and the solution nearly known.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ._device import LazyRows, on_gpu
 from ._path import Path, solve_path
-from ._problem import Problem
-from ._rows import KernelRows
-from ._starts import identity_solution, near_identity
+from ._problem import Problem, shift_total
+from ._rows import KernelRows, kernel_rows
+from .cuda import on_gpu
 
 
 def solve_grid(
     X,
     kernel: Kernel | Linear,
-    gammas: Sequence[float],
-    n_machines: int,
-    machine: Callable[[int], tuple[Problem, np.ndarray]],
+    gammas: Sequence[float] | np.ndarray,
+    n_problems: int,
+    problem_of: Callable[[int], tuple[Problem, np.ndarray]],
     reduce: Callable[[int, Path, KernelRows], Any],
     *,
     tol: float = 1e-3,
@@ -39,67 +39,73 @@ def solve_grid(
     device: str = "cpu",
     stop: threading.Event | None = None,
 ) -> Iterator[tuple[int, int, Any]]:
-    """Solve every machine for all its totals at every gamma.
+    """Solve every problem for all its totals at every gamma.
 
-    Results are reduced where they are made and streamed: beside the kernel matrix, memory holds
-    two vectors a machine, however many gammas and totals there are.
+    Results are reduced in the thread that solves, and streamed: besides the kernel matrix, memory
+    holds two vectors per problem, however many gammas and totals there are.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (m, d), float64
+        The training set.
     kernel : Kernel or Linear
+        The kernel.
     gammas : sequence of float
-    n_machines : int
-    machine : callable
-        ``machine(k)`` gives the problem of machine k and its totals, see :func:`solve_path`.
+        Widths of the kernel.
+    n_problems : int
+        Number of problems.
+    problem_of : callable
+        ``problem_of(k)`` returns problem k and its totals, see :func:`solve_path`.
     reduce : callable
         ``reduce(k, path, rows)`` is called in the solver's thread; what it returns is kept instead
         of the path. ``path.scores`` are the decision values of all m rows, held-out ones included.
+        If it solves further problems, pass them `stop`.
     tol, max_iter, cache_size, n_jobs
         As for :class:`openset.OpenSetSVC`.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Which engine; "auto" takes a GPU where there is one. Problems without an equality are
-        solved on the CPU.
+        Where to solve; "auto" is the GPU if there is one. Problems without an equality are solved
+        on the CPU.
     stop : threading.Event, default=None
-        Set from outside, it ends the run with :class:`Interrupted`.
+        Once set, the run ends with :class:`Interrupted`. An exception in any thread sets it.
 
     Yields
     ------
     gamma : int
         Index in `gammas`; they come in descending order of their values.
     k : int
-        Index of the machine.
+        Index of the problem.
     result
         What `reduce` returned.
     """
-    if on_gpu(device):
-        problems = [machine(k) for k in range(n_machines)]
+    stop = threading.Event() if stop is None else stop
+    gpu = on_gpu(device)
+    if n_problems == 0:
+        return
+    if gpu:
+        problems = [problem_of(k) for k in range(n_problems)]
         if all(problem.total is not None for problem, _ in problems):
-            from ._cuda_grid import solve_grid_cuda
+            from .cuda.grid import LazyRows, solve_grid_cuda
 
-            rows = LazyRows(X, kernel, cache_size, n_jobs)
+            lazy = LazyRows(X, kernel, cache_size, n_jobs)
             settings = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs, "stop": stop}
-            yield from solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, **settings)
+            yield from solve_grid_cuda(X, kernel, gammas, problems, reduce, lazy, **settings)
             return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
-    if n_machines == 0:
-        return
-    n_solutions = n_machines * len(machine(0)[1])
-    rows = KernelRows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
-    stop = threading.Event() if stop is None else stop
-    rows.stop = stop  # also for what `reduce` solves
-    # Where the first totals of each machine start at the next gamma.
-    heads: list[list | None] = [None] * n_machines
-    from_identity = rows.whole and near_identity(rows.rows[:: max(1, len(rows.rows) // 16)])
+    n_solutions = n_problems * len(problem_of(0)[1])
+    rows = kernel_rows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
+    # Where the first totals of each problem start at the next gamma.
+    heads: list[list | None] = [None] * n_problems
+    matrix = rows.store.rows
+    from_identity = rows.whole and near_identity(matrix[:: max(1, len(matrix) // 16)])
 
     def run(k):
-        problem, totals = machine(k)
+        problem, totals = problem_of(k)
         starts = heads[k]
         if starts is None and from_identity:
-            starts = [(identity_solution(problem, total), None) for total in totals[:2]]
+            starts = [(_identity_solution(problem, total), None) for total in totals[:2]]
         path = solve_path(
-            problem, totals, rows, starts=starts, tol=tol, max_iter=max_iter, stop=stop
+            problem, totals, rows, tol=tol, max_iter=max_iter, starts=starts, stop=stop
         )
         if len(gammas) > 1:
             heads[k] = [(beta.copy(), None) for beta in path.beta[:2]]
@@ -108,5 +114,27 @@ def solve_grid(
     for n, g in enumerate(order):
         if n > 0:
             rows.use(gammas[g])
-        for k, result in enumerate(thread_map(run, range(n_machines), n_jobs, stop)):
+        for k, result in enumerate(thread_map(run, range(n_problems), n_jobs, stop)):
             yield int(g), k, result
+
+
+def near_identity(sample: np.ndarray) -> bool:
+    """Whether a typical row's kernel values with all others add up to at most that with itself.
+
+    Parameters
+    ----------
+    sample : ndarray of shape (n, m)
+        Some rows of the kernel matrix.
+    """
+    return bool(np.median(sample.sum(axis=1)) < 2.0)
+
+
+def _identity_solution(problem: Problem, total: float) -> np.ndarray:
+    """clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
+    low, high = (problem.lower - problem.p).min(), (problem.upper - problem.p).max()
+    for _ in range(60):
+        mu = 0.5 * (low + high)
+        reached = np.clip(problem.p + mu, problem.lower, problem.upper).sum()
+        low, high = (low, mu) if reached > total else (mu, high)
+    here = replace(problem, total=float(total))
+    return shift_total(here, problem.p + 0.5 * (low + high), problem.p)

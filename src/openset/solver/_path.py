@@ -3,34 +3,28 @@
 As the sum of the multipliers grows, the multipliers move along a piecewise linear path. So the next
 solution is predicted by the line through the last two, and v, being linear in the multipliers, is
 continued along with it; only multipliers that the line carries out of their box need a kernel row.
-A few iterations then mend what changed in between.
+A few iterations then correct the prediction.
 
-The exact path, from breakpoint to breakpoint, does not pay: each of them costs a linear system in
-the free multipliers and a product with their rows, and between two lambdas of the paper's grid
-lie up to a hundred, while the prediction is mended by a few hundred iterations of two rows each.
+Following the exact path from breakpoint to breakpoint does not pay: each breakpoint costs a linear
+system in the free multipliers and a product with their rows, and up to a hundred lie between two
+lambdas of the paper's grid. Correcting the prediction takes a few hundred iterations of two rows.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from . import _state
 from ._problem import Problem, Solution, shift_total
-from ._row_maker import no_maker
+from ._row_maker import row_maker
 from ._rows import KernelRows
 from ._smo import smo
-from ._solve import (
-    Interrupted,
-    biases_of,
-    gradient_update,
-    slice_iterations,
-    solve,
-    warn_not_converged,
-)
+from ._solve import Interrupted, biases_of, slice_iterations, solve, warn_not_converged
+from ._state import PAUSED, Box, State, set_marks, subtract_rows
 
 
 @dataclass(frozen=True)
@@ -102,11 +96,12 @@ def solve_path(
     Parameters
     ----------
     problem : Problem
-        Its own ``total`` is not looked at, unless it is None: without equality there is one
-        solution, and `totals` has one member, which is not looked at.
+        Its own ``total`` is ignored unless it is None: without equality there is one solution,
+        and `totals` must have one member, which is ignored.
     totals : ndarray of shape (T,)
         Distinct and monotone.
     rows : KernelRows
+        Kernel rows of its samples.
     tol, max_iter
         As for :func:`solve`.
     starts : list of (beta, v or None), default=None
@@ -133,11 +128,10 @@ def solve_path(
         n_iter=np.zeros(n, dtype=np.int64),
         tol=tol,
     )
-    settings = {"tol": tol, "max_iter": max_iter, "stop": stop}
     for k in range(n):
         if k >= 2 and rows.whole:
-            # All rows are at hand, so nothing calls for Python: the rest in one compiled run.
-            _run(path, k, rows, **settings)
+            # All rows are in memory, so nothing needs Python: the rest is one compiled run.
+            _run(path, k, rows, max_iter, stop)
             break
         here = problem if problem.total is None else replace(problem, total=float(totals[k]))
         start, v = None, None
@@ -147,62 +141,78 @@ def solve_path(
             start, v = _predict(path, k, rows)
         elif k == 1:
             start, v = feasible_near(here, path.beta[0], path.v[0].copy(), rows)
-        solution = solve(here, rows, start=start, v=v, **settings)
+        solution = solve(here, rows, tol=tol, max_iter=max_iter, start=start, v=v, stop=stop)
         path.beta[k], path.v[k] = solution.beta, solution.v
         path.bias[k], path.objective[k] = solution.bias, solution.objective
         path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
     return path
 
 
-def feasible_near(problem, beta, v, rows):
-    """Feasible multipliers near `beta`, and their v; the `v` of beta is overwritten."""
+def feasible_near(
+    problem: Problem, beta: np.ndarray, v: np.ndarray, rows: KernelRows
+) -> tuple[np.ndarray, np.ndarray]:
+    """Feasible multipliers near `beta`, and their v.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an equality.
+    beta, v : ndarray of shape (m,)
+        Multipliers whose sum may differ from ``problem.total``, and their ``p - K beta``, which is
+        overwritten.
+    rows : KernelRows
+        Kernel rows of its samples.
+
+    Returns
+    -------
+    beta, v : ndarray of shape (m,)
+    """
     feasible = shift_total(problem, beta, v)
     moved = np.flatnonzero(feasible != beta)
-    gradient_update(rows, v, moved, feasible[moved] - beta[moved])
+    rows.subtract(v, moved, feasible[moved] - beta[moved])
     return feasible, v
 
 
+class _Members(NamedTuple):
+    """Arrays of a path that compiled loops fill: one row, or one value, per total."""
+
+    totals: np.ndarray
+    betas: np.ndarray
+    vs: np.ndarray
+    n_iter: np.ndarray
+    intervals: np.ndarray
+
+
+class _Moved(NamedTuple):
+    """Multipliers that moved and by how much; as many entries as a function returns."""
+
+    which: np.ndarray
+    change: np.ndarray
+
+
+def _members(path):
+    return _Members(path.totals, path.beta, path.v, path.n_iter, path.bias_interval)
+
+
 def _predict(path, k, rows):
-    beta, v, change = (
-        np.empty_like(path.beta[k]),
-        np.empty_like(path.v[k]),
-        np.empty(len(path.v[k])),
-    )
-    index = np.empty(len(beta), dtype=np.int64)
+    """Start for total k, whose rows of the path are used as memory."""
     problem = replace(path.problem, total=float(path.totals[k]))
-    n_clipped, _ = extrapolate(
-        path.beta, path.v, path.totals, k, problem.lower, problem.upper, beta, v, index, change
-    )
-    gradient_update(rows, v, index[:n_clipped], change[:n_clipped])
-    return feasible_near(problem, beta, v, rows)
+    m = len(problem.p)
+    moved = _Moved(np.empty(m, dtype=np.int64), np.empty(m))
+    n, _ = _extrapolate(_members(path), k, Box(problem.lower, problem.upper), moved)
+    rows.subtract(path.v[k], moved.which[:n], moved.change[:n])
+    return feasible_near(problem, path.beta[k], path.v[k], rows)
 
 
-def _run(path, first, rows, tol, max_iter, stop):
+def _run(path, first, rows, max_iter, stop):
     """Solve totals first, first + 1, ... in compiled slices."""
     problem = path.problem
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-    per_slice = slice_iterations(len(problem.p))
+    rule = _Rule(path.tol, limit, slice_iterations(len(problem.p)))
+    arguments = rows.store, row_maker(), Box(problem.lower, problem.upper), _members(path)
     k, resume = first, False
     while k < len(path.totals):
-        k, resume = _run_slice(
-            rows.rows,
-            rows.slot,
-            rows.diagonal,
-            problem.lower,
-            problem.upper,
-            path.totals,
-            path.beta,
-            path.v,
-            path.n_iter,
-            path.bias_interval,
-            k,
-            resume,
-            tol,
-            limit,
-            per_slice,
-            rows.used,
-            no_maker(rows.owner),
-        )
+        k, resume = _run_slice(*arguments, rule, k, resume)
         if stop is not None and stop.is_set():
             raise Interrupted
     rest = slice(first, None)
@@ -210,43 +220,44 @@ def _run(path, first, rows, tol, max_iter, stop):
         problem, path.beta[rest], path.v[rest]
     )
     for k in range(first, len(path.totals)):
-        if path.kkt_gap[k] > tol:
-            warn_not_converged(path.n_iter[k], path.kkt_gap[k], tol)
+        if path.kkt_gap[k] > path.tol:
+            warn_not_converged(path.n_iter[k], path.kkt_gap[k], path.tol)
 
 
 @njit(cache=True, nogil=True)
-def extrapolate(betas, vs, totals, k, lower, upper, beta, v, index, change):
-    """Continue the line through solutions k - 2 and k - 1 to k and clip it to the boxes.
+def _extrapolate(members, k, box, moved):
+    """Continue the line through solutions k - 2 and k - 1 to k and clip it to the box.
 
-    `index` and `change` receive the multipliers that were clipped; their number is returned with
-    the sum of all multipliers.
+    `moved` receives the multipliers that were clipped; their number is returned with the sum of
+    all multipliers.
     """
+    totals, betas, vs = members.totals, members.betas, members.vs
     ratio = (totals[k] - totals[k - 1]) / (totals[k - 1] - totals[k - 2])
     # Far beyond its base the line says little and magnifies errors: stay at the last solution.
     if ratio > 4.0:
         ratio = 0.0
     n_clipped = 0
     total = 0.0
-    for t in range(beta.size):
+    for t in range(betas.shape[1]):
         b = betas[k - 1, t] + ratio * (betas[k - 1, t] - betas[k - 2, t])
-        v[t] = vs[k - 1, t] + ratio * (vs[k - 1, t] - vs[k - 2, t])
-        inside = min(max(b, lower[t]), upper[t])
+        vs[k, t] = vs[k - 1, t] + ratio * (vs[k - 1, t] - vs[k - 2, t])
+        inside = min(max(b, box.lower[t]), box.upper[t])
         if inside != b:
-            index[n_clipped] = t
-            change[n_clipped] = inside - b
+            moved.which[n_clipped] = t
+            moved.change[n_clipped] = inside - b
             n_clipped += 1
-        beta[t] = inside
+        betas[k, t] = inside
         total += inside
     return n_clipped, total
 
 
 @njit(cache=True, nogil=True)
-def _fill_by_v(missing, lower, upper, beta, v, index, change):
+def _shift_total(missing, box, beta, v, moved):
     """`shift_total`, compiled: change the sum by `missing`; return how many multipliers moved."""
+    index, change = moved
     n_open = 0
     for t in range(beta.size):
-        room = upper[t] - beta[t] if missing > 0 else lower[t] - beta[t]
-        if room != 0.0:
+        if (box.upper[t] if missing > 0 else box.lower[t]) != beta[t]:
             index[n_open] = t
             n_open += 1
     direction = 1.0 if missing > 0 else -1.0
@@ -255,7 +266,7 @@ def _fill_by_v(missing, lower, upper, beta, v, index, change):
     left = abs(missing)
     for n in range(n_open):
         t = index[n]
-        bound = upper[t] if missing > 0 else lower[t]
+        bound = box.upper[t] if missing > 0 else box.lower[t]
         room = abs(bound - beta[t])
         if room > left:
             change[n] = direction * left
@@ -269,71 +280,48 @@ def _fill_by_v(missing, lower, upper, beta, v, index, change):
     return n_open
 
 
+class _Rule(NamedTuple):
+    """When a compiled slice ends."""
+
+    tol: float
+    max_iter: int
+    per_slice: int
+
+
 @njit(cache=True, nogil=True)
-def _run_slice(
-    rows,
-    slot,
-    diagonal,
-    lower,
-    upper,
-    totals,
-    betas,
-    vs,
-    n_iters,
-    intervals,
-    k,
-    resume,
-    tol,
-    max_iter,
-    per_slice,
-    used,
-    maker,
-):
-    """Predict and solve from total k on, `per_slice` iterations; return where to go on."""
-    m = lower.size
+def _run_slice(store, maker, box, members, rule, k, resume):
+    """Predict and solve from total k on, `per_slice` iterations; return where to continue."""
+    m = box.lower.size
     grow = np.empty(m, dtype=np.float32)
     shrink = np.empty(m, dtype=np.float32)
-    index = np.empty(m, dtype=np.int64)
-    change = np.empty(m)
     pair = np.empty(2, dtype=np.int64)
     reference = np.zeros(1)
+    moved = _Moved(np.empty(m, dtype=np.int64), np.empty(m))
+    totals, n_iter, intervals = members.totals, members.n_iter, members.intervals
+    left = rule.per_slice
     while k < totals.size:
-        beta = betas[k]
-        v = vs[k]
+        beta = members.betas[k]
+        v = members.vs[k]
         if not resume:
-            n, total = extrapolate(betas, vs, totals, k, lower, upper, beta, v, index, change)
-            _state.subtract_rows(v, change[:n], index[:n], rows, slot)
+            n, total = _extrapolate(members, k, box, moved)
+            subtract_rows(v, moved.change[:n], moved.which[:n], store)
             missing = totals[k] - total
-            # The line keeps the sum: only clipping, not rounding, calls for a repair.
+            # The line keeps the sum: only clipping, not rounding, needs a correction.
             if abs(missing) > 1e-12 * np.abs(totals[k]):
-                n = _fill_by_v(missing, lower, upper, beta, v, index, change)
-                _state.subtract_rows(v, change[:n], index[:n], rows, slot)
-        _state.set_marks(beta, lower, upper, grow, shrink)
-        allowed = min(per_slice, max_iter - n_iters[k])
+                n = _shift_total(missing, box, beta, v, moved)
+                subtract_rows(v, moved.change[:n], moved.which[:n], store)
+        state = State(beta, v, grow, shrink, pair, reference)
+        set_marks(state, box)
+        allowed = min(left, rule.max_iter - n_iter[k])
         status, _, done, intervals[k, 0], intervals[k, 1] = smo(
-            rows,
-            slot,
-            diagonal,
-            lower,
-            upper,
-            beta,
-            v,
-            grow,
-            shrink,
-            pair,
-            reference,
-            tol,
-            allowed,
-            used,
-            0,
-            maker,
+            store, maker, box, state, rule.tol, allowed
         )
-        n_iters[k] += done
-        per_slice -= done
-        if status == _state.PAUSED and n_iters[k] < max_iter:
+        n_iter[k] += done
+        left -= done
+        if status == PAUSED and n_iter[k] < rule.max_iter:
             return k, True
         k += 1
         resume = False
-        if per_slice <= 0:
+        if left <= 0:
             break
     return k, False

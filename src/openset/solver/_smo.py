@@ -1,13 +1,15 @@
 """Sequential minimal optimisation, compiled.
 
-Two rows of the kernel matrix are touched in an iteration, each element twice: one pass applies the
-last step to v and finds the row i that may grow with the largest v, a second finds the partner j
-with the largest second-order gain (Fan, Chen, Lin 2005), in float32, which is enough to choose.
+Each iteration touches two rows of the kernel matrix, each element twice. A first pass applies the
+last step to v and finds the row i that may grow with the largest v. A second pass finds the partner
+j with the largest second-order gain (Fan, Chen, Lin 2005), in float32, which is enough to choose.
 Both passes are branch-free reductions over contiguous arrays, so that LLVM vectorises them; the
-index of a maximum is looked up afterwards in the one block that holds it.
+index of a maximum is searched for afterwards in the one block that holds it.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,18 +21,29 @@ from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
 _TINY = np.float32(1e-12)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _step_and_bounds(v, grow, shrink, row_i, row_j, step, reference, height, start, stop):
-    """v -= step * (row_i - row_j); return max of v where beta can grow, min where it can shrink.
+class _Step(NamedTuple):
+    """A step of the pair (i, j) that v does not contain yet: v -= size * (row_i - row_j)."""
 
-    `height` gets v - reference where beta can shrink, inf elsewhere.
+    size: float
+    row_i: np.ndarray
+    row_j: np.ndarray
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _apply_step(state, step, height, start, stop):
+    """Apply `step`; return the largest v where beta can grow, the smallest where it can shrink.
+
+    `height` becomes v - reference where beta can shrink, inf elsewhere.
     """
+    v, grow, shrink = state.v, state.grow, state.shrink
+    size, row_i, row_j = step
+    reference = state.reference[0]
     top = -np.inf
     bottom = np.inf
     # Unsigned indices: Numba then omits the wrap-around test, which would prevent vectorisation.
     for t in range(np.uint64(start), np.uint64(stop)):
         # Subtracted in float64, where it is exact: v must not drift away from p - K beta.
-        x = v[t] - step * (np.float64(row_i[t]) - np.float64(row_j[t]))
+        x = v[t] - size * (np.float64(row_i[t]) - np.float64(row_j[t]))
         v[t] = x
         top = fmax(top, x + grow[t])
         x += shrink[t]
@@ -56,53 +69,32 @@ def _best_gain(height_i, height, row_i, diagonal, k_ii, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def smo(
-    rows,
-    slot,
-    diagonal,
-    lower,
-    upper,
-    beta,
-    v,
-    grow,
-    shrink,
-    pair,
-    reference,
-    tol,
-    max_iter,
-    used,
-    clock,
-    maker,
-):
-    """Improve beta and v in place until the gap is within tol, or a reason to come back.
+def smo(store, maker, box, state, tol, max_iter):
+    """Improve `state` until its gap is at most `tol`, a row is missing or `max_iter` is reached.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_slots, m), float32
-        Kernel rows at hand.
-    slot : ndarray of shape (m,), int32
-        Where in `rows` the row of a sample lies; -1 if it has to be computed first.
-    diagonal : ndarray of shape (m,), float32
-    lower, upper, beta, v, grow, shrink : ndarray of shape (m,), float64
-        The problem and its state; `grow` is 0 or -inf, `shrink` 0 or inf (see `mark`).
-    pair : ndarray of shape (2,), int64
-        Gets the working set chosen so far, -1 for not yet.
-    reference : ndarray of shape (1,), float64
-        The last top: what v is measured from where float32 has to do. Part of the state, so that
-        a return for a missing row, which is a matter of the cache, changes nothing.
-    tol, max_iter : float, int
-    used : ndarray of shape (n_slots,), int64
-        Gets the time (`clock` + iteration) of the last use of each slot.
-    clock : int
+    store : RowStore
     maker : RowMaker
-        Makes missing rows while it has slots.
+    box : Box
+    state : State
+    tol : float
+    max_iter : int
 
     Returns
     -------
-    status, wanted, n_iter, top, bottom
-        `wanted` is the sample whose row is missing; `top` and `bottom` the bias interval (not set
-        with it).
+    status : int
+        OPTIMAL, PAUSED or WANTS_ROW.
+    wanted : int
+        The sample whose row is missing, or -1.
+    n_iter : int
+    top, bottom : float
+        The bias interval (infinite with WANTS_ROW).
     """
+    beta, v, pair, reference = state.beta, state.v, state.pair, state.reference
+    lower, upper = box.lower, box.upper
+    rows, slot, diagonal, used = store.rows, store.slot, store.diagonal, store.used
+    clock = store.clock[0]
     m = v.size
     height = np.empty(m, dtype=np.float32)
     # No step yet; `diagonal` stands in for the rows, because a slot never filled may hold NaN.
@@ -116,17 +108,8 @@ def smo(
         bottom = np.inf
         block = 0
         for start in range(0, m, BLOCK):
-            block_top, block_bottom = _step_and_bounds(
-                v,
-                grow,
-                shrink,
-                row_i,
-                row_j,
-                step,
-                reference[0],
-                height,
-                start,
-                min(m, start + BLOCK),
+            block_top, block_bottom = _apply_step(
+                state, _Step(step, row_i, row_j), height, start, min(m, start + BLOCK)
             )
             if block_top > top:
                 top = block_top
@@ -137,10 +120,10 @@ def smo(
         if n_iter >= max_iter:
             return PAUSED, -1, n_iter, top, bottom
         i = block
-        while v[i] + grow[i] != top:
+        while v[i] + state.grow[i] != top:
             i += 1
         pair[0] = i
-        if slot[i] < 0 and not make_row(maker, i, rows, slot, used, clock + n_iter):
+        if slot[i] < 0 and not make_row(maker, store, i, clock + n_iter):
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
         row_i = rows[slot[i]]
         used[slot[i]] = clock + n_iter
@@ -160,18 +143,18 @@ def smo(
             j = block
             while _gain(height_i, height[j], k_ii, diagonal[j], row_i[j]) < best:
                 j += 1
-        else:  # the gap is too small for float32, seen from this reference
+        else:  # the gap is too small for float32, relative to this reference
             j = 0
-            while v[j] + shrink[j] != bottom:
+            while v[j] + state.shrink[j] != bottom:
                 j += 1
         pair[1] = j
-        if slot[j] < 0 and not make_row(maker, j, rows, slot, used, clock + n_iter):
+        if slot[j] < 0 and not make_row(maker, store, j, clock + n_iter):
             return WANTS_ROW, j, n_iter, np.inf, -np.inf
         row_j = rows[slot[j]]
         used[slot[j]] = clock + n_iter
 
         curvature = max(np.float64(k_ii + diagonal[j] - np.float32(2.0) * row_i[j]), 1e-12)
-        # Never backwards: seen from a distant reference, v[j] may only seem to lie below the top.
+        # Never backwards: with a distant reference, v[j] may only seem to lie below the top.
         step = max((top - v[j]) / curvature, 0.0)
         room_i = upper[i] - beta[i]
         room_j = beta[j] - lower[j]
@@ -179,7 +162,7 @@ def smo(
         # Snap to the bound: a multiplier left a rounding error away from it would count as free.
         beta[i] = upper[i] if step == room_i else beta[i] + step
         beta[j] = lower[j] if step == room_j else beta[j] - step
-        mark(i, beta, lower, upper, grow, shrink)
-        mark(j, beta, lower, upper, grow, shrink)
+        mark(i, state, box)
+        mark(j, state, box)
         reference[0] = top
         n_iter += 1

@@ -10,22 +10,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..utils import interrupts
-from . import _state
 from ._coordinate_descent import coordinate_descent
 from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
 from ._smo import smo
-
-# A compiled loop comes back to Python about this often, in seconds, to look at the stop flag.
-_SLICE = 0.2
-# After so many iterations it is asked which multipliers may still move; they are optimised alone
-# where there are more than _FEW and no more than this share is left.
-_LOOK = 64
-_FEW = 256
-_SHARE = 0.2
-# Multiplications of two rows by one core, in elements a second; only sizes the slices.
-_SPEED = 5e8
-
+from ._state import OPTIMAL, PAUSED, WANTS_ROW, Box, may_move, new_state, set_marks, summarise_all
+from ._tuning import tuning
 
 ONE_SIDED = (
     "The bias is bounded from one side only: the sum of the multipliers lies at the end of its "
@@ -52,7 +42,9 @@ def solve(
     Parameters
     ----------
     problem : Problem
+        The problem.
     rows : KernelRows
+        Kernel rows of its samples.
     tol : float
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
@@ -62,15 +54,19 @@ def solve(
     v : ndarray of shape (m,), default=None
         ``p - K @ start`` where it is known already.
     stop : threading.Event, default=None
-        Leave with :class:`Interrupted` soon after it is set; None is that of `rows`.
+        Leave with :class:`Interrupted` soon after it is set.
 
     Returns
     -------
     Solution
     """
-    stop = rows.stop if stop is None else stop
     beta = feasible_start(problem) if start is None else start.copy()
-    v = gradient(problem, rows, beta) if v is None else v.copy()
+    if v is None:
+        v = problem.p.astype(np.float64)
+        support = np.flatnonzero(beta)
+        rows.subtract(v, support, beta[support])
+    else:
+        v = v.copy()
     limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     with interrupts():
         n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
@@ -81,59 +77,42 @@ def _optimise(problem, rows, beta, v, tol, limit, stop):
     """Improve beta and v in place; return the number of iterations and the bias interval.
 
     Soon most multipliers lie at a bound and stay there. Then the others are optimised alone, over
-    their own part of the kernel matrix (the same again, with fewer rows), and v of all is brought
-    up to date at once: a moved multiplier then costs one pass over v, not one for every move.
+    their own part of the kernel matrix (by this function, with fewer rows), and v of all rows is
+    updated once (shrinking): a moved multiplier costs one pass over v, not one per move.
     """
     loop = coordinate_descent if problem.total is None else smo
-    grow = np.empty(len(v), dtype=np.float32)
-    shrink = np.empty(len(v), dtype=np.float32)
-    _state.set_marks(beta, problem.lower, problem.upper, grow, shrink)
-    pair = np.empty(2, dtype=np.int64)
-    reference = np.zeros(1)
-    needed = pair[:0]
+    box = Box(problem.lower, problem.upper)
+    state = new_state(beta, v, box)
+    constants, store = tuning(), rows.store
+    pair, needed = state.pair, state.pair[:0]
     n_iter = 0
     with rows.maker() as maker:
         while True:
-            # A look after fixed numbers of iterations, whatever made the loop come back between.
-            look = min(limit, (n_iter // _LOOK + 1) * _LOOK)
+            # Look after fixed numbers of iterations, whatever made the loop return in between.
+            look = min(limit, (n_iter // constants.look + 1) * constants.look)
             with rows.reading(needed):
                 status, wanted, done, top, bottom = loop(
-                    rows.rows,
-                    rows.slot,
-                    rows.diagonal,
-                    problem.lower,
-                    problem.upper,
-                    beta,
-                    v,
-                    grow,
-                    shrink,
-                    pair,
-                    reference,
-                    tol,
-                    look - n_iter,
-                    rows.used,
-                    rows.clock,
-                    maker,
+                    store, maker, box, state, tol, look - n_iter
                 )
-            rows.clock += done
+            store.clock[0] += done
             n_iter += done
-            if status == _state.OPTIMAL or (status == _state.PAUSED and n_iter >= limit):
+            if status == OPTIMAL or (status == PAUSED and n_iter >= limit):
                 return n_iter, top, bottom
             if stop is not None and stop.is_set():
                 raise Interrupted
             needed = pair[:0]
-            if status == _state.WANTS_ROW:
+            if status == WANTS_ROW:
                 if not rows.refill(maker, pair[pair >= 0]):
-                    needed = _candidates(wanted, pair, rows, v, grow, shrink)
+                    needed = _candidates(wanted, state, rows)
                 continue
-            active = np.flatnonzero(_state.may_move(v, grow, shrink, top, bottom))
-            if _FEW < len(v) and len(active) < _SHARE * len(v):
+            active = np.flatnonzero(may_move(state, top, bottom))
+            if constants.few < len(v) and len(active) < constants.share * len(v):
                 n_iter += _optimise_part(active, problem, rows, beta, v, tol, limit - n_iter, stop)
-                _state.set_marks(beta, problem.lower, problem.upper, grow, shrink)
+                set_marks(state, box)
 
 
 def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
-    """Optimise the multipliers `active` alone, then bring v of all up to date."""
+    """Optimise the multipliers `active` alone, then update v of all rows."""
     part = replace(
         problem, p=problem.p[active], lower=problem.lower[active], upper=problem.upper[active]
     )
@@ -142,36 +121,45 @@ def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
     change = part_beta - beta[active]
     moved = np.flatnonzero(change)
     beta[active] = part_beta
-    moved_rows, change = active[moved], change[moved]
-    if not rows.subtract_made(v, moved_rows, change):
-        gradient_update(rows, v, moved_rows, change)
+    # The rows of a finished part are seldom needed again.
+    rows.subtract(v, active[moved], change[moved], keep=False)
     return n_iter
 
 
 def lower_bias(
-    problem: Problem, solution: Solution, rows: KernelRows, bias: float, **settings
+    problem: Problem,
+    solution: Solution,
+    rows: KernelRows,
+    bias: float,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    stop: threading.Event | None = None,
 ) -> Solution:
     """Solution with the smallest total, above that of `problem`, whose bias is `bias`.
 
     The bias never rises with the total, and the problem whose bias is held at a value has the
-    total that goes with it as the sum of its multipliers. So one warm solve finds the smallest
-    lambda that bounds a class, where a search over lambda would need many.
+    total that belongs to it as the sum of its multipliers. So one warm start finds the smallest
+    lambda that bounds a class, where a search over lambda would need many solutions.
 
     Parameters
     ----------
     problem, solution : Problem, Solution
-        A machine and its solution, whose bias exceeds `bias`.
+        A problem and its solution, whose bias exceeds `bias`.
     rows : KernelRows
+        Kernel rows of its samples.
     bias : float
-    **settings
-        tol, max_iter and stop of :func:`solve`.
+        The bias to reach.
+    tol, max_iter, stop
+        As for :func:`solve`.
 
     Returns
     -------
     Solution
     """
     held = fixed_bias_problem(problem, bias)
-    found = solve(held, rows, start=solution.beta, v=solution.v - bias, **settings)
+    v = solution.v - bias
+    found = solve(held, rows, tol=tol, max_iter=max_iter, start=solution.beta, v=v, stop=stop)
     return replace(
         found,
         v=found.v + bias,
@@ -181,57 +169,40 @@ def lower_bias(
     )
 
 
-def gradient(problem: Problem, rows: KernelRows, beta: np.ndarray) -> np.ndarray:
-    """v = p - K beta."""
-    v = problem.p.astype(np.float64)
-    support = np.flatnonzero(beta)
-    gradient_update(rows, v, support, beta[support])
-    return v
+def _candidates(wanted, state, rows):
+    """The working set, and rows likely to be needed next where computing several is cheaper.
 
-
-def gradient_update(rows: KernelRows, v: np.ndarray, index: np.ndarray, change: np.ndarray) -> None:
-    """v -= K[:, index] @ change, the rows fetched batch by batch."""
-    batch = max(1, len(rows.rows) // 2)
-    for k in range(0, len(index), batch):
-        part = index[k : k + batch]
-        with rows.reading(part):
-            _state.subtract_rows(v, change[k : k + batch], part, rows.rows, rows.slot)
-
-
-def _candidates(wanted, pair, rows, v, grow, shrink):
-    """The working set, and rows likely to be wanted next where computing several is cheaper.
-
-    With the row of i at hand, those are the other good partners of i; without it, the rows that
+    If the row of i is in memory, those are the other good partners of i; if not, the rows that
     violate the optimality conditions most.
     """
-    i = pair[0]
-    pair = pair[pair >= 0]
+    v, store = state.v, rows.store
+    i = state.pair[0]
+    pair = state.pair[state.pair >= 0]
     if rows.batch == 1:
         return pair
-    missing = rows.slot < 0
-    if rows.slot[i] >= 0:
-        gap = np.maximum(v[i] - v - shrink, 0.0)
-        near = rows.rows[rows.slot[i]]
-        curvature = np.maximum(rows.diagonal[i] + rows.diagonal - 2 * near, 1e-12)
-        promise = gap**2 / curvature
+    missing = store.slot < 0
+    if store.slot[i] >= 0:
+        gap = np.maximum(v[i] - v - state.shrink, 0.0)
+        near = store.rows[store.slot[i]]
+        curvature = np.maximum(store.diagonal[i] + store.diagonal - 2 * near, 1e-12)
+        gain = gap**2 / curvature
     else:
-        promise = np.maximum(v + grow - v.mean(), v.mean() - v - shrink)
-    promise[~missing] = -np.inf
-    promise[wanted] = np.inf
+        gain = np.maximum(v + state.grow - v.mean(), v.mean() - v - state.shrink)
+    gain[~missing] = -np.inf
+    gain[wanted] = np.inf
     n = min(rows.batch, int(missing.sum()))
-    return np.union1d(pair, np.argpartition(-promise, n - 1)[:n])
+    return np.union1d(pair, np.argpartition(-gain, n - 1)[:n])
 
 
 def slice_iterations(m: int) -> int:
-    """How many iterations over m rows a compiled loop may do before it looks up."""
-    return max(1, int(_SLICE * _SPEED / m))
+    """How many iterations over m rows a compiled loop may do before it returns to Python."""
+    return max(1, int(tuning().slice_seconds * tuning().speed / m))
 
 
 def biases_of(problem, betas, vs):
-    """Biases, bias intervals and objectives of solutions, one a row."""
-    bias, interval, objective = _state.summarise_all(
-        problem.p, problem.lower, problem.upper, betas, vs
-    )
+    """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
+    box = Box(problem.lower, problem.upper)
+    bias, interval, objective = summarise_all(problem.p, box, betas, vs)
     if problem.total is None:
         return np.zeros(len(bias)), np.zeros_like(interval), objective
     if not np.isfinite(bias).all():

@@ -1,18 +1,96 @@
-"""The state of a problem that is being solved: what every compiled loop does with it."""
+"""The state of a problem that is being solved, and what every compiled loop does with it."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import intrinsic
 
-# Why a compiled loop came back.
+# Why a compiled loop returned.
 OPTIMAL, PAUSED, WANTS_ROW = 0, 1, 2
 
-# Rows a reduction covers at once; short enough to look up an index, long enough to vectorise.
+# Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
 
 FAST = {"nnan", "nsz", "contract"}
+
+
+class Box(NamedTuple):
+    """Bounds of the multipliers, each of shape (m,)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+class State(NamedTuple):
+    """Multipliers that are being optimised.
+
+    Attributes
+    ----------
+    beta, v : ndarray of shape (m,), float64
+        Multipliers, and p - K beta.
+    grow, shrink : ndarray of shape (m,), float32
+        0 where a multiplier may grow (shrink), else -inf (inf): added to v, it rules a row out.
+    pair : ndarray of shape (2,), int64
+        The working set; -1 where it is not chosen yet.
+    reference : ndarray of shape (1,), float64
+        Subtracted from v before v is cast to float32.
+    """
+
+    beta: np.ndarray
+    v: np.ndarray
+    grow: np.ndarray
+    shrink: np.ndarray
+    pair: np.ndarray
+    reference: np.ndarray
+
+
+class RowStore(NamedTuple):
+    """Kernel rows in memory, as compiled loops see them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_slots, m), float32
+    slot : ndarray of shape (m,), int32
+        Which of `rows` belongs to a sample, -1 if its row is not in memory.
+    diagonal : ndarray of shape (m,), float32
+    used : ndarray of shape (n_slots,), int64
+        When each slot was last used, in ticks of `clock`.
+    owner : ndarray of shape (n_slots,), int64
+        Sample whose row is in a slot, -1 for none.
+    clock : ndarray of shape (1,), int64
+        Iterations of all solvers so far.
+    """
+
+    rows: np.ndarray
+    slot: np.ndarray
+    diagonal: np.ndarray
+    used: np.ndarray
+    owner: np.ndarray
+    clock: np.ndarray
+
+
+def row_store(rows: np.ndarray, diagonal: np.ndarray) -> RowStore:
+    """A store without any row in it; `rows` is the memory for them."""
+    n_slots, m = rows.shape
+    return RowStore(
+        rows,
+        np.full(m, -1, dtype=np.int32),
+        diagonal,
+        np.zeros(n_slots, dtype=np.int64),
+        np.full(n_slots, -1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+def new_state(beta: np.ndarray, v: np.ndarray, box: Box) -> State:
+    """The state at `beta`; its arrays `beta` and `v` are those passed in."""
+    grow, shrink = np.empty(len(v), dtype=np.float32), np.empty(len(v), dtype=np.float32)
+    state = State(beta, v, grow, shrink, np.empty(2, dtype=np.int64), np.zeros(1))
+    set_marks(state, box)
+    return state
 
 
 def _extremum(comparison):
@@ -35,62 +113,65 @@ fmin = _extremum("<")
 
 
 @njit(cache=True, nogil=True)
-def mark(t, beta, lower, upper, grow, shrink):
-    """Record in the penalties of row t which way its multiplier can still go."""
-    grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
-    shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
+def mark(t, state, box):
+    """Record in `grow` and `shrink` which way the multiplier of row t can still move."""
+    state.grow[t] = 0.0 if state.beta[t] < box.upper[t] else -np.inf
+    state.shrink[t] = 0.0 if state.beta[t] > box.lower[t] else np.inf
+
+
+@njit(cache=True, nogil=True)
+def set_marks(state, box):
+    """`mark` for all rows."""
+    for t in range(state.beta.size):
+        mark(t, state, box)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def axpy4(v, b0, row0, b1, row1, b2, row2, b3, row3):
-    """v -= b0 row0 + b1 row1 + b2 row2 + b3 row3, in float64."""
+def subtract_four_scaled(v, coef, rows):
+    """v -= sum_k coef[k] * rows[k] in float64; both are tuples of four."""
+    b0, b1, b2, b3 = coef
+    row0, row1, row2, row3 = rows
     for t in range(v.size):
         v[t] -= b0 * row0[t] + b1 * row1[t] + b2 * row2[t] + b3 * row3[t]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def axpy(v, b, row):
-    """v -= b row, in float64."""
+def subtract_scaled(v, coef, row):
+    """v -= coef * row in float64."""
     for t in range(v.size):
-        v[t] -= b * row[t]
+        v[t] -= coef * row[t]
 
 
 @njit(cache=True, nogil=True)
-def subtract_rows(v, coef, index, rows, slot):
-    """v -= sum_k coef[k] * row(index[k]), in float64; all rows have to be at hand."""
+def subtract_rows(v, coef, index, store):
+    """v -= sum_k coef[k] * row(index[k]) in float64; all rows have to be in memory."""
+    rows, slot = store.rows, store.slot
     k = 0
     while k + 4 <= index.size:
-        axpy4(
+        subtract_four_scaled(
             v,
-            coef[k],
-            rows[slot[index[k]]],
-            coef[k + 1],
-            rows[slot[index[k + 1]]],
-            coef[k + 2],
-            rows[slot[index[k + 2]]],
-            coef[k + 3],
-            rows[slot[index[k + 3]]],
+            (coef[k], coef[k + 1], coef[k + 2], coef[k + 3]),
+            (
+                rows[slot[index[k]]],
+                rows[slot[index[k + 1]]],
+                rows[slot[index[k + 2]]],
+                rows[slot[index[k + 3]]],
+            ),
         )
         k += 4
     while k < index.size:
-        axpy(v, coef[k], rows[slot[index[k]]])
+        subtract_scaled(v, coef[k], rows[slot[index[k]]])
         k += 1
 
 
 @njit(cache=True, nogil=True)
-def set_marks(beta, lower, upper, grow, shrink):
-    """`mark` for all rows."""
-    for t in range(beta.size):
-        mark(t, beta, lower, upper, grow, shrink)
-
-
-@njit(cache=True, nogil=True)
-def may_move(v, grow, shrink, top, bottom):
+def may_move(state, top, bottom):
     """Whether a row can still be chosen before the bias interval [top, bottom] has moved.
 
-    A multiplier at its upper bound with v above `top`, or at its lower one with v below `bottom`,
-    is where it belongs.
+    A multiplier at its upper bound with v above `top`, or at its lower bound with v below
+    `bottom`, is where it belongs.
     """
+    v, grow, shrink = state.v, state.grow, state.shrink
     may = np.empty(v.size, dtype=np.bool_)
     for t in range(v.size):
         may[t] = (grow[t] == 0.0 or v[t] <= top) and (shrink[t] == 0.0 or v[t] >= bottom)
@@ -98,11 +179,11 @@ def may_move(v, grow, shrink, top, bottom):
 
 
 @njit(cache=True, nogil=True)
-def summarise(p, lower, upper, beta, v):
+def _summarise(p, box, beta, v):
     """Bias, its interval and the objective of a solution.
 
     A multiplier within rounding of its bound counts as being there: where all belong at a bound,
-    such dust would single out one end of the interval.
+    a rounding error would otherwise select one end of the interval.
     """
     total = 0.0
     n_free = 0
@@ -110,9 +191,9 @@ def summarise(p, lower, upper, beta, v):
     top = -np.inf
     bottom = np.inf
     for t in range(beta.size):
-        dust = 1e-12 * (upper[t] - lower[t])
-        can_grow = beta[t] < upper[t] - dust
-        can_shrink = beta[t] > lower[t] + dust
+        rounding = 1e-12 * (box.upper[t] - box.lower[t])
+        can_grow = beta[t] < box.upper[t] - rounding
+        can_shrink = beta[t] > box.lower[t] + rounding
         if can_grow and v[t] > top:
             top = v[t]
         if can_shrink and v[t] < bottom:
@@ -126,12 +207,10 @@ def summarise(p, lower, upper, beta, v):
 
 
 @njit(cache=True, nogil=True)
-def summarise_all(p, lower, upper, betas, vs):
-    """`summarise` for each row of betas and vs: biases, intervals, objectives."""
+def summarise_all(p, box, betas, vs):
+    """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
     n = len(betas)
     bias, interval, objective = np.empty(n), np.empty((n, 2)), np.empty(n)
     for k in range(n):
-        bias[k], interval[k, 0], interval[k, 1], objective[k] = summarise(
-            p, lower, upper, betas[k], vs[k]
-        )
+        bias[k], interval[k, 0], interval[k, 1], objective[k] = _summarise(p, box, betas[k], vs[k])
     return bias, interval, objective

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from ..base._classifier import Traits
-from ..base._machines import Machine
-from ..base._one_vs_rest import OneVsRestSVM
+from ..base import KernelMachineClassifier, Traits
+from ..kernels import Kernel, Linear
 
 # Where in the interval of best positions the plane comes to lie. The ends are sample scores, on
 # which rounding would decide: stay just inside.
 _POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
 
 
-class DecisionBoundaryCarving(OneVsRestSVM):
+class DecisionBoundaryCarving(KernelMachineClassifier):
     """Support vector classifier whose decision boundaries are carved (DBC).
 
     One SVM a class against the rest, the plane of each then moved parallel to itself, to where the
@@ -62,59 +64,52 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **OneVsRestSVM._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
         "tie": [StrOptions(set(_POSITIONS))],
     }
 
-    _traits = Traits("DBC", condition="b_c < epsilon_c for every class")
+    traits = Traits("DBC", condition="b_c < epsilon_c for every class")
 
     def __init__(
         self,
-        C=1.0,
-        gamma="scale",
-        kernel="rbf",
-        tie="centre",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        tie: str = "centre",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
-        self.gamma = gamma
-        self.kernel = kernel
         self.tie = tie
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def _machine(self, path, rows, C):
-        epsilon = self._carve(path)
-        return Machine.of(path[0], bias=path[0].bias - epsilon, extra=epsilon)
-
-    def _acceptance(self, path, C):
-        return path.scores - self._carve(path)
-
-    def _carve(self, path):
+    def score_map(self, path, **params):
         problem = path.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
         # Scores that agree to the resolution are one: the plane must not be led between samples on
         # the margin by what rounding makes of their scores.
-        steps = np.rint(0.5 / self._resolution)
+        steps = np.rint(0.5 / self.resolution)
         scores = np.rint(path.scores[0, fitted] * steps) / steps
-        return carve(scores, problem.upper[fitted] > 0, weight[fitted], _POSITIONS[self.tie])
+        positive = problem.upper[fitted] > 0
+        epsilon = carve(scores, positive, weight[fitted], _POSITIONS[self.tie])
+        return np.ones(1), np.array([-epsilon])
 
-    def _conclude(self, setup, extras):
-        super()._conclude(setup, extras)
+    def finish_machine(self, machine, path, rows, stop, **params):
+        _, (shift,) = self.score_map(path)
+        return replace(machine, extra=-shift)
+
+    def finish_model(self, training, extras):
+        super().finish_model(training, extras)
         self.epsilon_ = np.array(extras)
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..base._classifier import Traits
-from ..base._machines import Machine
-from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
+from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel, Linear
 from ..solver import fixed_bias_problem, svm_problem
 
 _BIASES = [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]
 
 
-class FixedBiasSVC(OneVsRestSVM):
+class FixedBiasSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, whose bias is chosen, not trained.
 
     With a kernel that decays with distance f_c tends to the bias far away from all samples. So a
@@ -64,53 +65,53 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **OneVsRestSVM._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
         "bias": [Interval(Real, None, 0.0, closed="right"), dict],
         "mode": [StrOptions({"fixed", "artificial"})],
     }
 
-    _traits = Traits("SVM without bias", bounded=True, condition="the given bias is < 0")
-    _machine_params = ("C", "bias")
-    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "bias": _BIASES}
-    _paper_grid = {"gamma": PAPER_GAMMAS, "bias": _BIASES}
+    traits = Traits("SVM without bias", bounded=True, condition="the given bias is < 0")
+    problem_params = ("C", "bias")
+    search_spec = SearchSpec(
+        grids={
+            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "bias": _BIASES},
+            "paper": {"gamma": PAPER_GAMMAS, "bias": _BIASES},
+        },
+        levels={"paper": "class"},
+        scaled={"gamma": unit_gamma},
+        engine=("gamma", "C", "bias"),
+    )
 
     def __init__(
         self,
-        C=1.0,
-        bias=-0.1,
-        mode="fixed",
-        gamma="scale",
-        kernel="rbf",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        bias: float | dict = -0.1,
+        mode: str = "fixed",
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.bias = bias
         self.mode = mode
-        self.gamma = gamma
-        self.kernel = kernel
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def _problem(self, signs, weight, C, bias):
+    def problem(self, signs, weight, **params):
+        C, bias = params["C"], params["bias"]
         problem = svm_problem(signs, C * weight, 0.0)
         trained_with = bias if self.mode == "fixed" else 0.0
         return fixed_bias_problem(problem, trained_with), np.zeros(1)
 
-    def _machine(self, path, rows, C, bias):
-        return Machine.of(path[0], bias=float(bias))
-
-    def _acceptance(self, path, C, bias):
-        return path.scores + bias  # the problem has none of its own
+    def score_map(self, path, **params):
+        # The problem has no bias of its own.
+        return np.ones(1), np.array([params["bias"]])

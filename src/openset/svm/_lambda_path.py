@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from ..solver import lower_bias, solve_grid
-from ..solver._expansion import decision_values
+from ..base import validate_samples
+from ..base.machines import train_one_vs_rest
+from ..solver import decision_values, lower_bias
 from ._open_set_svc import OpenSetSVC
 
 
@@ -98,68 +99,51 @@ def lambda_path(
         C=C, gamma=gamma, kernel=kernel, tol=tol, cache_size=cache_size, n_jobs=n_jobs
     )
     model._validate_params()
-    setup = model._prepare(X, y, sample_weight, min_classes=2)
-    n_classes = len(model.classes_)
+    training = model.prepare(X, y, sample_weight, min_classes=2)
     if X_validation is not None:
-        X_validation = model._begin_predict(X_validation, accept_sparse="csr")
-        if sparse.issparse(setup.X):
+        X_validation = validate_samples(model, X_validation, accept_sparse="csr")
+        if sparse.issparse(training.X):
             X_validation = sparse.csr_array(X_validation)
         elif sparse.issparse(X_validation):
             X_validation = X_validation.toarray()
-    path = LambdaPath(
+
+    def problem_of(c, signs, weight):
+        return model.problem(signs, weight, **{**training.params[c], "lam": lams})
+
+    def reduce(c, path, rows, stop):
+        bounding, scores = _smallest_bounding(path, rows, tol, stop), None
+        if X_validation is not None:
+            used = np.flatnonzero(path.beta.any(axis=0))
+            scores = decision_values(
+                X_validation,
+                training.X[used],
+                path.beta[:, used],
+                path.bias,
+                training.kernel,
+                np.full(len(lams), training.gamma[c]),
+            ).T
+        n_support = np.count_nonzero(path.beta, axis=1)
+        return path.bias, path.objective, n_support, bounding, scores
+
+    found = dict(
+        train_one_vs_rest(training, problem_of, reduce, n_jobs, tol=tol, cache_size=cache_size)
+    )
+    bias, objective, n_support, bounding, scores = zip(
+        *(found[c] for c in range(len(model.classes_))), strict=True
+    )
+    return LambdaPath(
         model.classes_,
         lams,
-        bias=np.empty((n_classes, len(lams))),
-        objective=np.empty((n_classes, len(lams))),
-        bounded=np.empty((n_classes, len(lams)), dtype=bool),
-        n_support=np.empty((n_classes, len(lams)), dtype=np.int64),
-        smallest_bounding=np.empty(n_classes),
-        scores=(
-            None
-            if X_validation is None
-            else np.empty((n_classes, len(lams), X_validation.shape[0]))
-        ),
+        bias=np.array(bias),
+        objective=np.array(objective),
+        bounded=np.array(bias) < 0,
+        n_support=np.array(n_support),
+        smallest_bounding=np.array(bounding),
+        scores=None if X_validation is None else np.array(scores),
     )
-    for value in np.unique(model.gamma_):
-        group = np.flatnonzero(model.gamma_ == value)
-
-        def machine(k, group=group):
-            params = {**setup.params[group[k]], "lam": lams}
-            return model._problem(setup.signs(group[k]), setup.weight, **params)
-
-        def reduce(k, found, rows, group=group, value=value):
-            c = group[k]
-            path.bias[c], path.objective[c] = found.bias, found.objective
-            path.bounded[c] = found.bias < 0
-            path.n_support[c] = np.count_nonzero(found.beta, axis=1)
-            path.smallest_bounding[c] = _smallest_bounding(found, rows, tol)
-            if X_validation is not None:
-                used = np.flatnonzero(found.beta.any(axis=0))
-                path.scores[c] = decision_values(
-                    X_validation,
-                    setup.X[used],
-                    found.beta[:, used],
-                    found.bias,
-                    setup.kernel,
-                    np.full(len(lams), value),
-                ).T
-
-        for _ in solve_grid(
-            setup.X,
-            setup.kernel,
-            [value],
-            len(group),
-            machine,
-            reduce,
-            tol=tol,
-            cache_size=cache_size,
-            n_jobs=n_jobs,
-        ):
-            pass
-    return path
 
 
-def _smallest_bounding(path, rows, tol):
+def _smallest_bounding(path, rows, tol, stop):
     above = np.flatnonzero(path.bias > -tol)
     if above.size == 0:
         # Bounded from the first lambda on: is it bounded without any?
@@ -168,5 +152,5 @@ def _smallest_bounding(path, rows, tol):
             return 0.0
     else:
         k = above[-1]
-    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol)
+    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
     return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 from sklearn.utils._param_validation import Interval
 
-from ..base._classifier import Traits
-from ..base._machines import Machine, train_one_class
-from ..base._one_vs_rest import (
-    KERNEL_RULES,
+from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.parameters import (
+    KERNEL_CONSTRAINTS,
     PAPER_GAMMAS,
     SCALED_GAMMAS,
-    SOLVER_RULES,
-    OneVsRestSVM,
+    SOLVER_CONSTRAINTS,
+    unit_gamma,
 )
+from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 
 
-class MulticlassOneClassSVM(OneVsRestSVM):
+class MulticlassOneClassSVM(KernelMachineClassifier):
     """One one-class SVM a class, each trained on the samples of its class alone.
 
     Every machine separates its samples from the origin of the kernel's feature space; the class
@@ -79,66 +80,62 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     _parameter_constraints: dict = {
         "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
         "normalize": ["boolean"],
-        **KERNEL_RULES,
-        **SOLVER_RULES,
+        **KERNEL_CONSTRAINTS,
+        **SOLVER_CONSTRAINTS,
     }
 
-    _traits = Traits("OCSVM", one_class=True, bounded=True)
-    _min_classes = 1
-    _machine_params = ("nu",)
-    _path_param = "nu"
-    _train = staticmethod(train_one_class)
-    _default_grid = {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}
-    # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
-    _paper_grid = {"gamma": PAPER_GAMMAS, "nu": [k / 20 for k in range(1, 20)]}
+    traits = Traits("OCSVM", one_class=True, bounded=True)
+    min_classes = 1
+    own_samples_only = True
+    problem_params = ("nu",)
+    search_spec = SearchSpec(
+        grids={
+            "default": {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
+            # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
+            "paper": {"gamma": PAPER_GAMMAS, "nu": [k / 20 for k in range(1, 20)]},
+        },
+        levels={"paper": "class"},
+        scaled={"gamma": unit_gamma},
+        engine=("gamma", "nu"),
+        path="nu",
+    )
 
     def __init__(
         self,
-        nu=0.5,
-        gamma="scale",
-        kernel="rbf",
-        normalize=False,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        nu: float | dict = 0.5,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        normalize: bool = False,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
         self.normalize = normalize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # about a fraction nu is rejected by design
         return tags
 
-    def _check_kernel(self, kernel):
+    def check_kernel(self, kernel):
         if self.normalize and not kernel.decaying:
             raise ValueError(
                 f"normalize=True divides by rho, which is positive for a decaying kernel only, "
                 f"not for kernel={self.kernel!r}. Use normalize=False."
             )
 
-    def _problem(self, signs, weight, nu):
+    def problem(self, signs, weight, **params):
         problem = one_class_problem(signs > 0, 0.0, weight)
-        return problem, nu * problem.upper.sum()
+        return problem, params["nu"] * problem.upper.sum()
 
-    def _machine(self, path, rows, nu):
-        machine = Machine.of(path[0])
-        if not self.normalize:
-            return machine
-        return Machine.of(path[0], coef=machine.coef / -machine.bias, bias=-1.0)
-
-    def _acceptance(self, path, nu):
-        return path.scores / -path.bias[:, None] if self.normalize else path.scores
+    def score_map(self, path, **params):
+        scale, shift = super().score_map(path)
+        return (scale / -path.bias if self.normalize else scale), shift

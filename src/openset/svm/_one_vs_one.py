@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..solver import KernelRows, solve, svm_problem
+from ..solver import kernel_rows, solve, svm_problem
 from ..utils import thread_map
 from ._svc import OneVsRestSVC
 
@@ -51,15 +51,17 @@ def one_vs_one_bias(
             raise ValueError(f"{name} must be the same for all pairs of classes, got {value!r}.")
     model = OneVsRestSVC(C, gamma, kernel, tol=tol, cache_size=cache_size, n_jobs=n_jobs)
     model._validate_params()
-    setup = model._prepare(X, y, None, min_classes=2)
+    training = model.prepare(X, y, None, min_classes=2)
     pairs = list(combinations(range(len(model.classes_)), 2))
-    rows = KernelRows(setup.X, setup.kernel, setup.gamma[0], cache_size, len(pairs), n_jobs)
-    rows.stop = threading.Event()
-    boxes = np.full(len(setup.codes), float(C))
+    rows = kernel_rows(
+        training.X, training.kernel, training.gamma[0], cache_size, len(pairs), n_jobs
+    )
+    stop = threading.Event()
+    boxes = np.full(len(training.codes), float(C))
 
     def bias(pair):
         # Rows of the other classes get an empty box and take no part.
-        signs = (setup.codes == pair[0]).astype(np.float64) - (setup.codes == pair[1])
-        return solve(svm_problem(signs, boxes, 0.0), rows, tol=tol).bias
+        signs = (training.codes == pair[0]).astype(np.float64) - (training.codes == pair[1])
+        return solve(svm_problem(signs, boxes, 0.0), rows, tol=tol, stop=stop).bias
 
-    return np.array(list(thread_map(bias, pairs, n_jobs, rows.stop)))
+    return np.array(list(thread_map(bias, pairs, n_jobs, stop)))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..base._classifier import Traits
-from ..base._machines import Machine
-from ..base._one_vs_rest import BOX_RULES, BOXES, SOLVER_RULES, OneVsRestSVM
-from ._planes import find_slab
+from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.parameters import BOXES, C_CONSTRAINTS, SOLVER_CONSTRAINTS
+from ._planes import Slab, find_slab
 
 _PRESSURES = [2.0**k for k in range(-3, 3)]
 
 
-class OneVsSetMachine(OneVsRestSVM):
+class OneVsSetMachine(KernelMachineClassifier):
     """1-vs-Set machine: linear, each class between a near and a far plane.
 
     One linear SVM a class against the rest. Beside its plane, moved to a near position delta_A, a
@@ -70,64 +71,63 @@ kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **BOX_RULES,
+        **C_CONSTRAINTS,
         "p_near": [Interval(Real, None, None, closed="neither")],
         "p_far": [Interval(Real, None, None, closed="neither")],
         "search": [StrOptions({"exhaustive", "greedy"})],
-        **SOLVER_RULES,
+        **SOLVER_CONSTRAINTS,
     }
 
     # Not parameters: the method is linear.
     kernel = "linear"
     gamma = 1.0
 
-    _traits = Traits("1-vs-Set")
-    _post_params = ("p_near", "p_far")
-    _paper_level = "model"
-    _scaled_params = ()
-    _default_grid = {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES}
-    _paper_grid = {"p_near": _PRESSURES, "p_far": _PRESSURES}
+    traits = Traits("1-vs-Set")
+    stored_types = (Slab,)
+    search_spec = SearchSpec(
+        grids={
+            "default": {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES},
+            "paper": {"p_near": _PRESSURES, "p_far": _PRESSURES},
+        },
+        after_fit=("p_near", "p_far"),
+    )
 
     def __init__(
         self,
-        C=1.0,
-        p_near=0.0,
-        p_far=0.0,
-        search="exhaustive",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        p_near: float = 0.0,
+        p_far: float = 0.0,
+        search: str = "exhaustive",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            1.0, "linear", tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.p_near = p_near
         self.p_far = p_far
         self.search = search
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
-    def _machine(self, path, rows, C):
+    def finish_machine(self, machine, path, rows, stop, **params):
         problem = path.problem
         slab = find_slab(
             path.scores[0],
             problem.upper > 0,
             problem.upper - problem.lower,
-            self._resolution,
+            self.resolution,
             greedy=self.search == "greedy",
         )
-        return Machine.of(path[0], extra=slab)
+        return replace(machine, extra=slab)
 
-    def _conclude(self, setup, extras):
+    def finish_model(self, training, extras):
         self._slabs = extras
 
     @property
@@ -142,14 +142,13 @@ kkt_gap_, n_iter_ : ndarray
         check_is_fitted(self)
         return np.array([slab.far + self.p_far * slab.far_slope for slab in self._slabs])
 
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether the slab is empty, or there is one feature only."""
-        empty = self.far_ <= self.near_
+    def far_scores(self) -> np.ndarray:
+        # An empty slab scores -1 everywhere; in one dimension a slab is an interval.
         tilted = np.asarray(self.dual_coef_ @ self.support_vectors_).any(axis=1)
-        return empty | (tilted & (self.n_features_in_ == 1))
+        far = np.where(tilted & (self.n_features_in_ == 1), -np.inf, np.inf)
+        return np.where(self.far_ <= self.near_, -1.0, far)
 
-    def _decide(self, raw):
+    def decide(self, raw):
         return slab_scores(raw, self.near_, self.far_)
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
-from ..base._classifier import FRACTIONS, Traits
-from ..base._machines import Machine
-from ..base._one_vs_rest import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, OneVsRestSVM
+from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
+from ..base.machines import BinaryMachine
+from ..base.parameters import BOXES, FRACTIONS, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
-from ._trained import Trained
-from ._warm_start import Present, train_from
-
-# Decision values of training samples that a model remembers for `add_classes`: 64 MB of them.
-_REMEMBERED = 2**24
+from ._warm_start import WarmStart, train_from
 
 
-class OpenSetSVC(OneVsRestSVM):
+class OpenSetSVC(KernelMachineClassifier):
     """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
 
     One kernel machine a class against the rest. Its objective carries ``lambda * b``, which pushes
@@ -107,68 +107,71 @@ class OpenSetSVC(OneVsRestSVM):
     """
 
     _parameter_constraints: dict = {
-        **OneVsRestSVM._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
         "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
         "ensure_bounded": ["boolean"],
     }
-    _traits = Traits(
+    traits = Traits(
         "OSSVM",
         bounded=True,
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
     )
-    _min_classes = 1
-    _machine_params = ("C", "lam")
-    _path_param = "lam"
-    _default_grid = {"C": BOXES, "gamma": SCALED_GAMMAS, "lam": FRACTIONS}
-    _paper_grid = {"gamma": PAPER_GAMMAS, "lam": FRACTIONS}
+    min_classes = 1
+    problem_params = ("C", "lam")
+    search_spec = SearchSpec(
+        grids={
+            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "lam": FRACTIONS},
+            "paper": {"gamma": PAPER_GAMMAS, "lam": FRACTIONS},
+        },
+        levels={"paper": "class"},
+        scaled={"gamma": unit_gamma},
+        engine=("gamma", "C", "lam"),
+        path="lam",
+        bounded_switch="ensure_bounded",
+    )
 
     def __init__(
         self,
-        C=1.0,
-        lam=0.0,
-        gamma="scale",
-        kernel="rbf",
-        ensure_bounded=True,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        lam: float | dict = 0.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel = "rbf",
+        ensure_bounded: bool = True,
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.lam = lam
-        self.gamma = gamma
-        self.kernel = kernel
         self.ensure_bounded = ensure_bounded
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def add_classes(self, X, y, sample_weight=None):
-        """Learn new classes beside the present ones, from the present solution on.
+    def add_classes(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> OpenSetSVC:
+        """Learn new classes in addition to the present ones, by a warm start.
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
-        for all the data; on large training sets it takes a half to a quarter of the time, less
-        where the kernel is wide. The model that was fitted remembers something of its training
-        samples for that (64 MB at most); a copy, or one from a file, does not, and takes longer.
-        The kernel width does not follow the new data: gamma="scale" and "auto" keep the value
-        ``gamma_`` they had. Parameters given as a dict have to name the new classes, too;
-        ``set_params`` first.
+        for all the data. Its multipliers serve as the start, so on large training sets this takes
+        about half the time of a fit, less where the kernel is wide; the decision values of all
+        samples under the present model are computed first. The kernel width does not follow the
+        new data: gamma="scale" and "auto" keep the value ``gamma_`` they had. Parameters given as
+        a dict have to name the new classes, too; call ``set_params`` first.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (m, d)
-            All samples, old and new, in any order. New samples of old classes are welcome; an old
-            one may be missing only if it is not a support vector.
+            All samples, old and new, in any order. They may include new samples of old classes; an
+            old sample may be missing only if it is not a support vector.
         y : array-like of shape (m,)
             Their classes.
         sample_weight : array-like of shape (m,), default=None
@@ -187,10 +190,10 @@ class OpenSetSVC(OneVsRestSVM):
         >>> model.add_classes(X, y).predict([[0, 0.5], [0.5, 9]])
         array(['left', 'above'], dtype='<U7')
         """
-        self._begin_predict(X, accept_sparse="csr")
+        validate_samples(self, X, accept_sparse="csr")
         gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
         grown = clone(self).set_params(gamma=gamma)
-        setup = grown._prepare(X, y, sample_weight, self._min_classes)
+        training = grown.prepare(X, y, sample_weight, self.min_classes)
         labels = grown.classes_.tolist()
         if gone := [c for c in self.classes_.tolist() if c not in labels]:
             raise ValueError(
@@ -198,63 +201,47 @@ class OpenSetSVC(OneVsRestSVM):
                 "old and new. Use fit to train without a class."
             )
         row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
-        trained = getattr(self, "_trained", None)
-        present = Present(self.support_vectors_, self.dual_coef_, row, trained, setup)
-        if missing := np.sum(present.found < 0):
+        start = WarmStart(self.support_vectors_, self.dual_coef_, row, training)
+        if missing := np.sum(start.found < 0):
             raise ValueError(
-                f"{missing} of the {len(present.found)} support vectors of the model are not in "
+                f"{missing} of the {len(start.found)} support vectors of the model are not in "
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
-        grown._store(setup, grown._train_all(setup, partial(train_from, present)))
-        vars(self).update(vars(grown) | self.get_params(deep=False))
+        grown.fit_machines(training, partial(train_from, start))
+        self.__dict__.update(vars(grown) | self.get_params(deep=False))
         return self
 
-    def _check_kernel(self, kernel):
+    def check_kernel(self, kernel):
         if not kernel.decaying:
             raise ValueError(
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
                 "bounded. Choose a decaying kernel such as 'rbf', or OneVsRestSVC."
             )
-        if len(self.classes_) == 1 and self._per_class("lam", self.lam)[0] == 0:
+        if len(self.classes_) == 1 and self.per_class("lam", self.lam)[0] == 0:
             raise ValueError(
                 "lam=0 is not defined for a training set of one class "
                 f"({self.classes_.tolist()!r}): without negatives lam is the fraction of samples "
                 "that may be left outside. Choose lam in (0, 1)."
             )
 
-    def _problem(self, signs, weight, C, lam):
-        boxes = C * weight
+    def problem(self, signs, weight, **params):
+        boxes = params["C"] * weight
         if np.any(signs < 0):
             problem = svm_problem(signs, boxes, 0.0)
         else:
             problem = one_class_problem(signs > 0, 0.0, boxes)
-        return problem, lam * problem.upper.sum()
+        return problem, params["lam"] * problem.upper.sum()
 
-    def _machine(self, path, rows, C, lam):
-        solution, problem = path[0], path.problem
-        lam = float(lam[0])
-        alone = not np.any(problem.lower)
-        if self.ensure_bounded and solution.bias > -self.tol and not alone:
-            solution = lower_bias(
-                problem, solution, rows, -self.tol, tol=self.tol, max_iter=self.max_iter
-            )
+    def finish_machine(self, machine, path, rows, stop, **params):
+        problem, lam = path.problem, float(params["lam"][0])
+        has_negatives = np.any(problem.lower)
+        if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
+            limits = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
-        few = len(problem.p) * len(self.classes_) <= _REMEMBERED
-        return Machine.of(
-            solution,
-            extra=lam,
-            sums=(problem.p - solution.v).astype(np.float32) if few else None,
-        )
+            machine = BinaryMachine.of(solution)
+        return replace(machine, extra=lam)
 
-    def _store(self, setup, machines):
-        super()._store(setup, machines)
-        sums = [machine.sums for machine in machines]
-        self._trained = None if sums[0] is None else Trained(setup, sums)
-
-    def __getstate__(self):
-        # What only add_classes needs, and can do without, does not travel with the model.
-        return {k: v for k, v in super().__getstate__().items() if k != "_trained"}
-
-    def _conclude(self, setup, extras):
-        super()._conclude(setup, extras)
+    def finish_model(self, training, extras):
+        super().finish_model(training, extras)
         self.lam_ = np.array(extras)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..base._classifier import Traits
-from ..base._one_vs_rest import OneVsRestSVM
+from typing import Any
+
+from ..base import KernelMachineClassifier, Traits
+from ..kernels import Kernel, Linear
 
 
-class OneVsRestSVC(OneVsRestSVM):
+class OneVsRestSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that rejects what no class accepts.
 
     The plain SVM (``OpenSetSVC`` with lambda = 0) without any guarantee: a class whose bias is not
@@ -57,30 +59,24 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([0, 1])
     """
 
-    _traits = Traits("SVM", condition="b_c < 0 for every class")
+    traits = Traits("SVM", condition="b_c < 0 for every class")
 
     def __init__(
         self,
-        C=1.0,
-        gamma="scale",
-        kernel="rbf",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        class_weight: str | dict | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
-        self.gamma = gamma
-        self.kernel = kernel
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label

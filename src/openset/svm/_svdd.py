@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from ..base._classifier import Traits
-from ..base._machines import Machine, train_one_class
-from ..base._one_vs_rest import (
-    BOX_RULES,
-    KERNEL_RULES,
+from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.parameters import (
+    C_CONSTRAINTS,
+    KERNEL_CONSTRAINTS,
     PAPER_GAMMAS,
     SCALED_GAMMAS,
-    SOLVER_RULES,
-    OneVsRestSVM,
+    SOLVER_CONSTRAINTS,
+    unit_gamma,
 )
+from ..kernels import Kernel
 from ..solver import svdd_problem
 
 
-class MulticlassSVDD(OneVsRestSVM):
+class MulticlassSVDD(KernelMachineClassifier):
     """One support vector data description (SVDD) a class: a ball around its samples.
 
     The ball lies in the feature space of the kernel and is as small as possible, at a price C for
@@ -76,44 +78,45 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        "C": BOX_RULES["C"],
+        "C": C_CONSTRAINTS["C"],
         "nu": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
-        **KERNEL_RULES,
-        **SOLVER_RULES,
+        **KERNEL_CONSTRAINTS,
+        **SOLVER_CONSTRAINTS,
     }
 
-    _traits = Traits("SVDD", one_class=True, bounded=True)
-    _min_classes = 1
-    _machine_params = ("C", "nu")
-    _train = staticmethod(train_one_class)
-    _default_grid = {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}
-    _paper_grid = {"gamma": PAPER_GAMMAS}
+    traits = Traits("SVDD", one_class=True, bounded=True)
+    min_classes = 1
+    own_samples_only = True
+    problem_params = ("C", "nu")
+    search_spec = SearchSpec(
+        grids={
+            "default": {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
+            "paper": {"gamma": PAPER_GAMMAS},
+        },
+        levels={"paper": "class"},
+        scaled={"gamma": unit_gamma},
+        engine=("gamma", "C", "nu"),
+    )
 
     def __init__(
         self,
-        C=1.0,
-        nu=None,
-        gamma="scale",
-        kernel="rbf",
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=1000,
-        n_jobs=None,
-        device="cpu",
-        verbose=0,
-        unknown_label="auto",
+        C: float | dict = 1.0,
+        nu: float | dict | None = None,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel = "rbf",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
     ):
+        super().__init__(
+            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        )
         self.C = C
         self.nu = nu
-        self.gamma = gamma
-        self.kernel = kernel
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -121,41 +124,40 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _check_kernel(self, kernel):
+    def check_kernel(self, kernel):
         if not kernel.decaying:
             raise ValueError(
                 f"kernel={self.kernel!r} does not decay with distance, so it has no ball of its "
                 "own around a class. Choose a decaying kernel such as 'rbf'."
             )
 
-    def _problem(self, signs, weight, C, nu):
+    def problem(self, signs, weight, **params):
+        C, nu = params["C"], params["nu"]
         member = signs > 0
         price = C if nu is None else 1.0 / (nu * weight[member].sum())
         return svdd_problem(member, price * weight, np.ones(len(signs))), np.ones(1)
 
-    def _machine(self, path, rows, C, nu):
-        machine = Machine.of(path[0])
-        offset = float(_offset(path)[0])
-        radius = np.sqrt(max(0.0, 2 * offset + _squared_norm(path)[0]))
-        return Machine.of(path[0], coef=2 * machine.coef, bias=2 * offset - 1.0, extra=radius)
+    def score_map(self, path, **params):
+        # The score is R^2 - |phi(x) - a|^2 = 2 phi(x).a - 1 + (R^2 - a.a), since k(x, x) = 1. It is
+        # zero on the sphere, so the solver finds R^2 - a.a = 2 b, and the score is 2 f - 1. Without
+        # an equality the multipliers were given, and R = 0.
+        scale = np.full(len(path.totals), 2.0)
+        if path.problem.total is not None:
+            return scale, np.full(len(path.totals), -1.0)
+        return scale, -1.0 - _squared_norm(path) - 2.0 * path.bias
 
-    def _acceptance(self, path, C, nu):
-        return 2 * (_offset(path)[:, None] - path.v)
+    def finish_machine(self, machine, path, rows, stop, **params):
+        # Record the radius: R^2 = 2 b + a.a, or 0 where the multipliers were given.
+        if path.problem.total is None:
+            return replace(machine, extra=0.0)
+        squared = 2.0 * path.bias[0] + _squared_norm(path)[0]
+        return replace(machine, extra=np.sqrt(max(0.0, squared)))
 
-    def _conclude(self, setup, extras):
-        super()._conclude(setup, extras)
+    def finish_model(self, training, extras):
+        super().finish_model(training, extras)
         self.radius_ = np.array(extras)
 
 
 def _squared_norm(path):
     """a.a of the centre a, at each total."""
     return np.einsum("tm,tm->t", path.beta, path.problem.p - path.v)
-
-
-def _offset(path):
-    """(R^2 - a.a) / 2, so that the score is twice its excess over v = k(x, x) / 2 - phi(x).a.
-
-    On the sphere the score is zero: the offset is the bias of the solver. Without an equality the
-    multipliers were given, and R = 0.
-    """
-    return path.bias if path.problem.total is not None else -0.5 * _squared_norm(path)

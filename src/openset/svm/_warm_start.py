@@ -1,4 +1,4 @@
-"""Machines that go on from the multipliers of a fitted model, over a training set that has grown.
+"""Training from the multipliers of a fitted model, on a training set that has grown.
 
 The box of an old sample and the sum of a machine's multipliers do not change when classes are
 added: the present solution, with the new samples at zero, is feasible and nearly optimal.
@@ -11,69 +11,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
-from ..base._machines import Machine, ProblemOf, Reduce, Setup
-from ..solver import KernelRows, solve_path
-from ..solver._path import feasible_near
-from ..solver._sums import expansions
+from ..base.machines import BinaryMachine, ProblemOf, Reduce, TrainingSet
+from ..solver import KernelRows, feasible_near, kernel_rows, kernel_sums, solve_path
 from ..utils import thread_map
-from ._trained import Trained, keys_of, locate
 
-# Numbers of v that are held at a time: 256 MB of them.
+# Numbers of K beta in memory at a time: 256 MB.
 _HELD = 2**25
-# Rows of a kernel matrix that costs less than asking for its rows one by one.
+# Up to this many samples the whole kernel matrix costs less than separate rows.
 _SMALL = 4096
+# Values hashed at a time, so that they stay in the CPU cache.
+_CHUNK = 2**15
 
 
-def train_from(
-    present: Present,
-    setup: Setup,
-    problem_of: ProblemOf,
-    reduce: Reduce,
-    n_jobs: int | None,
-    *,
-    tol: float,
-    max_iter: int,
-    cache_size: float,
-    device: str,
-) -> Iterator[tuple[int, Machine]]:
-    """``train_one_vs_rest``, machines that exist already from their `present` multipliers on.
-
-    On the CPU whatever the `device`: so few rows are needed that it has them soonest.
-    """
-    stop = threading.Event()
-    m = len(setup.codes)
-    for gamma in np.unique(setup.gamma):
-        # The new ones first: they take longest.
-        group = sorted(np.flatnonzero(setup.gamma == gamma), key=lambda c: c in present.row)
-        # Beside the sums below the old machines need few rows: unless the matrix is small, the
-        # new machines decide whether the whole of it pays.
-        n_machines = sum(c not in present.row for c in group) if m > _SMALL else len(group)
-        rows = KernelRows(setup.X, setup.kernel, gamma, cache_size, n_machines, n_jobs)
-        rows.stop = stop
-        step = max(1, _HELD // m)
-        for part in (group[k : k + step] for k in range(0, len(group), step)):
-            old = [c for c in part if c in present.row]
-            sums = present.sums([present.row[c] for c in old], rows, n_jobs)
-            sums = dict(zip(old, sums, strict=True))
-
-            def train(c, rows=rows, sums=sums):
-                problem, totals = problem_of(c, setup.signs(c), setup.weight)
-                starts = None
-                if c in sums:
-                    here = replace(problem, total=float(totals[0]))
-                    beta = present.beta(present.row[c])
-                    starts = [feasible_near(here, beta, here.p - sums.pop(c), rows)]
-                path = solve_path(
-                    problem, totals, rows, starts=starts, tol=tol, max_iter=max_iter, stop=stop
-                )
-                return reduce(c, path, rows)
-
-            yield from zip(part, thread_map(train, part, n_jobs, stop), strict=True)
-
-
-class Present:
-    """What a fitted model brings along to a training set that has grown.
+class WarmStart:
+    """The multipliers of a fitted model, placed in a training set that has grown.
 
     Parameters
     ----------
@@ -82,44 +35,124 @@ class Present:
         Multipliers of its machines.
     row : dict of int to int
         For the code that a class of the model has in the new training set, its row of `coef`.
-    trained : Trained or None
-        What is remembered of its own training set, if anything.
-    setup : Setup
+    training : TrainingSet
         The training set that has grown.
 
     Attributes
     ----------
     found : ndarray of shape (n_sv,)
-        Where its support vectors lie in it, see :func:`locate`.
+        Rows of the training set that are the support vectors; see :func:`locate`.
     """
 
-    def __init__(self, support_vectors, coef, row, trained: Trained | None, setup: Setup):
-        keys = keys_of(setup.X)
-        self.found = locate(keys_of(support_vectors), keys)
+    def __init__(self, support_vectors, coef, row: dict[int, int], training: TrainingSet):
+        self.found = locate(keys_of(support_vectors), keys_of(training.X))
         self.coef = coef
         self.row = row
-        self._trained = trained
-        self._remembered = np.full(len(keys), -1)
-        # Sums of another kernel, or another width, would be of no use.
-        if (
-            trained is not None
-            and trained.kernel == setup.kernel
-            and all(setup.gamma[c] == trained.gamma[k] for c, k in row.items())
-        ):
-            self._remembered = locate(keys, trained.keys)
+        self._n_samples = len(training.codes)
 
-    def beta(self, row: int) -> np.ndarray:
-        """Multipliers of a machine, zero for new samples, shape (m,)."""
-        beta = np.zeros(len(self._remembered))
-        beta[self.found] = self.coef[row]
+    def beta(self, c: int) -> np.ndarray:
+        """Multipliers of class c, zero for new samples, shape (m,)."""
+        beta = np.zeros(self._n_samples)
+        beta[self.found] = self.coef[self.row[c]]
         return beta
 
-    def sums(self, machines: list[int], rows: KernelRows, n_jobs: int | None) -> np.ndarray:
-        """K beta of some machines at all samples: remembered, or computed, shape (n, m)."""
-        old = np.flatnonzero(self._remembered >= 0)
-        new = np.flatnonzero(self._remembered < 0)
-        sums = np.empty((len(machines), len(self._remembered)))
-        if old.size:
-            sums[:, old] = self._trained.sums[np.ix_(machines, self._remembered[old])]
-        sums[:, new] = expansions(rows, self.found, self.coef[machines], new, n_jobs)
-        return sums
+    def sums(self, classes: list[int], rows: KernelRows, n_jobs: int | None) -> np.ndarray:
+        """K beta of old classes at all samples, shape (len(classes), m)."""
+        coef = self.coef[[self.row[c] for c in classes]]
+        return kernel_sums(rows, self.found, coef, np.arange(self._n_samples), n_jobs)
+
+
+def train_from(
+    start: WarmStart,
+    training: TrainingSet,
+    problem_of: ProblemOf,
+    reduce: Reduce,
+    n_jobs: int | None,
+    *,
+    tol: float,
+    max_iter: int,
+    cache_size: float,
+    device: str,
+) -> Iterator[tuple[int, BinaryMachine]]:
+    """``train_one_vs_rest`` with a warm start for the classes that the model knows.
+
+    It runs on the CPU whatever the `device`: few rows are needed.
+    """
+    stop = threading.Event()
+    m = len(training.codes)
+    for gamma in np.unique(training.gamma):
+        # New classes first: they take longest.
+        group = np.flatnonzero(training.gamma == gamma).tolist()
+        group.sort(key=lambda c: c in start.row)
+        # Old classes need few rows after their sums: unless the matrix is small, only the new
+        # classes decide whether computing all of it pays.
+        n_machines = sum(c not in start.row for c in group) if m > _SMALL else len(group)
+        rows = kernel_rows(training.X, training.kernel, gamma, cache_size, n_machines, n_jobs)
+        step = max(1, _HELD // m)
+        for part in (group[k : k + step] for k in range(0, len(group), step)):
+            old = [c for c in part if c in start.row]
+            sums = dict(zip(old, start.sums(old, rows, n_jobs), strict=True))
+
+            def train(c, rows=rows, sums=sums):
+                problem, totals = problem_of(c, training.signs(c), training.weight)
+                starts = None
+                if c in sums:
+                    here = replace(problem, total=float(totals[0]))
+                    starts = [feasible_near(here, start.beta(c), here.p - sums.pop(c), rows)]
+                path = solve_path(
+                    problem, totals, rows, starts=starts, tol=tol, max_iter=max_iter, stop=stop
+                )
+                return reduce(c, path, rows, stop)
+
+            yield from zip(part, thread_map(train, part, n_jobs, stop), strict=True)
+
+
+def locate(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Positions of the keys `wanted` among `keys`, both in any order; -1 where they are missing.
+
+    Equal keys are given different positions as long as there are any.
+
+    Parameters
+    ----------
+    wanted : ndarray of shape (n,)
+    keys : ndarray of shape (m,)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    found = np.full(len(wanted), -1)
+    asked, order = np.argsort(wanted, kind="stable"), np.argsort(keys, kind="stable")
+    wanted, keys = wanted[asked], keys[order]
+    before = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)  # equal ones
+    place = np.searchsorted(keys, wanted) + before
+    there = place < len(keys)
+    there[there] = keys[place[there]] == wanted[there]
+    found[asked[there]] = order[place[there]]
+    return found
+
+
+def keys_of(X) -> np.ndarray:
+    """64-bit hashes of the rows of X, equal for dense and sparse layout, shape (m,).
+
+    The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
+    so it may be stored or not.
+    """
+    factors = np.random.default_rng(0).integers(
+        2**64, size=X.shape[1], dtype=np.uint64
+    ) | np.uint64(1)
+    if sparse.issparse(X):
+        X = X.tocsr()
+        return sparse.csr_array((_scrambled(X.data), X.indices, X.indptr), shape=X.shape) @ factors
+    step = max(1, _CHUNK // X.shape[1])
+    parts = [_scrambled(X[k : k + step]) @ factors for k in range(0, len(X), step)]
+    return np.concatenate(parts)
+
+
+def _scrambled(values):
+    bits = (values + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits

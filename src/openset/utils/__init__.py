@@ -6,13 +6,15 @@ here. The submodules ``distances``, ``page`` and ``estimator_checks`` are import
 
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
-from ._discovery import MethodRow, all_estimators, method_table
 from ._files import atomic_write
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
+from ._registry import METHODS, Method, MethodRow, all_estimators, method_names, method_table
 from ._unwrap import split_fitted, split_pipeline, unwrap
 
 __all__ = [
+    "METHODS",
+    "Method",
     "MethodRow",
     "Progress",
     "all_estimators",
@@ -22,6 +24,7 @@ __all__ = [
     "critical_value",
     "decide",
     "interrupts",
+    "method_names",
     "method_table",
     "split_fitted",
     "split_pipeline",

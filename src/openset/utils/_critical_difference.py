@@ -1,4 +1,4 @@
-"""How far average ranks have to lie apart: the quantiles of Nemenyi and Bonferroni-Dunn."""
+"""Critical differences of average ranks, by the tests of Nemenyi and Bonferroni-Dunn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scipy.stats import norm, studentized_range
 Test = Literal["bonferroni-dunn", "nemenyi"]
 
 # q of k = 2, ..., 10 methods as printed in Demšar's tables 5(a) and 5(b), by (test, alpha). The
-# Bonferroni-Dunn entry 2.724 for nine methods at 0.05 is a slip of the table: the quantile is
-# 2.734. The paper's figures use it.
+# Bonferroni-Dunn entry 2.724 for nine methods at 0.05 is an error of the table (the quantile is
+# 2.734), which the paper's figures use.
 _TABLE = {
     ("nemenyi", 0.05): (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164),
     ("nemenyi", 0.10): (1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920),
@@ -27,20 +27,20 @@ def critical_value(
     alpha: float = 0.05,
     tabulated: bool = False,
 ) -> float:
-    """The q of the critical difference.
+    """Return the quantile q of the critical difference.
 
     Parameters
     ----------
     n_methods : int
-        k, the control included.
+        k, including the control.
     test : {"bonferroni-dunn", "nemenyi"}, default="bonferroni-dunn"
         All methods against one control, or all pairs of methods.
     alpha : float, default=0.05
         Level of the whole family of comparisons.
     tabulated : bool, default=False
-        Take the value printed in Demšar's tables (k = 2 to 10; alpha 0.05 or 0.10) instead of the
-        exact quantile. They agree but for rounding, and for one slip: nine methods at 0.05 in the
-        Bonferroni-Dunn table, which the paper used.
+        Use the value printed in Demšar's tables (k = 2 to 10; alpha 0.05 or 0.10) instead of the
+        exact quantile. They agree up to rounding, except for one error in the table: nine methods
+        at 0.05 in the Bonferroni-Dunn test, which the paper used.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def critical_value(
 
     Examples
     --------
-    >>> from openset.study.stats import critical_value
+    >>> from openset.utils import critical_value
     >>> round(critical_value(9), 3), critical_value(9, tabulated=True)
     (2.734, 2.724)
     """
@@ -79,12 +79,12 @@ def critical_difference(
     alpha: float = 0.05,
     tabulated: bool = False,
 ) -> float:
-    """Difference of average ranks above which two methods differ.
+    """Return the difference of average ranks above which two methods differ significantly.
 
     Parameters
     ----------
     n_methods, n_blocks : int
-        How many methods were ranked, in how many blocks.
+        Number of ranked methods, and of blocks (datasets) over which ranks are averaged.
     test, alpha, tabulated
         As for `critical_value`.
 
@@ -95,7 +95,7 @@ def critical_difference(
 
     Examples
     --------
-    >>> from openset.study.stats import critical_difference
+    >>> from openset.utils import critical_difference
     >>> round(critical_difference(9, 74), 4)  # the paper's experiment
     1.2311
     """
@@ -104,7 +104,7 @@ def critical_difference(
 
 
 def rank_error(n_methods: int, n_blocks: int) -> float:
-    """Standard error of a difference of average ranks when all methods are alike."""
+    """Standard error of a difference of average ranks under the null hypothesis."""
     if n_blocks < 1:
         raise ValueError(f"n_blocks={n_blocks!r} must be at least 1.")
     return float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))

@@ -1,4 +1,4 @@
-"""Writing a file so that a reader sees the old one or the new one, never a half."""
+"""Atomic writes: a reader sees the old file or the complete new one."""
 
 from __future__ import annotations
 
@@ -11,21 +11,32 @@ from tempfile import NamedTemporaryFile
 
 @contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
-    """Yield the path of a temporary file beside `path`; a clean exit renames it to `path`.
+    """Yield the path of a temporary file, which is renamed to `path` on a clean exit.
 
-    The content is on the disk (fsync) before the name moves, so neither a kill nor a loss of
-    power leaves a half-written file. After an exception the temporary file is gone and `path`
-    is as it was.
+    The temporary file is in the folder of `path`. Its content is flushed to disk (fsync) before it
+    is renamed, so neither a killed process nor a power failure leaves a partial file. After an
+    exception the temporary file is deleted and `path` is unchanged.
 
     Parameters
     ----------
     path : path-like
-        File to be written or replaced; its folder must exist.
+        File to create or replace; its folder must exist.
 
     Yields
     ------
     Path
         Where to write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from openset.utils import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(Path(folder) / "answers.csv") as temporary:
+    ...         _ = temporary.write_text("prediction")
+    ...     (Path(folder) / "answers.csv").read_text()
+    'prediction'
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -40,7 +51,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
-        # A temporary file is private; the file a user asked for follows their umask.
+        # A temporary file is private; the final file follows the user's umask.
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)

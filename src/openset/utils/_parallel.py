@@ -1,4 +1,4 @@
-"""Threads: as many as asked for, BLAS kept to one each, and an orderly stop."""
+"""Threads: as many as requested, BLAS limited to one each, and an orderly stop."""
 
 from __future__ import annotations
 
@@ -7,28 +7,47 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 @cache
 def _controller() -> ThreadpoolController:
-    # Looking for the loaded BLAS libraries takes milliseconds: once is enough.
+    # Searching for the loaded BLAS libraries takes milliseconds, so it is done once.
     return ThreadpoolController()
 
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """Inside, Ctrl-C is a KeyboardInterrupt.
+    """Make sure that Ctrl-C arrives as a KeyboardInterrupt.
 
-    Where it comes while Numba wraps an array that a compiled function returns, it would arrive as
-    the cause of a SystemError, or as the cause of its cause.
+    If it comes while Numba wraps an array that a compiled function returns, it arrives as the
+    cause of a SystemError, or as the cause of its cause. Inside this context, the
+    KeyboardInterrupt itself is raised.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> from openset.utils import interrupts
+    >>> try:
+    ...     with interrupts():
+    ...         raise SystemError("a result with an exception set") from KeyboardInterrupt()
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    interrupted
     """
     try:
         yield
     except SystemError as error:
-        cause = error
+        cause: BaseException | None = error
         while isinstance(cause, SystemError):
             cause = cause.__cause__
         if isinstance(cause, KeyboardInterrupt):
@@ -37,14 +56,38 @@ def interrupts() -> Iterator[None]:
 
 
 def thread_map(
-    function: Callable, items: Iterable, n_jobs: int | None, stop: threading.Event | None = None
-) -> Iterator:
-    """Yield ``function(item)`` for each item, in their order, `n_jobs` at a time.
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    n_jobs: int | None = None,
+    stop: threading.Event | None = None,
+) -> Iterator[Result]:
+    """Apply a function to items on several threads.
 
     BLAS runs on one thread inside, whatever `n_jobs` is: threads never exceed the cores, and sums
-    are formed in one order, so results are the same to the bit for every `n_jobs`. If anything is
-    raised, Ctrl-C included, `stop` is set, so that running functions can leave, and nothing new
-    is begun.
+    are formed in one order, so results are the same to the bit for every `n_jobs`.
+
+    Parameters
+    ----------
+    function : callable
+        Called as ``function(item)``.
+    items : iterable
+        The items.
+    n_jobs : int or None, default=None
+        Number of threads, as for joblib: None is one, -1 all cores.
+    stop : threading.Event, default=None
+        Set if anything is raised, Ctrl-C included, so that running functions can leave. No new
+        item is begun then.
+
+    Yields
+    ------
+    object
+        ``function(item)`` of each item, in the order of the items.
+
+    Examples
+    --------
+    >>> from openset.utils import thread_map
+    >>> list(thread_map(abs, [-1, 2, -3], n_jobs=2))
+    [1, 2, 3]
     """
     n_threads = effective_n_jobs(n_jobs)
     with _controller().limit(limits=1, user_api="blas"):

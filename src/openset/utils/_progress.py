@@ -1,4 +1,4 @@
-"""A line of progress on standard error, with an estimate of the time left."""
+"""A progress bar on standard error, with an estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ import time
 
 
 class Progress:
-    """Count steps and show them; silent unless asked for.
+    """Count finished steps and, if asked to, show a progress bar on standard error.
 
     Parameters
     ----------
     total : int
         Number of steps.
     title : str
-        What is going on.
+        Text before the bar.
     show : bool
-        Whether to print at all.
+        Whether to print anything.
+
+    Examples
+    --------
+    >>> from openset.utils import Progress
+    >>> progress = Progress(3, "fitting", show=False)
+    >>> for _ in range(3):
+    ...     progress.step()
     """
 
     def __init__(self, total: int, title: str, show: bool):
@@ -25,7 +32,13 @@ class Progress:
         self._begin = self._last = time.monotonic()
 
     def step(self, n: int = 1) -> None:
-        """Record n finished steps."""
+        """Record finished steps; print at most five times per second.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of steps that were finished since the last call.
+        """
         self._done += n
         now = time.monotonic()
         finished = self._done >= self._total

@@ -1,4 +1,4 @@
-"""Reach the open-set estimator behind a Pipeline or a search."""
+"""Access to the open-set estimator inside a Pipeline or a search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sklearn.pipeline import Pipeline
 
 
 def unwrap(estimator: BaseEstimator) -> BaseEstimator:
-    """Return the estimator that holds ``unknown_label_``, ``bounded_`` and the rest.
+    """Return the open-set estimator, which has ``unknown_label_``, ``bounded_`` and so on.
 
-    A Pipeline and scikit-learn's search objects pass on only scikit-learn's own names; this goes
-    to the last step of the one and the best estimator of the other, however deep.
+    A Pipeline and scikit-learn's search objects delegate only scikit-learn's own attributes. This
+    function follows last steps, best estimators and wrapped estimators to any depth.
 
     Parameters
     ----------
@@ -50,14 +50,32 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
 
 
 def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
-    """Split a fitted estimator into its transformers and the open-set estimator behind them.
+    """Split a fitted estimator into its transformers and the open-set estimator after them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted open-set estimator, or a Pipeline, search or FrozenEstimator around one.
 
     Returns
     -------
     transform : callable
         Maps X to the input of the final estimator.
     final : estimator
-        As of :func:`unwrap`, without a FrozenEstimator around it.
+        What :func:`unwrap` returns, without a FrozenEstimator around it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from openset.svm import OpenSetSVC
+    >>> from openset.utils import split_fitted
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), OpenSetSVC()).fit(X, y)
+    >>> transform, final = split_fitted(model)
+    >>> bool((final.predict(transform(X)) == model.predict(X)).all())
+    True
     """
     heads = []
     while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, "unknown_label"):
@@ -70,7 +88,7 @@ def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         else:
-            unwrap(estimator)  # says what is wrong with it
+            unwrap(estimator)  # raises a TypeError if it is not an open-set estimator
             raise NotFittedError(
                 f"This {type(estimator).__name__} is not fitted yet. Call fit first."
             )
@@ -88,14 +106,29 @@ def split_pipeline(
 ) -> tuple[BaseEstimator | None, BaseEstimator, str]:
     """Split an estimator, fitted or not, into transformers, final step and parameter prefix.
 
+    Parameters
+    ----------
+    estimator : estimator
+        A Pipeline or any other estimator.
+
     Returns
     -------
     transformers : Pipeline or None
-        All steps but the last; None where there are none.
+        All steps but the last; None if there are none.
     final : estimator
         The last step, or the estimator itself if it is not a Pipeline.
     prefix : str
-        What precedes the parameters of `final` in the parameter names of `estimator`.
+        Prefix of the parameters of `final` in ``estimator.get_params()``.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> from openset.svm import OpenSetSVC
+    >>> from openset.utils import split_pipeline
+    >>> _, final, prefix = split_pipeline(make_pipeline(MinMaxScaler(), OpenSetSVC()))
+    >>> final, prefix
+    (OpenSetSVC(), 'opensetsvc__')
     """
     if not isinstance(estimator, Pipeline):
         return None, estimator, ""

@@ -1,4 +1,4 @@
-"""One HTML page in one file: text, tables and figures, with nothing to fetch and no script."""
+"""A self-contained HTML page: text, tables and figures in one file, without scripts."""
 
 from __future__ import annotations
 
@@ -8,62 +8,23 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
-from openset.utils import atomic_write
+from . import atomic_write
 
-_STYLE = """
-:root { color-scheme: light; --ink: #262626; --soft: #5f6368; --line: #dadce0; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 80rem; color: var(--ink);
-  background: #fff; font: 16px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.4rem; margin: 2.5rem 0 .5rem; padding-top: .6rem;
-  border-top: 1px solid var(--line); }
-h3 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
-p, ul { max-width: 46rem; margin: .5rem 0; overflow-wrap: anywhere; }
-nav { margin: 1rem 0; font-size: .95rem; }
-nav a { display: inline-block; margin: 0 1.1rem .3rem 0; }
-a { color: #0b3cc2; }
-.scroll { overflow-x: auto; margin: .8rem 0 1.2rem; }
-table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
-caption { caption-side: top; text-align: left; color: var(--soft); padding: 0 0 .3rem;
-  position: sticky; left: 0; max-width: min(46rem, calc(100vw - 3rem)); }
-th, td { padding: .22rem .45rem; text-align: right; white-space: nowrap; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
-tbody tr { border-bottom: 1px solid #eee; }
-tbody tr:hover td, tbody tr:hover th { background: #f4f6fb; }
-.text { text-align: left; font-weight: normal; }
-thead .text { font-weight: bold; }
-tr > .text:first-child { position: sticky; left: 0; background: #fff; }
-details { margin: .4rem 0; }
-summary { cursor: pointer; color: #0b3cc2; }
-td.best { font-weight: bold; }
-td.flag { color: #a50e0e; background: #fdecea; }
-td.soft { color: var(--soft); }
-figure { margin: .8rem 0 1.2rem; }
-figure.half { display: inline-block; vertical-align: top; width: min(100%, 36rem);
-  padding-right: 1rem; }
-figure img { max-width: 100%; height: auto; }
-figcaption { color: var(--soft); font-size: .9rem; }
-pre { overflow-x: auto; padding: .7rem .9rem; background: #f6f7f9; border: 1px solid var(--line);
-  font-size: .85rem; }
-@media (max-width: 600px) {
-  body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; }
-  th, td { padding: .22rem .35rem; } table { font-size: .8rem; }
-}
-"""
+_STYLE = files(__package__).joinpath("page.css").read_text("utf-8")
 
 
 class Cell(NamedTuple):
-    """A cell of a table that stands out: the best of its row, flagged, or soft spoken."""
+    """A highlighted cell of a table: the best of its row, flagged, or in a muted colour."""
 
     text: object
     mark: Literal["best", "flag", "soft"]
 
 
 class Page:
-    """A page under construction; what is added comes in that order. All text is escaped.
+    """A page to which text, tables and figures are added in order. All text is escaped.
 
     Parameters
     ----------
@@ -84,11 +45,17 @@ class Page:
     def __init__(self, title: str):
         self.title = title
         self._body: list[str] = []
-        self._anchors: dict[str, str] = {}  # of the headings, in their order
-        self._linked: list[str] = []  # anchors that the navigation lists
+        self._anchors: dict[str, str] = {}  # anchor -> heading
+        self._linked: list[str] = []  # anchors listed in the navigation
 
     def section(self, heading: str, level: Literal[2, 3] = 2) -> None:
-        """Begin a section; those of level 2 are listed at the top of the page."""
+        """Begin a section. Sections of level 2 are listed at the top of the page.
+
+        Parameters
+        ----------
+        heading : str
+        level : {2, 3}, default=2
+        """
         base = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
         anchor, count = base, 1
         while anchor in self._anchors:
@@ -121,21 +88,21 @@ class Page:
         text_columns: int = 1,
         folded: bool = False,
     ) -> None:
-        """Add a table, which scrolls sideways in a box of its own where the screen is narrow.
+        """Add a table, which scrolls sideways on a narrow screen.
 
         Parameters
         ----------
         header : sequence
             Names of the columns.
         rows : iterable of sequences
-            As many cells each as the header has; str() of a cell is shown, a `Cell` stands out.
+            One cell per column; str() of the cell is shown. A `Cell` is highlighted.
         caption : str, default=None
             A sentence above the table.
         text_columns : int, default=1
-            How many columns, from the left, are text; the others are aligned as numbers. The
-            first of them stays in sight when the table is scrolled.
+            Number of text columns, from the left; the others are aligned as numbers. The first
+            column stays visible when the table is scrolled.
         folded : bool, default=False
-            Show the caption alone, which opens the table at a click.
+            Show only the caption; a click opens the table.
         """
         lines = []
         for row in rows:
@@ -165,25 +132,25 @@ class Page:
         format: Literal["svg", "png"] = "svg",
         half: bool = False,
     ) -> None:
-        """Embed a matplotlib figure, and close it for pyplot.
+        """Embed a matplotlib figure and close it in pyplot.
 
         Parameters
         ----------
         figure : matplotlib Figure
         alt : str
-            What the figure shows, in words, for those who do not see it.
+            Description of the figure for readers who cannot see it.
         caption : str, default=None
             A sentence below the figure.
         format : {"svg", "png"}, default="svg"
-            "png" for a figure of very many points.
+            Use "png" for a figure with very many points.
         half : bool, default=False
-            Take half the width of a wide screen, so that two such figures stand side by side.
+            Use half the width of a wide screen, so that two figures fit side by side.
         """
         import matplotlib
         import matplotlib.pyplot as plt
 
         buffer = io.BytesIO()
-        # The salt and no date: the same figure gives the same page.
+        # A fixed salt and no date: the same figure always gives the same page.
         with matplotlib.rc_context({"svg.hashsalt": "openset"}):
             options = {"metadata": {"Date": None}} if format == "svg" else {"dpi": 160}
             figure.savefig(buffer, format=format, bbox_inches="tight", **options)
@@ -195,14 +162,14 @@ class Page:
         self._body.append(f'<figure{kind}><img src="{uri}" alt="{escape(alt)}">{label}</figure>')
 
     def html(self) -> str:
-        """The page as it stands."""
+        """Return the page as HTML."""
         title = escape(self.title)
         links = "".join(f'<a href="#{a}">{escape(self._anchors[a])}</a>' for a in self._linked)
         return "\n".join(
             [
                 '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+                f"<title>{title}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>",
                 f"<h1>{title}</h1>",
                 *([f"<nav>{links}</nav>"] if links else []),
                 *self._body,
@@ -211,7 +178,7 @@ class Page:
         )
 
     def write(self, path: str | os.PathLike) -> None:
-        """Write the page; a reader sees the old file or the whole new one."""
+        """Write the page to a file, atomically."""
         with atomic_write(path) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 

@@ -1,6 +1,7 @@
-"""Open-set estimators made of any closed-set classifier."""
+"""Closed-set classifiers that learn to answer unknown."""
 
-from openset.wrappers._cascade import CascadeRejector
-from openset.wrappers._threshold import ThresholdRejector
+from ._base import OpenSetWrapper
+from ._cascade import CascadeRejector
+from ._threshold import ThresholdRejector
 
-__all__ = ["CascadeRejector", "ThresholdRejector"]
+__all__ = ["CascadeRejector", "OpenSetWrapper", "ThresholdRejector"]

@@ -1,61 +1,56 @@
-"""What the wrappers share: the samples are the business of the wrapped estimators."""
+"""What estimators around another estimator have in common."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    column_or_1d,
-    has_fit_parameter,
-)
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
-from openset.base import OpenSetClassifier, _check_labels, resolve_unknown_label
+from ..base import OpenSetClassifier, resolve_unknown_label, validate_targets
 
 
-class Wrapper(OpenSetClassifier):
+class OpenSetWrapper(OpenSetClassifier):
     """Base class of open-set estimators around a classifier, their parameter ``estimator``.
 
-    X goes to the wrapped estimators as it is, so that it may be whatever these accept: tables,
+    X is passed to the wrapped estimators unchanged, so it may be whatever these accept: tables,
     sparse matrices, texts.
     """
 
-    def _check_targets(self, X, y, sample_weight=None):
+    estimator: Any
+    unknown_label: Any
+
+    def check_targets(self, X, y, sample_weight=None):
         """Validate y and the weights; drop rows of weight zero.
+
+        Parameters
+        ----------
+        X : array-like of n samples
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
 
         Returns
         -------
-        X : as passed, of n samples
+        X, y, sample_weight
+            As of :func:`openset.base.validate_targets`.
+        """
+        if not is_classifier(self.estimator):
+            raise ValueError(
+                f"estimator={self.estimator!r} of {type(self).__name__} is not a classifier."
+            )
+        return validate_targets(self, X, y, sample_weight)
+
+    def fit_estimator(self, X, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
+        """Fit a clone of ``estimator``; set ``classes_`` and ``unknown_label_``.
+
+        Parameters
+        ----------
+        X : array-like of n samples
         y : ndarray of shape (n,)
         sample_weight : ndarray of shape (n,) or None
         """
-        name = type(self).__name__
-        if not is_classifier(self.estimator):
-            raise ValueError(f"estimator={self.estimator!r} of {name} is not a classifier.")
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        _check_labels(y)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        if sample_weight is None:
-            return X, y, None
-        rows = np.empty((len(y), 0))  # stands for X, which may be no array
-        weight = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
-        kept = np.flatnonzero(weight)
-        if kept.size == 0:
-            raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
-        if kept.size < len(weight):
-            X, y, weight = _safe_indexing(X, kept), y[kept], weight[kept]
-        return X, y, weight
-
-    def _fit_estimator(self, X, y, sample_weight):
-        """Fit a clone of ``estimator``; set ``classes_``, ``unknown_label_`` and ``bounded_``."""
         self.estimator_ = fit_clone(self.estimator, X, y, sample_weight)
         self.classes_ = self.estimator_.classes_
         if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width
@@ -64,7 +59,6 @@ class Wrapper(OpenSetClassifier):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self.bounded_ = np.zeros(len(self.classes_), dtype=bool)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from sklearn.base import _fit_context, is_outlier_detector
+from sklearn.base import BaseEstimator, _fit_context, is_outlier_detector
 from sklearn.svm import OneClassSVM
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from openset.base import Traits
-from openset.wrappers._base import Wrapper, finite, fit_clone, supports_weights
+from ..base import SearchSpec, Traits
+from ._base import OpenSetWrapper, finite, fit_clone, supports_weights
 
 
-class CascadeRejector(Wrapper):
+class CascadeRejector(OpenSetWrapper):
     """Reject what an outlier detector refuses; classify the rest.
 
     Parameters
@@ -71,25 +73,24 @@ class CascadeRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits("cascade", condition="the rejector accepts a bounded region")
+    traits = Traits("cascade", condition="the rejector accepts a bounded region")
 
-    def __init__(self, rejector, estimator, unknown_label="auto"):
+    def __init__(
+        self, rejector: BaseEstimator, estimator: BaseEstimator, unknown_label: Any = "auto"
+    ):
         self.rejector = rejector
         self.estimator = estimator
         self.unknown_label = unknown_label
 
     @property
-    def _default_grid(self):
-        # What the outlier detectors of scikit-learn call the fraction of samples they may refuse.
+    def search_spec(self) -> SearchSpec:  # type: ignore[override]
+        """Grid over the fraction of samples that the rejector may reject, by either name."""
         names = {"contamination", "nu"} & set(self.rejector.get_params())
-        return {f"rejector__{name}": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] for name in names} or None
-
-    @property
-    def _paper_grid(self):
-        return self._default_grid
+        grid = {f"rejector__{name}": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] for name in names}
+        return SearchSpec(grids={"default": grid, "paper": grid} if grid else {})
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None) -> CascadeRejector:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CascadeRejector:
         """Fit the rejector to X and the classifier to X and y.
 
         Parameters
@@ -114,13 +115,12 @@ class CascadeRejector(Wrapper):
                 f"sample_weight was passed, but neither {type(self.rejector).__name__} nor "
                 f"{type(self.estimator).__name__} takes weights. Leave them out."
             )
-        X, y, sample_weight = self._check_targets(X, y, sample_weight)
-        self._fit_estimator(X, y, sample_weight)
+        X, y, sample_weight = self.check_targets(X, y, sample_weight)
+        self.fit_estimator(X, y, sample_weight)
         self.rejector_ = fit_clone(self.rejector, X, None, sample_weight)
-        self.bounded_ = self._far_scores() < 0
         return self
 
-    def _far_scores(self):
+    def far_scores(self) -> np.ndarray:
         rejector, far = self.rejector_, np.inf
         if isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
             far = rejector.intercept_[0]

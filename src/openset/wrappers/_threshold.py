@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from openset.base._classifier import FRACTIONS, Traits
-from openset.wrappers._base import Wrapper, finite, supports_weights
+from ..base import SearchSpec, Traits
+from ..base.parameters import FRACTIONS
+from ._base import OpenSetWrapper, finite, supports_weights
 
 
-class ThresholdRejector(Wrapper):
+class ThresholdRejector(OpenSetWrapper):
     """Reject samples for which a closed-set classifier is not confident enough.
 
     Parameters
@@ -70,21 +72,28 @@ class ThresholdRejector(Wrapper):
         "unknown_label": "no_validation",
     }
 
-    _traits = Traits(
+    traits = Traits(
         "thresholded classifier", condition="not known: the classifier is not looked into"
     )
-    _post_params = ("threshold",)
-    _default_grid = {"threshold": FRACTIONS}
-    _paper_grid = _default_grid
+    search_spec = SearchSpec(
+        grids={"default": {"threshold": FRACTIONS}, "paper": {"threshold": FRACTIONS}},
+        after_fit=("threshold",),
+    )
 
-    def __init__(self, estimator, threshold=0.5, response_method="auto", unknown_label="auto"):
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        threshold: float = 0.5,
+        response_method: str = "auto",
+        unknown_label: Any = "auto",
+    ):
         self.estimator = estimator
         self.threshold = threshold
         self.response_method = response_method
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None) -> ThresholdRejector:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThresholdRejector:
         """Fit the classifier.
 
         Parameters
@@ -104,8 +113,8 @@ class ThresholdRejector(Wrapper):
                 "Leave them out or wrap a classifier that does."
             )
         self._response(self.estimator)
-        X, y, sample_weight = self._check_targets(X, y, sample_weight)
-        self._fit_estimator(X, y, sample_weight)
+        X, y, sample_weight = self.check_targets(X, y, sample_weight)
+        self.fit_estimator(X, y, sample_weight)
         if len(self.classes_) == 1 and self._response(self.estimator_) == "decision_function":
             raise ValueError(
                 f"y has one class, {self.classes_.tolist()!r}; the decision_function of "
@@ -114,10 +123,10 @@ class ThresholdRejector(Wrapper):
             )
         return self
 
-    def _decide(self, raw):
+    def decide(self, raw):
         return raw - self.threshold
 
-    def _raw_scores(self, X):
+    def raw_scores(self, X):
         check_is_fitted(self)
         method = self._response(self.estimator_)
         scores = finite(getattr(self.estimator_, method)(X))

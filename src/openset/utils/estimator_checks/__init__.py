@@ -1,8 +1,8 @@
-"""Checks that an estimator keeps the open-set contract, beside scikit-learn's own checks.
+"""Checks that an estimator keeps the open-set contract, in addition to scikit-learn's own checks.
 
 scikit-learn's checks assume that every answer is one of ``classes_`` and that two classes have
-one score. An open-set classifier breaks both on purpose; :data:`EXPECTED_FAILED_CHECKS` lists the
-checks that stumble over it, and the checks here repeat everything else those would have shown.
+one score. An open-set classifier breaks both on purpose. :data:`EXPECTED_FAILED_CHECKS` lists the
+checks that fail for this reason, and the checks here repeat everything else that those test.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = [
 EXPECTED_FAILED_CHECKS = {
     "check_classifiers_train": "decision_function has two columns for two classes.",
     "check_classifiers_classes": "decision_function has two columns for two classes.",
-    "check_classifiers_one_label": "A sample may be answered unknown, which is not in classes_.",
+    "check_classifiers_one_label": "An answer may be unknown, which is not in classes_.",
     "check_classifiers_one_label_sample_weights": (
-        "A sample may be answered unknown, which is not in classes_."
+        "An answer may be unknown, which is not in classes_."
     ),
-    "check_class_weight_classifiers": "A sample may be answered unknown, which is not in classes_.",
+    "check_class_weight_classifiers": "An answer may be unknown, which is not in classes_.",
     "check_sample_weight_equivalence_on_dense_data": "Solutions agree to tol, not to 1e-7.",
     "check_sample_weight_equivalence_on_sparse_data": "Solutions agree to tol, not to 1e-7.",
     "check_methods_subset_invariance": "Float32 kernel sums of two batches agree to 1e-6 only.",
 }
 
-# These are excused only for an estimator with a parameter of this name.
+# These failures are expected only of an estimator with a parameter of this name.
 _NEEDS = {
     "check_class_weight_classifiers": "class_weight",
     "check_sample_weight_equivalence_on_dense_data": "tol",
@@ -45,7 +45,7 @@ _NEEDS = {
 
 
 def expected_failed_checks(estimator: BaseEstimator) -> dict[str, str]:
-    """Return the checks of scikit-learn that `estimator` may fail, with a reason each.
+    """Return the checks of scikit-learn that `estimator` may fail, each with a reason.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def open_set_checks() -> Iterator[Check]:
     Yields
     ------
     callable
-        Raises AssertionError, quoting the line of the contract that the estimator breaks.
+        Raises AssertionError, which quotes the line of the contract that the estimator breaks.
 
     Examples
     --------
@@ -100,12 +100,12 @@ def check_open_set_estimator(estimator: BaseEstimator) -> None:
     Parameters
     ----------
     estimator : estimator
-        An instance; it is cloned, never fitted itself.
+        An instance. It is cloned and stays unfitted.
 
     Raises
     ------
     AssertionError
-        Of the first check that fails, quoting the line of the contract.
+        From the first check that fails; the message quotes the line of the contract.
 
     Examples
     --------

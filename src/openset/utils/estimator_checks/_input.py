@@ -1,8 +1,9 @@
-"""Checks of unusual and bad input, and of life among scikit-learn's tools."""
+"""Checks of unusual and invalid input, and of use with scikit-learn's tools."""
 
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import compute_sample_weight, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from .._unwrap import unwrap
+from .. import unwrap
 from ._tools import (
     METHODS,
     blobs,
@@ -81,12 +82,9 @@ def check_feature_names(estimator):
     require(not hasattr(plain, "feature_names_in_"), "feature_names_in_ for an array without names")
     for method in METHODS:
         require_same(getattr(model, method)(frame), getattr(plain, method)(X), method)
-        require_error(
-            lambda method=method: getattr(model, method)(frame[["width", "length", "mass"]]),
-            ValueError,
-            "feature names",
-            f"{method} with columns in another order",
-        )
+        other = frame[["width", "length", "mass"]]
+        what = f"{method} with columns in another order"
+        require_error(ValueError, "feature names", what, getattr(model, method), other)
 
 
 @contract("constant features, single or all, are fitted")
@@ -97,7 +95,7 @@ def check_constant_features(estimator):
         model = fresh(estimator).fit(np.hstack([X, column]), y)
         require_contract(model, np.hstack([X, column]), f"a constant feature {constant:g}")
         right = np.mean(model.predict_known(np.hstack([X, column])) == y)
-        require(right > 0.83, f"a constant feature {constant:g} lets accuracy fall to {right:.0%}")
+        require(right > 0.83, f"a constant feature {constant:g} lowers accuracy to {right:.0%}")
     equal = np.ones((10, 3))
     model = fresh(estimator).fit(equal, np.arange(10) % 2)
     require_contract(model, np.vstack([equal, 2 * equal, 1e6 * equal]), "all rows equal")
@@ -111,7 +109,7 @@ def check_duplicate_rows(estimator):
     require_contract(model, probes(X), "every row three times")
     first = np.flatnonzero(y == 0)[:5]
     model = fresh(estimator).fit(np.vstack([X, X[first]]), np.append(y, np.ones(5, int)))
-    require_contract(model, probes(X), "five rows of class 0 again in class 1")
+    require_contract(model, probes(X), "five rows of class 0 repeated in class 1")
 
 
 @contract("float32, integer and Fortran-ordered X answer as the same numbers in float64")
@@ -143,35 +141,17 @@ def check_bad_input(estimator):
     for value in (np.nan, np.inf, -np.inf):
         bad = X.copy()
         bad[3, 1] = value
-        require_error(
-            lambda bad=bad: fresh(estimator).fit(bad, y),
-            ValueError,
-            "nan|inf",
-            f"fit with {value} in X",
-        )
+        require_error(ValueError, "nan|inf", f"fit with {value} in X", fresh(estimator).fit, bad, y)
         for method in METHODS:
-            require_error(
-                lambda method=method, bad=bad: getattr(model, method)(bad),
-                ValueError,
-                "nan|inf",
-                f"{method} with {value} in X",
-            )
+            call = getattr(model, method)
+            require_error(ValueError, "nan|inf", f"{method} with {value} in X", call, bad)
     for method in METHODS:
         for columns in (2, 4):
-            require_error(
-                lambda method=method, columns=columns: getattr(model, method)(
-                    np.ones((5, columns))
-                ),
-                ValueError,
-                "feature",
-                f"{method} with {columns} instead of 3 columns",
-            )
-        require_error(
-            lambda method=method: getattr(fresh(estimator), method)(X),
-            NotFittedError,
-            "fitted",
-            f"{method} before fit",
-        )
+            what = f"{method} with {columns} instead of 3 columns"
+            other = np.ones((5, columns))
+            require_error(ValueError, "feature", what, getattr(model, method), other)
+        unfitted = getattr(fresh(estimator), method)
+        require_error(NotFittedError, "fitted", f"{method} before fit", unfitted, X)
 
 
 @contract("labels of mixed kinds, missing, continuous or too few are a ValueError")
@@ -190,12 +170,7 @@ def check_bad_labels(estimator):
         (y[:-1], "sample|inconsistent", "one label too few"),
         (None, "y", "no labels"),
     ):
-        require_error(
-            lambda labels=labels: fresh(estimator).fit(X, labels),
-            ValueError,
-            pattern,
-            f"fit with {what}",
-        )
+        require_error(ValueError, pattern, f"fit with {what}", fresh(estimator).fit, X, labels)
 
 
 @contract("rows of sample_weight zero are as if absent; a bad sample_weight is a ValueError")
@@ -211,7 +186,7 @@ def check_sample_weight(estimator):
     scores = require_contract(model, Z, "weights 0 to 3")
     require_close(scores, without.decision_function(Z), "rows of weight zero")
     if not any("__" in name for name in estimator.get_params()):
-        # What a weight means to a wrapped estimator is the business of that estimator.
+        # The meaning of a weight in a wrapped estimator is up to that estimator.
         repeated = fresh(estimator).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
         require_close(scores, repeated.decision_function(Z), "weights 0 to 3 against copies")
     model = fresh(estimator).fit(X, y, sample_weight=1.0 * (y != 1))
@@ -224,12 +199,8 @@ def check_sample_weight(estimator):
         (np.zeros(len(X)), "only zero weights"),
         (copies[:-1], "one weight too few"),
     ):
-        require_error(
-            lambda bad=bad: fresh(estimator).fit(X, y, sample_weight=bad),
-            ValueError,
-            "weight",
-            f"fit with {what}",
-        )
+        fit = partial(fresh(estimator).fit, sample_weight=bad)
+        require_error(ValueError, "weight", f"fit with {what}", fit, X, y)
 
 
 @contract("class_weight is a sample_weight that depends on the class")

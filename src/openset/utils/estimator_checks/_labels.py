@@ -1,4 +1,4 @@
-"""Checks of the unknown label, of the types of the answers, and of labels as mere names."""
+"""Checks of the unknown label, the types of the answers, and the renaming of classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._tools import (
     require_error,
 )
 
-# Classes, the unknown label that "auto" has to choose, and the kinds of dtype allowed for answers.
+# Classes, the unknown label that "auto" must choose, and the dtype or its kind for answers.
 AUTO = [
     (np.array([0, 1, 2]), -1, "i"),
     (np.array([-5, 0, 3]), -1, "i"),
@@ -104,13 +104,9 @@ def check_unknown_label_refused(estimator):
         (y, None, "is None"),
         (y, np.nan, "is NaN, which equals nothing"),
     ):
-        model = fresh(estimator, unknown_label=unknown)
-        require_error(
-            lambda model=model, labels=labels: model.fit(X, labels),
-            ValueError,
-            "unknown_label",
-            f"fit with unknown_label={unknown!r}, which {what},",
-        )
+        what = f"fit with unknown_label={unknown!r}, which {what},"
+        fit = fresh(estimator, unknown_label=unknown).fit
+        require_error(ValueError, "unknown_label", what, fit, X, labels)
 
 
 @contract("renaming the classes renames the answers")
@@ -125,7 +121,7 @@ def check_label_renaming(estimator):
         column = np.searchsorted(renamed.classes_, names)  # of each old class
         found = renamed.decision_function(Z)[:, column]
         require_close(found, scores, f"after renaming the classes to {names.tolist()}")
-        # Where nothing is decided by rounding, the answers carry the new names.
+        # Compare answers only where rounding cannot change them.
         two = np.sort(np.hstack([scores, np.zeros((len(Z), 1))]), axis=1)[:, -2:]
         clear = two[:, 1] - two[:, 0] > 1e-3 * max(1.0, np.abs(scores).max())
         expected = answers(scores[clear], names, renamed.unknown_label_)

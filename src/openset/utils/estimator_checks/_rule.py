@@ -1,4 +1,4 @@
-"""Checks of the one decision rule and of the boundedness that a model claims."""
+"""Checks of the decision rule and of the boundedness that a model claims."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ._tools import (
     blobs,
     contract,
     far_points,
+    fitted,
     fresh,
     probes,
     require,
@@ -60,18 +61,14 @@ def check_predict_rule(estimator):
 
 @contract("predict_known(X) is the argmax of the scores, accepted or not")
 def check_predict_known(estimator):
-    X, y = blobs(3)
-    model = fresh(estimator).fit(X, y)
-    Z = probes(X)
+    model, Z = fitted(estimator)
     expected = model.classes_[model.decision_function(Z).argmax(axis=1)]
     require_equal(model.predict_known(Z), expected, "predict_known")
 
 
 @contract("predict_set(X) is (n, K) bool, True where a class accepts")
 def check_predict_set(estimator):
-    X, y = blobs(3)
-    model = fresh(estimator).fit(X, y)
-    Z = probes(X)
+    model, Z = fitted(estimator)
     accepted = model.predict_set(Z)
     require(
         np.shape(accepted) == (len(Z), 3) and accepted.dtype == bool,
@@ -82,9 +79,7 @@ def check_predict_set(estimator):
 
 @contract("known_score(X) is (n,), the highest acceptance score")
 def check_known_score(estimator):
-    X, y = blobs(3)
-    model = fresh(estimator).fit(X, y)
-    Z = probes(X)
+    model, Z = fitted(estimator)
     score = model.known_score(Z)
     require(np.shape(score) == (len(Z),), f"known_score has shape {np.shape(score)}, not (n,)")
     require_same(score, model.decision_function(Z).max(axis=1), "known_score")
@@ -92,11 +87,9 @@ def check_known_score(estimator):
 
 @contract("inclusion_proba(X), where there is one, is (n, K) in [0, 1]")
 def check_inclusion_proba(estimator):
-    X, y = blobs(3)
-    model = fresh(estimator).fit(X, y)
+    model, Z = fitted(estimator)
     if not hasattr(model, "inclusion_proba"):
         return
-    Z = probes(X)
     proba = model.inclusion_proba(Z)
     require(np.shape(proba) == (len(Z), 3), f"inclusion_proba has shape {np.shape(proba)}")
     require(np.all((proba >= 0) & (proba <= 1)), "inclusion_proba leaves [0, 1]")
@@ -144,18 +137,16 @@ def check_huge_values(estimator):
 
 @contract("rows are scored one by one as in a batch")
 def check_single_rows(estimator):
-    X, y = blobs(3)
-    Z = probes(X)
-    model = fresh(estimator).fit(X, y)
+    model, Z = fitted(estimator)
     single = np.vstack([model.decision_function(Z[i : i + 1]) for i in range(len(Z))])
     require_close(single, model.decision_function(Z), "one row at a time")
 
 
 @contract("the order of the training rows does not matter")
 def check_row_permutation(estimator):
-    drawing = any(name.split("__")[-1] == "random_state" for name in estimator.get_params())
-    if drawing or get_tags(estimator).non_deterministic:
-        return  # what is drawn at random depends on the order
+    random = any(name.split("__")[-1] == "random_state" for name in estimator.get_params())
+    if random or get_tags(estimator).non_deterministic:
+        return  # random draws depend on the order of the rows
     X, y = blobs(3)
     Z = probes(X)
     order = np.random.default_rng(3).permutation(len(X))
@@ -178,12 +169,13 @@ def check_refit(estimator):
 def check_post_params(estimator):
     X, y = blobs(3)
     Z = probes(X)
-    for name in getattr(estimator, "_post_params", ()):
+    spec = getattr(estimator, "search_spec", None)
+    for name in getattr(spec, "after_fit", ()):
         value = 0.1 + 0.5 * estimator.get_params()[name]
         before = fresh(estimator, **{name: value}).fit(X, y)
         after = fresh(estimator).fit(X, y)
-        raw = after._raw_scores(Z)
+        raw = after.raw_scores(Z)
         scores = require_contract(after.set_params(**{name: value}), Z, f"{name} set after fit")
         require_close(scores, before.decision_function(Z), f"{name} set after fit")
-        require_close(after._decide(raw), scores, f"{name} on scores of before")
+        require_close(after.decide(raw), scores, f"decide with {name} set after raw_scores")
         require_equal(after.bounded_, before.bounded_, f"bounded_ with {name} set after fit")

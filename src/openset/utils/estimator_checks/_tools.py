@@ -1,4 +1,4 @@
-"""What the checks share: data, a reference of the decision rule, and readable failures."""
+"""What the checks share: data, a reference for the decision rule, and readable failures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ METHODS = ("decision_function", "predict", "predict_known", "predict_set", "know
 
 
 def contract(line: str) -> Callable[[Check], Check]:
-    """Mark a check with the line of the contract it stands for; every failure then quotes it.
+    """Mark a check with the line of the contract it tests; every failure then quotes it.
 
-    Any exception of the estimator becomes an AssertionError: the contract says what may raise.
+    Any exception of the estimator becomes an AssertionError, since the contract says what may
+    raise.
     """
 
     def mark(check):
@@ -78,10 +79,12 @@ def require_same(actual, expected, what: str) -> None:
         require_equal(actual, expected, what)
 
 
-def require_error(call: Callable, error: type | tuple, pattern: str, what: str) -> None:
-    """Require the call to raise an error whose message matches the pattern."""
+def require_error(
+    error: type[Exception], pattern: str, what: str, call: Callable, *args: object
+) -> None:
+    """Require ``call(*args)`` to raise an error whose message matches the pattern."""
     try:
-        call()
+        call(*args)
     except error as caught:
         require(
             re.search(pattern, str(caught), re.IGNORECASE),
@@ -90,7 +93,7 @@ def require_error(call: Callable, error: type | tuple, pattern: str, what: str) 
         return
     except Exception as caught:
         raise AssertionError(
-            f"{what} raises {type(caught).__name__} ({caught}), not a ValueError"
+            f"{what} raises {type(caught).__name__} ({caught}), not {error.__name__}"
         ) from caught
     require(False, f"{what} raises no error")
 
@@ -131,8 +134,18 @@ def far_points(X: np.ndarray, scales, seed: int = 2) -> np.ndarray:
     return np.vstack([X.mean(axis=0) + scale * spread * directions for scale in scales])
 
 
+def fitted(estimator: BaseEstimator) -> tuple[BaseEstimator, np.ndarray]:
+    """A copy fitted to three classes, and probes to score."""
+    X, y = blobs(3)
+    return fresh(estimator).fit(X, y), probes(X)
+
+
 def answers(scores: np.ndarray, classes: np.ndarray, unknown) -> list:
-    """Return the decision rule, written out: the first highest class that accepts, or unknown."""
+    """Return the answers by the decision rule: the accepted class of the highest score, or unknown.
+
+    This is deliberately a second implementation of :func:`openset.utils.decide`: the checks test
+    estimators, and through them `decide` itself, against an independent reference.
+    """
     classes = classes.tolist()
     result = []
     for row in scores.tolist():

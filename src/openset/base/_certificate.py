@@ -1,0 +1,194 @@
+"""The certificate of a bounded class: how far from its support vectors it accepts anything."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import euclidean_distances
+
+from ..kernels import Kernel, Linear
+from ..utils import thread_map
+from ..utils.distances import DistancesTo, row_blocks
+
+# Relative slack of the radius, so that rounding cannot break the promise.
+_SLACK = 1e-5
+
+# Rows per tile in `outside`: their products stay in the CPU cache.
+_TILE = 256
+# Error of a squared distance in float32, relative to the norms: rows closer than this to the edge
+# of a certificate are not reported as outside.
+_ROUNDING = 1e-5
+
+
+def known_radius(
+    coef: np.ndarray, bias: np.ndarray, kernel: Kernel | Linear, gamma: np.ndarray
+) -> np.ndarray:
+    """Return the distance from every positive support vector beyond which a class rejects.
+
+    Farther than r, the positive part of f is at most S+ k(gamma r^2), the negative part at most
+    zero, so f < 0 as soon as k(gamma r^2) <= -b / S+.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (K, n_sv)
+        Coefficients of the kernel expansion of each class.
+    bias : ndarray of shape (K,)
+    kernel : Kernel or Linear
+    gamma : ndarray of shape (K,)
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        inf where there is no such distance.
+    """
+    radius = np.full(len(bias), np.inf)
+    if isinstance(kernel, Linear):
+        return radius
+    positive = np.where(coef > 0, coef, 0.0).sum(axis=1)
+    for c in np.flatnonzero(bias < 0):
+        level = -bias[c] * (1 - _SLACK)
+        radius[c] = (
+            0.0 if level >= positive[c] else np.sqrt(kernel.inverse(level / positive[c]) / gamma[c])
+        )
+    return radius
+
+
+class Certificate:
+    """Where a fitted model certainly rejects, by ``known_radius_`` and its support vectors.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``known_radius_``, ``support_vectors_`` and ``dual_coef_``.
+
+    Examples
+    --------
+    >>> from openset import OpenSetSVC
+    >>> from openset.base import Certificate
+    >>> model = OpenSetSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
+    >>> certificate = Certificate(model)
+    >>> certificate.margin([[9.0, 9.0]]).round(1)
+    array([[10.6,  3.4]])
+    >>> certificate.outside([[0.0, 0.0], [9.0, 9.0]])
+    array([False,  True])
+    """
+
+    def __init__(self, model: BaseEstimator):
+        self.radius = model.known_radius_
+        self._vectors = model.support_vectors_
+        self._positive = model.dual_coef_ > 0
+        self._owner, self._column = np.nonzero(self._positive)
+        self._planes: tuple | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every class has a certificate, so that :meth:`outside` is defined."""
+        return bool(np.isfinite(self.radius).all() and self._positive.any())
+
+    def margin(self, X) -> np.ndarray:
+        """Return how far each sample lies beyond the certificate of each class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Distance to the nearest positive support vector of the class less its radius: where
+            positive, the class rejects, and everything it accepts is at least this far away. -inf
+            for a class without certificate, inf for one without positive support vectors.
+        """
+        X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        distances = distances_to(self._vectors)
+        blocks = row_blocks(0, X.shape[0], self._vectors.shape[0])
+        parts = [self.margin_of(distances(X[rows])) for rows in blocks]
+        return np.concatenate([np.empty((0, len(self.radius))), *parts])
+
+    def margin_of(self, distances: np.ndarray) -> np.ndarray:
+        """Return :meth:`margin` from known distances.
+
+        Parameters
+        ----------
+        distances : ndarray of shape (n, n_sv)
+            From each sample to each support vector.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        nearest = np.full((len(distances), len(self.radius)), np.inf)
+        present, starts = np.unique(self._owner, return_index=True)
+        if present.size:
+            own = distances[:, self._column]
+            nearest[:, present] = np.minimum.reduceat(own, starts, axis=1)
+        certified = np.isfinite(self.radius)
+        return np.where(certified, nearest - np.where(certified, self.radius, 0.0), -np.inf)
+
+    def outside(self, X, n_jobs: int | None = None) -> np.ndarray:
+        """Return which samples certainly lie outside the certificate of every class, fast.
+
+        Each support vector carries the largest radius of the classes it is positive for. Then one
+        comparison per support vector suffices: |x - s|^2 <= r_s^2, or
+        2 x.s - |s|^2 + r_s^2 >= |x|^2, in float32 with an allowance for rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        n_jobs : int, default=None
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+        """
+        if self._planes is None:
+            self._planes = self._make_planes()
+        planes, center, largest, far = self._planes
+        X = np.clip(np.asarray(X, dtype=np.float64) - center, -far, far)
+        norms = np.einsum("ij,ij->i", X, X)
+        extended = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
+
+        def reach(start):
+            return (extended[start : start + _TILE] @ planes).max(axis=1)
+
+        tiles = list(thread_map(reach, range(0, len(X), _TILE), n_jobs))
+        return np.concatenate([np.zeros(0), *tiles]) < norms - _ROUNDING * (norms + largest)
+
+    def _make_planes(self):
+        if not self.complete:
+            raise ValueError("outside() needs a certificate of every class; see bounded_.")
+        reach = np.where(self._positive, self.radius[:, None], -np.inf).max(axis=0)
+        used = np.isfinite(reach)
+        support = self._vectors[used]
+        center = support.mean(axis=0)
+        support = support - center
+        norms = np.einsum("ij,ij->i", support, support)
+        planes = np.column_stack([2 * support, reach[used] ** 2 - norms]).T.astype(np.float32)
+        # Squares of numbers up to `far` stay within float32; farther away is outside anyway.
+        far = 1e6 * (np.sqrt(norms.max()) + reach[used].max() + 1)
+        return planes, center, norms.max(), far
+
+
+def distances_to(vectors, metric: str = "euclidean"):
+    """Return a function that gives the distances, (n, m), from samples to m vectors.
+
+    Parameters
+    ----------
+    vectors : ndarray or CSR matrix of shape (m, d)
+    metric : {"euclidean", "cosine"}, default="euclidean"
+
+    Returns
+    -------
+    callable
+        Takes dense or sparse samples of shape (n, d).
+    """
+    dense = None if sparse.issparse(vectors) else DistancesTo(vectors, metric)
+
+    def distances(X):
+        if dense is None or sparse.issparse(X):
+            return euclidean_distances(X, vectors)
+        return dense(X)
+
+    return distances

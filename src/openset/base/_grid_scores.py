@@ -1,0 +1,149 @@
+"""Scores of held-out rows for many settings of kernel machines, without a fit per setting.
+
+The problems of all splits live over the rows of one training set. Rows that a split does not fit on
+have an empty box, so they take no part, and their decision values come with the solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from ..kernels import get_kernel
+from ..solver import solve_grid
+
+if TYPE_CHECKING:
+    from ._kernel_machine import KernelMachineClassifier
+
+
+# Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class GridScores(NamedTuple):
+    """Scores of the validation rows of one split under T settings that form one path.
+
+    Parameters
+    ----------
+    settings : list of T lists of int
+        Which settings the T entries belong to.
+    split : int
+    scores : ndarray of shape (T, n_validation, K)
+        Acceptance scores, one column per class of the split.
+    far : ndarray of shape (T, K)
+        Scores far away from all samples; inf if the kernel does not decay.
+    """
+
+    settings: list[list[int]]
+    split: int
+    scores: np.ndarray
+    far: np.ndarray
+
+
+def grid_scores(
+    model: KernelMachineClassifier,
+    settings: Sequence[dict[str, Any]],
+    X: Any,
+    y: np.ndarray,
+    sample_weight: np.ndarray,
+    splits: Sequence[Split],
+    *,
+    n_jobs: int | None = None,
+) -> Iterator[GridScores]:
+    """Score settings on splits; see :meth:`KernelMachineClassifier.grid_scores`."""
+    spec = model.search_spec
+    full = [{name: getattr(model, name) for name in spec.engine} | own for own in settings]
+    # The same checks as in fit.
+    X = clone(model).prepare(X, y, sample_weight, model.min_classes).X
+    numeric = [i for i, setting in enumerate(full) if not isinstance(setting["gamma"], str)]
+    if numeric:
+        lattice = _Lattice(spec, {i: full[i] for i in numeric})
+        yield from _solve(model, lattice, X, y, sample_weight, dict(enumerate(splits)), n_jobs)
+    for name in sorted({s["gamma"] for s in full if isinstance(s["gamma"], str)}):
+        named = clone(model).set_params(gamma=name)
+        for s, split in enumerate(splits):
+            fit = split[0]
+            gamma = named.resolve_gamma(X[fit], _weights(model, y, sample_weight, fit))
+            own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
+            lattice = _Lattice(spec, own)
+            yield from _solve(model, lattice, X, y, sample_weight, {s: split}, n_jobs)
+
+
+class _Lattice:
+    """The widths, parameter tuples and path values that occur, and the settings at each point."""
+
+    def __init__(self, spec, settings: dict[int, dict[str, Any]]):
+        self.path = spec.path
+        self.names = [name for name in spec.engine if name not in ("gamma", spec.path)]
+        self.at: dict[tuple, list[int]] = {}
+        for i, setting in settings.items():
+            point = tuple(setting[name] for name in self.names)
+            on_path = setting[self.path] if self.path else None
+            self.at.setdefault((setting["gamma"], point, on_path), []).append(i)
+        gammas, points, values = zip(*self.at, strict=True)
+        self.gammas = sorted(set(gammas))
+        self.points = list(dict.fromkeys(points))
+        self.values = sorted(set(values)) if self.path else [None]
+
+    def params(self, point: tuple) -> dict[str, Any]:
+        """Parameters by name; the path parameter is the array of all its values."""
+        params = dict(zip(self.names, point, strict=True))
+        if self.path:
+            params[self.path] = np.array(self.values, dtype=np.float64)
+        return params
+
+    def settings(self, gamma: float, point: tuple) -> list[list[int]]:
+        return [self.at.get((gamma, point, value), []) for value in self.values]
+
+
+def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs):
+    groups = [(s, point) for s in splits for point in lattice.points]
+    problems = [(s, point, c) for s, point in groups for c in splits[s][2]]
+    codes = np.unique(y, return_inverse=True)[1]
+    decaying = get_kernel(model.kernel).decaying
+
+    def problem_of(k):
+        s, point, c = problems[k]
+        fit, _, _ = splits[s]
+        signs, weight = np.zeros(len(codes)), np.ones(len(codes))
+        signs[fit] = np.where(codes[fit] == c, 1.0, -1.0)
+        weight[fit] = _weights(model, y, sample_weight, fit)
+        return model.problem(signs, weight, **lattice.params(point))
+
+    def reduce(k, path, rows):
+        s, point, _ = problems[k]
+        scale, shift = model.score_map(path, **lattice.params(point))
+        scores = path.scores[:, splits[s][1]] * scale[:, None] + shift[:, None]
+        return scores, path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
+
+    collected: list[tuple[np.ndarray, np.ndarray]] = []
+    for g, k, result in solve_grid(
+        X,
+        get_kernel(model.kernel),
+        lattice.gammas,
+        len(problems),
+        problem_of,
+        reduce,
+        tol=model.tol,
+        max_iter=model.max_iter,
+        cache_size=model.cache_size,
+        n_jobs=n_jobs,
+        device=model.device,
+    ):
+        s, point, _ = problems[k]
+        collected.append(result)
+        if len(collected) < len(splits[s][2]):
+            continue
+        scores, far = (np.stack(part, axis=-1) for part in zip(*collected, strict=True))
+        collected = []
+        yield GridScores(lattice.settings(lattice.gammas[g], point), s, scores, far)
+
+
+def _weights(model, y, sample_weight, fit):
+    """Sample weights times class weights of the fitting rows, as in a fit."""
+    if isinstance(getattr(model, "class_weight", None), dict):  # may name a withheld class
+        return sample_weight[fit] * model.class_sample_weights(y)[fit]
+    return sample_weight[fit] * model.class_sample_weights(y[fit])

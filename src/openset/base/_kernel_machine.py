@@ -1,0 +1,467 @@
+"""The base class of methods with one kernel machine per class."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import _fit_context
+from sklearn.utils import compute_sample_weight
+from sklearn.utils._param_validation import Interval
+
+from ..kernels import Kernel, Linear, get_kernel
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
+from ._certificate import known_radius
+from ._classifier import OpenSetClassifier
+from ._grid_scores import GridScores, grid_scores
+from ._search_spec import SearchSpec
+from ._validation import validate_samples, validate_training_data
+from .machines import (
+    BinaryMachine,
+    TrainingSet,
+    pack_machines,
+    train_one_class,
+    train_one_vs_rest,
+)
+from .parameters import (
+    BOXES,
+    C_CONSTRAINTS,
+    KERNEL_CONSTRAINTS,
+    PAPER_GAMMAS,
+    POSITIVE,
+    SCALED_GAMMAS,
+    SOLVER_CONSTRAINTS,
+    unit_gamma,
+)
+
+# Rounding error of a decision value from single-precision kernel values, however small `tol` is.
+_ROUNDING = 1e-5
+
+
+class KernelMachineClassifier(OpenSetClassifier):
+    """Base class of methods with one kernel machine per class.
+
+    The machines are plain SVMs unless a subclass describes another quadratic program in
+    :meth:`problem`. Its scores are the decision values of the machines, or, by :meth:`score_map`,
+    an affine function of them. What else a method does is written in :meth:`finish_machine`, which
+    runs per class at the end of its training, and in :meth:`finish_model`. All of these receive the
+    parameters of the machine by name, as numbers, except for the path parameter, an array.
+
+    Training, prediction, the certificate and the grid engine of a search follow from that.
+
+    Parameters
+    ----------
+    gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+        As for :class:`openset.OpenSetSVC`.
+
+    Attributes
+    ----------
+    problem_params : tuple of str
+        Class attribute: the parameters of a machine other than gamma.
+    min_classes : int
+        Class attribute: fewest classes.
+    own_samples_only : bool
+        Class attribute: whether each machine is trained on the samples of its class alone.
+    """
+
+    _parameter_constraints: dict = {**C_CONSTRAINTS, **KERNEL_CONSTRAINTS, **SOLVER_CONSTRAINTS}
+
+    problem_params: tuple[str, ...] = ("C",)
+    min_classes: int = 2
+    own_samples_only: bool = False
+
+    search_spec = SearchSpec(
+        grids={"default": {"C": BOXES, "gamma": SCALED_GAMMAS}, "paper": {"gamma": PAPER_GAMMAS}},
+        levels={"paper": "class"},
+        scaled={"gamma": unit_gamma},
+        engine=("gamma", "C"),
+    )
+
+    def __init__(
+        self,
+        gamma: float | str | dict = "scale",
+        kernel: str | Kernel | Linear = "rbf",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+        unknown_label: Any = "auto",
+    ):
+        self.gamma = gamma
+        self.kernel = kernel
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+        self.unknown_label = unknown_label
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train one machine per class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+            Feature vectors.
+        y : array-like of shape (m,)
+            Their classes.
+        sample_weight : array-like of shape (m,), default=None
+            Weight of each sample; rows of weight zero are left out.
+
+        Returns
+        -------
+        self
+        """
+        training = self.prepare(X, y, sample_weight, self.min_classes)
+        train = train_one_class if self.own_samples_only else train_one_vs_rest
+        self.fit_machines(training, train)
+        return self
+
+    def prepare(self, X, y, sample_weight, min_classes: int) -> TrainingSet:
+        """Validate the arguments of fit and resolve all parameters of the machines.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,) or None
+        min_classes : int
+            Fewest classes.
+
+        Returns
+        -------
+        TrainingSet
+        """
+        X, codes, weight, rows = validate_training_data(
+            self, X, y, sample_weight, accept_sparse="csr", min_classes=min_classes
+        )
+        kernel = get_kernel(self.kernel)
+        self.check_kernel(kernel)
+        weight = weight * self.class_sample_weights(self.classes_[codes])
+        self.gamma_ = self.per_class("gamma", self.resolve_gamma(X, weight))
+        columns = [self.per_class(name, getattr(self, name)) for name in self.problem_params]
+        params = [
+            dict(zip(self.problem_params, values, strict=True))
+            for values in zip(*columns, strict=True)
+        ]
+        path = self.search_spec.path
+        for machine in params:
+            if path is not None:
+                machine[path] = np.array([machine[path]])
+        return TrainingSet(X, codes, weight, rows, kernel, self.gamma_, params)
+
+    def problem(
+        self, signs: np.ndarray, weight: np.ndarray, **params
+    ) -> tuple[Problem, np.ndarray]:
+        """Describe the quadratic program of a machine.
+
+        Parameters
+        ----------
+        signs : ndarray of shape (m,)
+            +1 for the class, -1 for the rest, 0 for rows that are held out.
+        weight : ndarray of shape (m,)
+        **params
+            The parameters of the machine.
+
+        Returns
+        -------
+        problem : Problem
+        totals : ndarray of shape (T,)
+            Sum of the multipliers for each value of the path parameter; of length 1 without one.
+        """
+        return svm_problem(signs, params["C"] * weight, 0.0), np.zeros(1)
+
+    def score_map(self, path: Path, **params) -> tuple[np.ndarray, np.ndarray]:
+        """Return how acceptance scores follow from the decision values of a path.
+
+        Parameters
+        ----------
+        path : Path
+            Solutions at T totals.
+        **params
+            The parameters of the machine.
+
+        Returns
+        -------
+        scale, shift
+            Arrays of shape (T,): scores are ``scale[:, None] * path.scores + shift[:, None]``.
+        """
+        return np.ones(len(path.totals)), np.zeros(len(path.totals))
+
+    def finish_machine(
+        self,
+        machine: BinaryMachine,
+        path: Path,
+        rows: KernelRows,
+        stop: threading.Event,
+        **params,
+    ) -> BinaryMachine:
+        """Return the machine that is stored; a method adds here what a search does without.
+
+        Parameters
+        ----------
+        machine : BinaryMachine
+            The solution, with :meth:`score_map` applied.
+        path : Path
+            Of length 1.
+        rows : KernelRows
+            Kernel rows of the training set.
+        stop : threading.Event
+            To be passed on to the solver.
+        **params
+            The parameters of the machine.
+
+        Returns
+        -------
+        BinaryMachine
+            What the method learnt in addition goes into ``extra``.
+        """
+        return machine
+
+    def finish_model(self, training: TrainingSet, extras: list) -> None:
+        """Set fitted attributes that depend on all machines: here the certificate.
+
+        Parameters
+        ----------
+        training : TrainingSet
+        extras : list of K objects
+            ``extra`` of each machine.
+        """
+        self._certify()
+
+    def check_kernel(self, kernel: Kernel | Linear) -> None:
+        """Raise ValueError if the method is not defined for the kernel.
+
+        Parameters
+        ----------
+        kernel : Kernel or Linear
+        """
+
+    def raw_scores(self, X) -> np.ndarray:
+        # f_c(x) = sum_i coef_ci k(x_i, x) + b_c
+        X = validate_samples(self, X, accept_sparse="csr")
+        return self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
+
+    def expand(self, X, support_vectors, coef: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        """Evaluate kernel expansions with the kernel and widths of the model.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d)
+        support_vectors : ndarray or CSR matrix of shape (n_sv, d)
+        coef : ndarray of shape (K, n_sv)
+        bias : ndarray of shape (K,)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        if sparse.issparse(X) != sparse.issparse(support_vectors):
+            # Follow the layout of the model, which is usually larger than X.
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
+        kernel = get_kernel(self.kernel)
+        return decision_values(
+            X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs, self.device
+        )
+
+    @property
+    def exact_band(self) -> float:
+        """Scores up to this absolute value are computed in double precision."""
+        return EXACT_BAND if hasattr(self, "known_radius_") else np.inf
+
+    def far_scores(self) -> np.ndarray:
+        return self.far_values(self.intercept_)
+
+    def far_values(self, at_bias: np.ndarray) -> np.ndarray:
+        """Return `at_bias` if the decision values tend to the bias far away, else inf.
+
+        Parameters
+        ----------
+        at_bias : ndarray of shape (K,)
+            Scores where the decision values are equal to the bias.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+        """
+        return np.where(get_kernel(self.kernel).decaying, at_bias, np.inf)
+
+    def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
+        # Where scores are kernel expansions the bias moves: then decision values near the new
+        # threshold are computed in double precision, and the certificate holds there.
+        if not hasattr(self, "known_radius_"):
+            return super().with_thresholds(thresholds)
+        moved = copy(self)
+        moved.intercept_ = self.intercept_ - thresholds
+        moved._certify()
+        return moved
+
+    def class_sample_weights(self, labels: np.ndarray) -> np.ndarray:
+        """Return the factor of each sample by ``class_weight``.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (m,)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        class_weight = getattr(self, "class_weight", None)
+        if isinstance(class_weight, dict):
+            for c, weight in class_weight.items():
+                if not POSITIVE.is_satisfied_by(weight):
+                    raise ValueError(
+                        f"class_weight[{c!r}] must be {POSITIVE}, got {weight!r} instead; leave "
+                        "a class out of y to ignore it."
+                    )
+        return compute_sample_weight(class_weight, labels)
+
+    def resolve_gamma(self, X, weight: np.ndarray) -> float | dict:
+        """Return gamma as a number, or as a dict {class: number}.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (m, d)
+        weight : ndarray of shape (m,)
+
+        Returns
+        -------
+        float or dict
+        """
+        if not isinstance(self.gamma, str):
+            return self.gamma
+        return 1.0 / X.shape[1] if self.gamma == "auto" else unit_gamma(X, weight)
+
+    def per_class(self, name: str, value: float | dict | None) -> np.ndarray:
+        """Expand a parameter to one value per class.
+
+        Parameters
+        ----------
+        name : str
+            Of the parameter, for messages and constraints.
+        value : float, dict {class: float} or None
+
+        Returns
+        -------
+        ndarray of shape (K,)
+        """
+        classes = self.classes_.tolist()
+        if value is None:
+            return np.full(len(classes), None)
+        if not isinstance(value, dict):
+            return np.full(len(classes), float(value))
+        if set(value) != set(classes):
+            raise ValueError(
+                f"{name} is a dict for the classes {sorted(value, key=str)}, but y has "
+                f"{classes}; give exactly one value for each class."
+            )
+        (interval,) = (
+            rule for rule in self._parameter_constraints[name] if isinstance(rule, Interval)
+        )
+        bad = [c for c in classes if not interval.is_satisfied_by(value[c])]
+        if bad:
+            raise ValueError(
+                f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead."
+            )
+        return np.array([value[c] for c in classes], dtype=np.float64)
+
+    def grid_scores(
+        self,
+        settings: Sequence[dict[str, Any]],
+        X: Any,
+        y: np.ndarray,
+        sample_weight: np.ndarray,
+        splits: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        *,
+        n_jobs: int | None = None,
+    ) -> Iterator[GridScores]:
+        """Score held-out rows under many settings on many splits, without a fit per setting.
+
+        Parameters
+        ----------
+        settings : sequence of dict
+            Values of the parameters in ``search_spec.engine``; those missing are taken from the
+            estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
+        X : array-like or CSR matrix of shape (m, d)
+        y : ndarray of shape (m,)
+        sample_weight : ndarray of shape (m,)
+        splits : sequence of (fit, validation, classes)
+            Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
+            the sorted classes of y.
+        n_jobs : int, default=None
+            Number of threads.
+
+        Yields
+        ------
+        GridScores
+            Each setting on each split once, in no particular order.
+        """
+        return grid_scores(self, settings, X, y, sample_weight, splits, n_jobs=n_jobs)
+
+    @property
+    def resolution(self) -> float:
+        """Precision to which the decision values of the training samples are known."""
+        return max(self.tol, _ROUNDING)
+
+    @property
+    def solver_settings(self) -> dict[str, Any]:
+        """The parameters of the solver, by name."""
+        names = ("tol", "max_iter", "cache_size", "device")
+        return {name: getattr(self, name) for name in names}
+
+    def fit_machines(self, training: TrainingSet, train: Callable) -> None:
+        """Train all machines and set the fitted attributes.
+
+        Parameters
+        ----------
+        training : TrainingSet
+            From :meth:`prepare`.
+        train : callable
+            Such as :func:`openset.base.machines.train_one_vs_rest`.
+        """
+
+        def problem_of(c, signs, weight):
+            return self.problem(signs, weight, **training.params[c])
+
+        def reduce(c, path, rows, stop):
+            (scale,), (shift,) = self.score_map(path, **training.params[c])
+            machine = BinaryMachine.of(path[0], scale, shift)
+            return self.finish_machine(machine, path, rows, stop, **training.params[c])
+
+        machines: list = [None] * len(self.classes_)
+        labels = self.classes_.tolist()
+        trained = train(training, problem_of, reduce, self.n_jobs, **self.solver_settings)
+        for done, (c, machine) in enumerate(trained, start=1):
+            machines[c] = machine
+            if self.verbose:
+                print(
+                    f"[{type(self).__name__}] {done}/{len(machines)}: class {labels[c]!r}, "
+                    f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
+                )
+        used, self.dual_coef_, self.intercept_ = pack_machines(machines)
+        self.support_ = training.rows[used]
+        self.support_vectors_ = training.X[used]
+        self.dual_objective_ = np.array([machine.objective for machine in machines])
+        self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
+        self.n_iter_ = np.array([machine.n_iter for machine in machines])
+        self.finish_model(training, [machine.extra for machine in machines])
+
+    def _certify(self):
+        self.known_radius_ = known_radius(
+            self.dual_coef_, self.intercept_, get_kernel(self.kernel), self.gamma_
+        )

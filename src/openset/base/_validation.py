@@ -1,0 +1,228 @@
+"""Checks of what is passed to fit and predict: labels, weights, samples, the unknown label."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing, assert_all_finite, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+
+class TrainingData(NamedTuple):
+    """What remains of the arguments of fit after validation; rows of weight zero are dropped.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (m, d), float64
+    codes : ndarray of shape (m,)
+        Index of each label in ``classes_``.
+    weight : ndarray of shape (m,), float64
+    rows : ndarray of shape (m,)
+        Index of each row in the X that was passed.
+    """
+
+    X: Any
+    codes: np.ndarray
+    weight: np.ndarray
+    rows: np.ndarray
+
+
+def validate_training_data(
+    estimator: BaseEstimator,
+    X,
+    y,
+    sample_weight=None,
+    *,
+    accept_sparse: bool | str = False,
+    min_classes: int = 1,
+) -> TrainingData:
+    """Validate the arguments of fit; set ``classes_`` and ``unknown_label_`` on the estimator.
+
+    Parameters
+    ----------
+    estimator : OpenSetClassifier
+    X : array-like or sparse matrix of shape (n, d)
+    y : array-like of shape (n,)
+    sample_weight : array-like of shape (n,), default=None
+        Rows of weight zero are dropped before anything else is looked at.
+    accept_sparse : bool or str, default=False
+        As for :func:`sklearn.utils.check_array`.
+    min_classes : int, default=1
+        Fewest classes that the method is defined for.
+
+    Returns
+    -------
+    TrainingData
+    """
+    _require_labels(estimator, y)
+    X, y = validate_data(estimator, X, y, accept_sparse=accept_sparse, dtype=np.float64)
+    check_classification_targets(y)
+    weight, rows = _check_weight(sample_weight, X)
+    if len(rows) < len(y):
+        X, y, weight = X[rows], y[rows], weight[rows]
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < min_classes:
+        raise ValueError(
+            f"{type(estimator).__name__} needs at least {min_classes} classes; y has "
+            f"{len(classes)} class: {classes.tolist()!r}."
+        )
+    estimator.classes_ = classes
+    estimator.unknown_label_ = resolve_unknown_label(estimator.unknown_label, classes)
+    return TrainingData(X, codes, weight, rows)
+
+
+def validate_targets(
+    estimator: BaseEstimator, X, y, sample_weight=None
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Validate labels and weights for an estimator that passes X on unchanged to others.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the messages.
+    X : array-like of n samples
+        Anything that can be indexed by rows.
+    y : array-like of shape (n,)
+    sample_weight : array-like of shape (n,), default=None
+
+    Returns
+    -------
+    X, y, sample_weight
+        Without the rows of weight zero; the weights are None where none were passed.
+    """
+    _require_labels(estimator, y)
+    X, y = indexable(X, y)
+    if len(y) == 0:
+        raise ValueError("Found 0 samples in X and y; at least one is required.")
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    if sample_weight is None:
+        return X, y, None
+    weight, rows = _check_weight(sample_weight, np.empty((len(y), 0)))  # X may be no array
+    if len(rows) < len(y):
+        X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
+    return X, y, weight
+
+
+def validate_samples(estimator: BaseEstimator, X, *, accept_sparse: bool | str = False):
+    """Validate the argument of a prediction method.
+
+    Parameters
+    ----------
+    estimator : OpenSetClassifier
+        Fitted.
+    X : array-like or sparse matrix of shape (n, d)
+    accept_sparse : bool or str, default=False
+        As for :func:`sklearn.utils.check_array`.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n, d), float64
+    """
+    check_is_fitted(estimator)
+    return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
+
+
+def _require_labels(estimator, y):
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    check_labels(y)
+
+
+def _check_weight(sample_weight, X):
+    """The weights as an array, and the rows where they are positive."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    rows = np.flatnonzero(weight)
+    if rows.size == 0:
+        raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
+    return weight, rows
+
+
+def check_labels(y) -> None:
+    """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        An empty y, or one of another shape, is left to scikit-learn's own checks.
+    """
+    listed = isinstance(y, list | tuple)
+    labels = np.asarray(y, dtype=object if listed else None)  # a list keeps 1 and "1" apart
+    if labels.ndim != 1 or labels.size == 0:
+        return
+    if labels.dtype.kind not in "biufcUO":
+        raise ValueError(f"Unknown label type: y has dtype {labels.dtype}. Convert it to strings.")
+    if labels.dtype.kind == "O":
+        texts = sum(isinstance(label, str) for label in labels)
+        if texts < labels.size and not (listed and texts == 0):
+            types = sorted({type(label).__name__ for label in labels})
+            raise ValueError(
+                f"Unknown label type: y is an array of objects of types {types}. Convert all of "
+                "them to strings, or y to an array of numbers; a missing label is neither."
+            )
+
+
+def resolve_unknown_label(unknown_label, classes: np.ndarray):
+    """Return the label of unknown samples for a set of classes.
+
+    Parameters
+    ----------
+    unknown_label : {"auto"} or int, float, str
+        "auto": -1 for numeric classes, or one less than the smallest if -1 is a class; "unknown"
+        for strings, with underscores appended until it is free.
+    classes : ndarray of shape (K,)
+        The known classes.
+
+    Returns
+    -------
+    int, float or str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.base import resolve_unknown_label
+    >>> resolve_unknown_label("auto", np.array([-1, 1]))
+    -2
+    >>> resolve_unknown_label("auto", np.array(["known", "unknown"]))
+    'unknown_'
+    """
+    labels = classes.tolist()
+    textual = isinstance(labels[0], str)
+    if isinstance(unknown_label, str) and unknown_label == "auto":
+        if textual:
+            label = "unknown"
+            while label in labels:
+                label += "_"
+            return label
+        if not isinstance(labels[0], bool | Integral | Real):
+            raise ValueError(
+                f"unknown_label='auto' cannot name the unknown among classes of type "
+                f"{type(labels[0]).__name__}; pass unknown_label."
+            )
+        number = -1 if -1 not in labels else min(labels) - 1
+        return float(number) if isinstance(labels[0], float) else int(number)
+    if not isinstance(unknown_label, str if textual else Real):
+        raise ValueError(
+            f"unknown_label={unknown_label!r} and the classes ({labels[0]!r}, ...) are of "
+            "different kinds. Pass a string for string classes, a number for numeric ones."
+        )
+    if unknown_label != unknown_label:
+        raise ValueError("unknown_label=nan is not equal to itself. Choose another number.")
+    if unknown_label in labels:
+        raise ValueError(
+            f"unknown_label={unknown_label!r} is also a class in y. Choose a label that is not, "
+            'or unknown_label="auto".'
+        )
+    return unknown_label

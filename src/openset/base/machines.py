@@ -1,0 +1,200 @@
+"""Binary kernel machines, one per class: how they are trained, and what is stored of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..kernels import Kernel, Linear
+from ..solver import KernelRows, Path, Problem, Solution, solve_grid
+from ..utils import thread_map
+
+__all__ = [
+    "BinaryMachine",
+    "ProblemOf",
+    "Reduce",
+    "TrainingSet",
+    "pack_machines",
+    "train_one_class",
+    "train_one_vs_rest",
+]
+
+
+@dataclass(frozen=True)
+class BinaryMachine:
+    """The trained machine of one class, reduced to what prediction and reports need.
+
+    Attributes
+    ----------
+    support : ndarray of shape (n_sv,)
+        Rows of the training set.
+    coef : ndarray of shape (n_sv,)
+        Coefficients of their kernel functions.
+    bias : float
+    objective, kkt_gap, n_iter
+        Reported by the solver.
+    extra : object
+        What a method adds, such as a threshold or the model of a tail.
+    """
+
+    support: np.ndarray
+    coef: np.ndarray
+    bias: float
+    objective: float
+    kkt_gap: float
+    n_iter: int
+    extra: Any = None
+
+    @classmethod
+    def of(
+        cls, solution: Solution, scale: float = 1.0, shift: float = 0.0, extra: Any = None
+    ) -> BinaryMachine:
+        """Return the machine whose scores are ``scale * f + shift``, f those of the solution."""
+        support = np.flatnonzero(solution.beta)
+        return cls(
+            support,
+            scale * solution.beta[support],
+            float(scale * solution.bias + shift),
+            solution.objective,
+            solution.kkt_gap,
+            solution.n_iter,
+            extra,
+        )
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Validated training data with resolved parameters; rows of weight zero are dropped.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (m, d)
+    codes : ndarray of shape (m,)
+    weight : ndarray of shape (m,)
+        Sample weight times class weight.
+    rows : ndarray of shape (m,)
+        Rows of the X that was passed.
+    kernel : Kernel or Linear
+    gamma : ndarray of shape (K,)
+    params : list of K dicts
+        The other parameters of each machine.
+    """
+
+    X: Any
+    codes: np.ndarray
+    weight: np.ndarray
+    rows: np.ndarray
+    kernel: Kernel | Linear
+    gamma: np.ndarray
+    params: list[dict[str, Any]]
+
+    def signs(self, c: int) -> np.ndarray:
+        """+1 for class c, -1 for the rest, shape (m,)."""
+        return np.where(self.codes == c, 1.0, -1.0)
+
+
+# (class, signs, weight) -> problem and totals; (class, path, rows, stop) -> result.
+ProblemOf = Callable[[int, np.ndarray, np.ndarray], tuple[Problem, np.ndarray]]
+Reduce = Callable[[int, Path, KernelRows, threading.Event], Any]
+
+
+def train_one_vs_rest(
+    training: TrainingSet, problem_of: ProblemOf, reduce: Reduce, n_jobs: int | None, **settings
+) -> Iterator[tuple[int, Any]]:
+    """Train each class against the rest; classes with equal gamma share kernel rows.
+
+    Parameters
+    ----------
+    training : TrainingSet
+    problem_of : callable
+        ``problem_of(c, signs, weight)`` gives the problem of class c and its totals.
+    reduce : callable
+        ``reduce(c, path, rows, stop)`` gives what is stored of the solved path; it passes `stop`
+        on to whatever it solves itself.
+    n_jobs : int or None
+    **settings
+        tol, max_iter, cache_size and device of :func:`openset.solver.solve_grid`.
+
+    Yields
+    ------
+    c : int
+        The class.
+    result
+        What `reduce` returned.
+    """
+    stop = threading.Event()
+    for gamma in np.unique(training.gamma):
+        group = np.flatnonzero(training.gamma == gamma)
+
+        def problem(k, group=group):
+            return problem_of(group[k], training.signs(group[k]), training.weight)
+
+        def keep(k, path, rows, group=group):
+            return reduce(group[k], path, rows, stop)
+
+        for _, k, result in solve_grid(
+            training.X,
+            training.kernel,
+            [gamma],
+            len(group),
+            problem,
+            keep,
+            n_jobs=n_jobs,
+            stop=stop,
+            **settings,
+        ):
+            yield int(group[k]), result
+
+
+def train_one_class(
+    training: TrainingSet, problem_of: ProblemOf, reduce: Reduce, n_jobs: int | None, **settings
+) -> Iterator[tuple[int, BinaryMachine]]:
+    """Train each class on its own samples alone, which keeps kernel rows short.
+
+    Parameters and yields are those of :func:`train_one_vs_rest`; `reduce` returns a BinaryMachine.
+    """
+    stop = threading.Event()
+
+    def train(c):
+        own = np.flatnonzero(training.codes == c)
+
+        def problem(_):
+            return problem_of(c, np.ones(len(own)), training.weight[own])
+
+        def keep(_, path, rows):
+            return reduce(c, path, rows, stop)
+
+        X, gamma = training.X[own], training.gamma[[c]]
+        ((_, _, machine),) = solve_grid(
+            X, training.kernel, gamma, 1, problem, keep, stop=stop, **settings
+        )
+        return replace(machine, support=own[machine.support])
+
+    yield from enumerate(thread_map(train, range(len(training.params)), n_jobs, stop))
+
+
+def pack_machines(
+    machines: list[BinaryMachine],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Join the machines of all classes into one kernel expansion.
+
+    Parameters
+    ----------
+    machines : list of K BinaryMachine
+
+    Returns
+    -------
+    used : ndarray of shape (n_sv,)
+        Rows of the training set that support any machine.
+    coef : ndarray of shape (K, n_sv)
+    bias : ndarray of shape (K,)
+    """
+    used = np.unique(np.concatenate([machine.support for machine in machines]))
+    coef = np.zeros((len(machines), len(used)))
+    for row, machine in zip(coef, machines, strict=True):
+        row[np.searchsorted(used, machine.support)] = machine.coef
+    return used, coef, np.array([machine.bias for machine in machines])

@@ -1,0 +1,203 @@
+"""Kernel values of one training set in float32, block by block, without losing them to rounding.
+
+Expanding |x|^2 + |z|^2 - 2 x.z in float32 destroys small distances when the norms are large. So
+dense data is centred first, and the arithmetic is float64 wherever the error bound for float32
+exceeds what a kernel value may lose. There are three layouts: direct differences for narrow data,
+matrix products for wide data, sparse products for CSR.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels import RBF, Kernel, Linear
+from ..utils.distances import NARROW, direct_distances, expand_distances, padded_columns
+from ._row_maker import Points
+from ._tuning import tuning
+
+# Largest error of a kernel value that the arithmetic may cause, by direct differences and by
+# products. A float32 kernel value carries a rounding error of 6e-8 anyway.
+_DIRECT_ERROR = 1e-6
+_PRODUCT_ERROR = 5e-6
+_EPS = float(np.finfo(np.float32).eps) / 2
+
+
+def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
+    """float32 where it is accurate enough for points of norm sqrt(gamma) * |x| <= `norm`."""
+    error = _kernel_error(kernel, norm, expanded, _EPS)
+    return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
+
+
+def needs_differences(kernel: Kernel, norm: float) -> bool:
+    """Whether expanded distances are too inaccurate for a kernel even in float64.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What the distances are for.
+    norm : float
+        Largest norm of the points, each scaled by sqrt(gamma).
+
+    Returns
+    -------
+    bool
+    """
+    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2) > _DIRECT_ERROR
+
+
+def _kernel_error(kernel, norm, expanded, eps):
+    """Largest error of a kernel value for points of norm sqrt(gamma) * |x| <= `norm`.
+
+    Expanding makes an error of up to 10 eps norm^2 in s (measured; from rounding coordinates,
+    products and their sum), direct differences one of 2 eps norm in sqrt(s). The effect on a
+    kernel value depends on the kernel: near zero some are much steeper than the RBF.
+    """
+    r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
+    off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
+    return np.max(kernel.value(r**2) - kernel.value(off))
+
+
+def squared_norms(Z) -> np.ndarray:
+    """|z|^2 of each row of an array or CSR matrix."""
+    if sparse.issparse(Z):
+        return np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", Z, Z)
+
+
+class KernelValues:
+    """Kernel values between the samples of one training set, at one gamma at a time.
+
+    Attributes
+    ----------
+    n_rows : int
+    diagonal : ndarray of shape (n_rows,), float32
+    narrow : bool
+        Whether rows come from direct differences.
+    points : Points or None
+        The points, where compiled loops can make rows from them.
+    """
+
+    n_rows: int
+    diagonal: np.ndarray
+    narrow = False
+    points: Points | None = None
+
+    @property
+    def batch(self) -> int:
+        """How many rows are best computed together."""
+        return 1 if self.narrow else tuning().product_rows
+
+    def use(self, gamma: float) -> None:
+        """Change to another width."""
+
+    def subset(self, index: np.ndarray) -> KernelValues:
+        """The values between the samples `index` alone."""
+        raise NotImplementedError
+
+    def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
+        """Write K[index, start : start + out.shape[1]] into `out`, float32."""
+        raise NotImplementedError
+
+
+def kernel_values(X, kernel: Kernel | Linear, largest: float) -> KernelValues:
+    """The values of `kernel` between the rows of X, for gammas up to `largest`."""
+    return DotProducts(X) if isinstance(kernel, Linear) else DistanceValues(X, kernel, largest)
+
+
+class DistanceValues(KernelValues):
+    """Values of a decaying kernel.
+
+    Distances are formed at the largest gamma, where rounding matters most, and scaled down.
+    """
+
+    def __init__(self, X, kernel: Kernel, largest: float):
+        self.n_rows, n_features = X.shape
+        self._kernel, self._largest = kernel, largest
+        self.diagonal = np.ones(self.n_rows, dtype=np.float32)
+        scale = np.sqrt(largest)
+        if sparse.issparse(X):
+            self._Z = (X * scale).tocsr()
+            self._norms = squared_norms(self._Z)
+        else:
+            Z = (X - X.mean(axis=0)) * scale
+            self._norms = squared_norms(Z)
+            self.narrow = n_features <= NARROW
+            norm = np.sqrt(self._norms.max(initial=0.0))
+            dtype = safe_dtype(kernel, norm, expanded=not self.narrow)
+            self._Z = np.ascontiguousarray(Z, dtype=dtype)
+        if self.narrow:
+            self._columns = padded_columns(self._Z)
+        self.use(largest)
+
+    def use(self, gamma: float) -> None:
+        self._ratio = np.float32(gamma / self._largest)
+        if self.narrow and type(self._kernel) is RBF:
+            self.points = Points(self._Z, self._columns, self._ratio)
+
+    def subset(self, index: np.ndarray) -> DistanceValues:
+        part = copy(self)
+        part.n_rows, part.diagonal = len(index), self.diagonal[index]
+        part._Z, part._norms = self._Z[index], self._norms[index]
+        if self.narrow:
+            part._columns = padded_columns(part._Z)
+        if self.points is not None:
+            part.points = Points(part._Z, part._columns, self._ratio)
+        return part
+
+    def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
+        self.distances(index, start, out)
+        if self._ratio != 1:
+            out *= self._ratio
+        self._kernel.value(out, out=out)
+
+    def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
+        """Kernel values at this gamma from a block of :meth:`distances`."""
+        np.multiply(distances, self._ratio, out=out)
+        self._kernel.value(out, out=out)
+
+    def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
+        """Squared distances at the largest gamma in the place of kernel values."""
+        if self.narrow:
+            direct_distances(self._Z, self._columns, index, start, out)
+        elif sparse.issparse(self._Z):
+            others = self._Z[start : start + out.shape[1]]
+            self._expand((self._Z[index] @ others.T).toarray(), index, start, out)
+        else:
+            self._wide_distances(index, start, out)
+
+    def _wide_distances(self, index, start, out):
+        Z, constants = self._Z, tuning()
+        few = len(index) <= constants.product_rows
+        n = constants.product_rows if few else constants.tile_rows
+        padded = np.zeros((n, Z.shape[1]), dtype=Z.dtype)
+        for k in range(0, len(index), n):
+            part = index[k : k + n]
+            padded[: len(part)] = Z[part]
+            dots = padded @ Z[start : start + out.shape[1]].T
+            self._expand(dots, part, start, out[k : k + len(part)])
+
+    def _expand(self, dots, index, start, out):
+        stop = start + out.shape[1]
+        expand_distances(dots, self._norms[index], self._norms[start:stop], 0.0, out)
+        # The distance of a point to itself must not be left to rounding.
+        own = np.flatnonzero((index >= start) & (index < stop))
+        out[own, index[own] - start] = 0.0
+
+
+class DotProducts(KernelValues):
+    """Values of the linear kernel, x.z; there is no width."""
+
+    def __init__(self, X):
+        self.n_rows, self._X = X.shape[0], X
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+    def subset(self, index: np.ndarray) -> DotProducts:
+        return DotProducts(self._X[index])
+
+    def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
+        dots = self._X[index] @ self._X[start : start + out.shape[1]].T
+        out[...] = dots.toarray() if sparse.issparse(dots) else dots

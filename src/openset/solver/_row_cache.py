@@ -1,0 +1,184 @@
+"""A cache of kernel rows, shared by the solver threads of one training set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..utils.distances import padded_columns
+from ._kernel_values import KernelValues
+from ._matrix import StoredRows, WholeMatrix
+from ._memory import empty_rows
+from ._row_maker import RowMaker, add_made_rows, row_maker, subtract_made_rows
+from ._state import row_store
+from ._tuning import tuning
+
+
+class RowCache(StoredRows):
+    """Rows that are computed on demand and evicted, least recently used first.
+
+    Several solver threads may share one cache. While any of them is inside :meth:`reading`, no row
+    moves. A thread that needs room waits until all readers have left, then evicts. New readers
+    wait meanwhile. A reader registers only once its rows are cached or reserved, so readers cannot
+    deadlock, however small the cache.
+
+    Parameters
+    ----------
+    values : KernelValues
+    n_slots : int
+        Rows to keep; at least two batches are kept.
+    part_size : int
+        Numbers that the rows of a :meth:`subset` may take.
+    """
+
+    whole = False
+
+    def __init__(self, values: KernelValues, n_slots: int, part_size: int | None = None):
+        m = values.n_rows
+        self._values = values
+        n_slots = min(m, max(n_slots, 2 * values.batch))
+        self._part_size = n_slots * m // 8 if part_size is None else part_size
+        # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
+        self.store = row_store(empty_rows(n_slots, m), values.diagonal)
+        self._pending = np.zeros(m, dtype=bool)  # rows that a thread is computing
+        self._lock = threading.Condition()
+        self._readers = 0
+        self._waiting = False  # whether a thread waits for all readers to leave
+        self._free = list(range(n_slots - 1, -1, -1))
+
+    def use(self, gamma: float) -> None:
+        self._values.use(gamma)
+        self.store.slot[:] = -1
+        self.store.owner[:] = -1
+        self._free = list(range(len(self.store.rows) - 1, -1, -1))
+
+    @property
+    def batch(self) -> int:
+        return max(1, min(self._values.batch, len(self.store.rows) // 2))
+
+    def subset(self, index: np.ndarray) -> WholeMatrix | RowCache:
+        # Where rows are short, making them again costs less than reading every few values of the
+        # long ones.
+        values, n = self._values.subset(index), len(index)
+        n_slots = self._part_size // n
+        if n < min(tuning().reserve_from, n_slots):
+            return WholeMatrix(values)
+        return RowCache(values, n_slots)
+
+    def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep=True) -> None:
+        points = self._values.points
+        if keep or points is None:
+            super().subtract(v, index, coef)
+            return
+        step = tuning().uncached
+        for k in range(0, len(index), step):
+            part = slice(k, k + step)
+            with self.reading(index[:0]):  # no cached row moves meanwhile
+                subtract_made_rows(v, coef[part], index[part], points, self.store)
+
+    def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points) -> None:
+        own = self._values.points
+        if own is None:
+            super().add_sums(sums, support, coef, points)
+        else:
+            add_made_rows(sums, coef, support, own._replace(columns=padded_columns(own.Z[points])))
+
+    def _block(self, i, j):
+        values = self._values.subset(np.concatenate([j, i]))
+        out = np.empty((len(i), len(j)), dtype=np.float32)
+        values(np.arange(len(j), len(j) + len(i)), 0, out)
+        return out
+
+    @contextmanager
+    def reading(self, index: np.ndarray) -> Iterator[None]:
+        with self._lock:
+            self._lock.wait_for(lambda: not (self._waiting or self._pending[index].any()))
+            missing = index[self.store.slot[index] < 0]
+            self._make_room(missing.size, keep=index)
+            self._pending[missing] = True
+            slots = [self._free.pop() for _ in missing]
+            self._readers += 1
+        try:
+            # Rows are computed without the lock: other threads go on meanwhile.
+            if slots:
+                self._compute(missing, slots)
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                self._lock.notify_all()
+
+    def _compute(self, index, slots):
+        done, batch = False, self._values.batch
+        try:
+            for k in range(0, len(index), batch):
+                self._write(index[k : k + batch], slots[k : k + batch])
+            done = True
+        finally:
+            with self._lock:
+                if done:
+                    self.store.used[slots] = self.store.clock[0]
+                    self.store.owner[slots] = index
+                    self.store.slot[index] = slots
+                else:
+                    self._free.extend(slots)
+                self._pending[index] = False
+                self._lock.notify_all()
+
+    def _write(self, index, slots):
+        rows = self.store.rows
+        if len(index) == 1:
+            # In place: memory touched twice costs more than the arithmetic.
+            self._values(index, 0, rows[slots[0] : slots[0] + 1])
+        else:
+            out = np.empty((len(index), rows.shape[1]), dtype=np.float32)
+            self._values(index, 0, out)
+            rows[slots] = out
+
+    @contextmanager
+    def maker(self) -> Iterator[RowMaker]:
+        constants, points = tuning(), self._values.points
+        if points is None or len(self.store.rows) < constants.reserve_from:
+            yield row_maker()
+            return
+        maker = row_maker(points, reserve=constants.reserve)
+        try:
+            yield maker
+        finally:
+            with self._lock:
+                self._free.extend(maker.reserve[: maker.left[0]].tolist())
+
+    def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
+        n = len(maker.reserve)
+        if n == 0:
+            return False
+        with self._lock:
+            self._lock.wait_for(lambda: not self._waiting)
+            self._make_room(n, keep)
+            maker.reserve[:] = [self._free.pop() for _ in range(n)]
+            maker.left[0] = n
+        return True
+
+    def _make_room(self, n, keep):
+        """Have at least n free slots; the rows of `keep` stay."""
+        if n <= len(self._free):
+            return
+        self._waiting = True
+        try:
+            self._lock.wait_for(lambda: self._readers == 0)
+        finally:
+            self._waiting = False
+            self._lock.notify_all()
+        _, slot, _, used, owner, _ = self.store
+        # A tenth at a time: waiting for the other threads is the expensive part.
+        n_evicted = max(n - len(self._free), len(used) // 10)
+        held = np.setdiff1d(np.flatnonzero(owner >= 0), slot[keep])
+        oldest = held[np.argsort(used[held], kind="stable")[:n_evicted]]
+        # A row that two solvers made at once is in two slots, of which one is current.
+        current = oldest[slot[owner[oldest]] == oldest]
+        slot[owner[current]] = -1
+        owner[oldest] = -1
+        self._free.extend(oldest.tolist())

@@ -1,0 +1,19 @@
+"""The grid engine and prediction on a GPU; nothing of CUDA is imported until it is requested."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+
+def on_gpu(device: str) -> bool:
+    """Whether `device` ("cpu", "cuda" or "auto") means the GPU on this computer."""
+    if device not in ("cpu", "cuda", "auto"):
+        raise ValueError(f"device={device!r} must be 'cpu', 'cuda' or 'auto'.")
+    if device != "auto":
+        return device == "cuda"
+    if any(importlib.util.find_spec(name) is None for name in ("cupy", "numba_cuda")):
+        return os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+    import cupy
+
+    return bool(cupy.cuda.is_available())

@@ -1,0 +1,263 @@
+"""The grid engine on a GPU: the same interface and the same answers as ``_grid``.
+
+All totals of all paths are solved at once, one thread block each, so nothing is predicted along a
+path; each problem starts from its own solution at the previous width. The kernel matrix of a width
+stays on the GPU. While one width is solved, the host reduces the results of the previous one.
+Array work is written for CuPy and also runs on NumPy; that is how it is tested where there is no
+GPU (``NUMBA_ENABLE_CUDASIM=1``).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+from numba import cuda
+
+from ...utils import thread_map
+from .._grid import near_identity
+from .._path import Path
+from .._problem import feasible_start
+from .._rows import kernel_rows
+from .._solve import Interrupted, biases_of, warn_not_converged
+from .._tuning import tuning
+from .kernels import SIMULATED, Problems
+from .matrix import kernel_matrix
+
+
+def array_module():
+    """CuPy, or NumPy under the simulator; a clear error without a GPU."""
+    if SIMULATED:
+        return np
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            'device="cuda" needs CuPy and numba-cuda: pip install "openset[cuda]".'
+        ) from error
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(
+            f'device="cuda": no GPU can be used ({error}). Use device="cpu".'
+        ) from error
+    return cupy
+
+
+class LazyRows:
+    """Kernel rows on the CPU for what `reduce` solves, created on first use.
+
+    See the Protocol :class:`openset.solver.KernelRows`, to which all but :meth:`use` is delegated.
+    """
+
+    def __init__(self, X, kernel, cache_size, n_jobs):
+        self._arguments = X, kernel, cache_size, n_jobs
+        self._gamma = self._rows = None
+        self._lock = threading.Lock()  # several threads may be first
+
+    def use(self, gamma: float) -> None:
+        """Change to another width."""
+        self._gamma, self._rows = gamma, None
+
+    def __getattr__(self, name):
+        with self._lock:
+            if self._rows is None:
+                X, kernel, cache_size, n_jobs = self._arguments
+                self._rows = kernel_rows(X, kernel, self._gamma, cache_size, 1, n_jobs)
+        return getattr(self._rows, name)
+
+
+def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop):
+    """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`."""
+    xp = array_module()
+    gammas = np.asarray(gammas, dtype=np.float64)
+    order = np.argsort(-gammas, kind="stable")
+    free = free_memory(xp)
+    matrix = kernel_matrix(xp, X, kernel, gammas[order], tuning().cuda_matrix * free)
+    longest = max(len(totals) for _, totals in problems)
+    # Four arrays of float64 per problem: multipliers, v, boxes.
+    per_batch = max(1, int(tuning().cuda_state * free / (32.0 * X.shape[0] * longest)))
+    firsts = range(0, len(problems), per_batch)
+    batches = [Batch(xp, first, problems[first : first + per_batch]) for first in firsts]
+    ready = None
+    for n, g in enumerate(order):
+        matrix.use(gammas[g])
+        near = n == 0 and near_identity(matrix.sample())
+        for batch in batches:
+            if n == 0:
+                batch.begin(near)
+            batch.refresh(matrix)
+            left = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+            left -= matrix.launch(batch, tol, left)
+            # The GPU works meanwhile.
+            if ready is not None:
+                yield from _reduced(*ready, problems, reduce, rows, n_jobs, tol)
+            while batch.gap() > tol and left > 0:
+                if stop is not None and stop.is_set():
+                    raise Interrupted
+                left -= matrix.launch(batch, tol, left)
+            ready = g, gammas[g], batch.first, batch.to_host()
+    yield from _reduced(*ready, problems, reduce, rows, n_jobs, tol)
+
+
+def free_memory(xp) -> float:
+    """Bytes that can still be allocated."""
+    if xp is np:
+        return 1e9
+    pool = xp.get_default_memory_pool()
+    return xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+
+
+def _reduced(g, gamma, first, solutions, problems, reduce, rows, n_jobs, tol):
+    """Yield the reduced results of a batch that was copied to the host."""
+    rows.use(gamma)
+    betas, vs, n_iter = solutions
+    parts = []
+    end = 0
+    for k in range(first, len(problems)):
+        if end == len(betas):
+            break
+        start, end = end, end + len(problems[k][1])
+        parts.append((k, slice(start, end)))
+
+    def result(task):
+        k, part = task
+        problem, totals = problems[k]
+        summary = biases_of(problem, betas[part], vs[part])
+        totals = np.asarray(totals, dtype=np.float64)
+        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol)
+        for t in np.flatnonzero(path.kkt_gap > tol):
+            warn_not_converged(path.n_iter[t], path.kkt_gap[t], tol)
+        return int(g), k, reduce(k, path, rows)
+
+    yield from thread_map(result, parts, n_jobs)
+
+
+class Batch:
+    """Problems that are solved together: all totals of some paths.
+
+    Attributes
+    ----------
+    xp : module
+        CuPy, or NumPy under the simulator.
+    first : int
+        Index of the first path.
+    lower, upper : array of shape (n_paths, m)
+        Boxes.
+    path : array of shape (n,), int32
+        The path, counted from `first`, of each problem.
+    betas, vs : array of shape (n, m)
+        Multipliers, and p - K beta.
+    n_iter : array of shape (n,), int64
+    ends : array of shape (n, 2)
+        Bias interval when it was last computed.
+    """
+
+    def __init__(self, xp, first, problems):
+        self.xp, self.first = xp, first
+        self._problems = problems
+        counts = [len(totals) for _, totals in problems]
+        self.path = xp.asarray(np.repeat(np.arange(len(problems), dtype=np.int32), counts))
+        self.lower = xp.asarray(np.stack([problem.lower for problem, _ in problems]))
+        self.upper = xp.asarray(np.stack([problem.upper for problem, _ in problems]))
+        self._p = xp.asarray(np.stack([problem.p for problem, _ in problems]))
+        n = sum(counts)
+        self.vs = xp.empty((n, self.lower.shape[1]))
+        self._open = _open(xp, n)
+        self.ends = self._open.copy()
+        self.n_iter = xp.empty(n, dtype=np.int64)
+        self._arrays = None
+
+    def view(self, array):
+        """An array as Numba takes it."""
+        return array if self.xp is np else cuda.as_cuda_array(array)
+
+    def arrays(self) -> Problems:
+        """The arrays as Numba takes them; converting costs as much as a small kernel, so once."""
+        if self._arrays is None:
+            self._arrays = Problems(*(self.view(getattr(self, f)) for f in Problems._fields))
+        return self._arrays
+
+    def begin(self, near):
+        """Feasible multipliers; near the identity, those of the identity."""
+        xp = self.xp
+        self._zero = False
+        if near:
+            totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
+            own = self.path
+            self.betas = _identity_solutions(
+                xp, self._p[own], self.lower[own], self.upper[own], totals
+            )
+            return
+        betas = np.concatenate([_starts(*problem) for problem in self._problems])
+        self._zero = not betas.any()
+        self.betas = xp.asarray(betas)
+
+    def refresh(self, matrix):
+        """Compute v for the matrix as it is now, and reset the counters."""
+        self.vs[...] = self._p[self.path]
+        if not self._zero:
+            self.vs -= matrix.product(self.betas)
+        self._zero = False
+        self.ends[...] = self._open
+        self.n_iter[...] = 0
+
+    def part(self, problem, index):
+        """The rows `index` of each problem as a batch, for problems restricted to them."""
+        xp = self.xp
+        part = object.__new__(Batch)
+        part.xp, part._arrays = xp, None
+        own = self.path[problem]
+        part.lower, part.upper = self.lower[own, index], self.upper[own, index]
+        part.path = xp.arange(len(index), dtype=np.int32)
+        part.betas, part.vs = self.betas[problem, index], self.vs[problem, index]
+        part.ends = _open(xp, len(index))
+        part.n_iter = xp.zeros(len(index), dtype=np.int64)
+        return part
+
+    def measure(self):
+        """Update `ends`, where the kernel has not done it."""
+        xp = self.xp
+        can_grow = self.betas < self.upper[self.path]
+        can_shrink = self.betas > self.lower[self.path]
+        self.ends[:, 0] = xp.where(can_grow, self.vs, -np.inf).max(axis=1)
+        self.ends[:, 1] = xp.where(can_shrink, self.vs, np.inf).min(axis=1)
+
+    def gap(self) -> float:
+        """The largest gap; waits for the GPU."""
+        ends = self.ends if self.xp is np else self.ends.get()
+        return float((ends[:, 0] - ends[:, 1]).max())
+
+    def to_host(self):
+        """Multipliers, v and numbers of iterations."""
+        return [_to_host(self.xp, array) for array in (self.betas, self.vs, self.n_iter)]
+
+
+def _open(xp, n):
+    """Bias intervals that are not computed yet."""
+    return xp.tile(xp.asarray([np.inf, -np.inf]), (n, 1))
+
+
+def _to_host(xp, array):
+    if xp is np:
+        return array.copy()
+    import cupyx
+
+    # Copying into page-locked memory is several times faster.
+    out = cupyx.empty_pinned(array.shape, array.dtype)
+    return array.get(out=out)
+
+
+def _starts(problem, totals):
+    return np.stack([feasible_start(replace(problem, total=float(total))) for total in totals])
+
+
+def _identity_solutions(xp, p, lower, upper, totals):
+    """``_grid._identity_solution`` for all problems at once; the sums are right to rounding."""
+    low, high = (lower - p).min(axis=1), (upper - p).max(axis=1)
+    for _ in range(48):
+        mu = 0.5 * (low + high)
+        above = xp.clip(p + mu[:, None], lower, upper).sum(axis=1) > totals
+        low, high = xp.where(above, low, mu), xp.where(above, mu, high)
+    return xp.clip(p + (0.5 * (low + high))[:, None], lower, upper)

@@ -1,0 +1,252 @@
+"""SMO as CUDA kernels: one thread block per problem.
+
+The iteration is that of ``_smo``; the state is float64, the kernel rows are float32. Up to a few
+thousand rows, the state of a problem is held in the registers of its block, every n-th row by each
+thread; beyond that, in global memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import cuda
+
+from .reductions import WARP, with_shuffles, without_shuffles
+
+_INF = math.inf
+_TINY = np.float32(1e-12)
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+GROW, SHRINK = 1, 2
+
+
+class Matrix(NamedTuple):
+    """Kernel values on the GPU.
+
+    Attributes
+    ----------
+    values : array of shape (n, m), float32
+    stride : int
+        Row at which the matrix of problem b begins, divided by b; 0 if all share one.
+    diagonal : array of shape (m,), float32
+    """
+
+    values: Any
+    stride: int
+    diagonal: Any
+
+
+class Problems(NamedTuple):
+    """The arrays of a ``cuda.grid.Batch``, where they are described."""
+
+    lower: Any
+    upper: Any
+    path: Any
+    betas: Any
+    vs: Any
+    n_iter: Any
+    ends: Any
+
+
+@cache
+def smo_kernel(rows_per_thread: int):
+    """The kernel that holds so many rows per thread in registers; 0 for global memory.
+
+    Its arguments are a :class:`Matrix`, :class:`Problems`, `flags` (memory for one int8 per row and
+    problem, not used with registers), `tol` and `max_iter`.
+    """
+    argmax, ends_of = without_shuffles() if SIMULATED else with_shuffles()
+    scratch = 1024 if SIMULATED else WARP
+    # 512 threads of 128 registers fill a multiprocessor.
+    registers = 128 if rows_per_thread else 64
+    limits = {} if SIMULATED else {"max_registers": registers, "fastmath": True}
+    if not rows_per_thread:
+        return _global_kernel(argmax, ends_of, scratch, limits)
+    per_thread = rows_per_thread
+
+    @cuda.jit(**limits)
+    def kernel(matrix, problems, flags, tol, max_iter):
+        K, stride_of_K, diagonal = matrix
+        lower, upper, path, betas, vs, n_iter, ends = problems
+        tops = cuda.shared.array(scratch, numba.float64)
+        bottoms = cuda.shared.array(scratch, numba.float64)
+        gains = cuda.shared.array(scratch, numba.float32)
+        index_1 = cuda.shared.array(scratch, numba.int32)
+        index_2 = cuda.shared.array(scratch, numba.int32)
+        shared = cuda.shared.array(2, numba.float64)  # room of i, step
+        b = cuda.blockIdx.x
+        if ends[b, 0] - ends[b, 1] <= tol:
+            return
+        tid = cuda.threadIdx.x
+        stride = cuda.blockDim.x
+        m = diagonal.size
+        own = path[b]
+        first = b * stride_of_K
+
+        v = cuda.local.array(per_thread, numba.float64)
+        beta = cuda.local.array(per_thread, numba.float64)
+        k_i = cuda.local.array(per_thread, numba.float32)
+        k_j = cuda.local.array(per_thread, numba.float32)
+        state = cuda.local.array(per_thread, numba.int32)
+        for r in range(per_thread):
+            t = tid + r * stride
+            k_i[r] = 0.0
+            k_j[r] = 0.0
+            v[r] = 0.0
+            beta[r] = 0.0
+            state[r] = 0
+            if t < m:
+                v[r] = vs[b, t]
+                beta[r] = betas[b, t]
+                state[r] = (GROW if beta[r] < upper[own, t] else 0) | (
+                    SHRINK if beta[r] > lower[own, t] else 0
+                )
+        step = 0.0
+        done = 0
+        while True:
+            top = -_INF
+            i = 0x7FFFFFFF
+            bottom = -_INF  # of -v, so that both are maxima
+            for r in range(per_thread):
+                # In float64, where it is exact, as in ``_smo``: v does not drift.
+                v[r] -= step * (numba.float64(k_i[r]) - numba.float64(k_j[r]))
+                if state[r] & GROW and v[r] > top:
+                    top = v[r]
+                    i = tid + r * stride
+                if state[r] & SHRINK and -v[r] > bottom:
+                    bottom = -v[r]
+            top, i, bottom = ends_of(top, numba.int32(i), bottom, tops, index_1, bottoms)
+            if top + bottom <= tol or done >= max_iter:
+                break
+            best = numba.float32(-1.0)
+            j = 0x7FFFFFFF
+            k_ii = diagonal[i]
+            for r in range(per_thread):
+                t = tid + r * stride
+                if t < m:
+                    k_i[r] = K[first + i, t]
+                    if state[r] & SHRINK and v[r] < top:
+                        g = numba.float32(top - v[r])
+                        a = max(k_ii + diagonal[t] - numba.float32(2.0) * k_i[r], _TINY)
+                        gain = g * g / a
+                        if gain > best:
+                            best = gain
+                            j = t
+                    if t == i:
+                        shared[0] = upper[own, t] - beta[r]
+            best, j = argmax(best, numba.int32(j), gains, index_2)
+            for r in range(per_thread):
+                t = tid + r * stride
+                if t < m:
+                    k_j[r] = K[first + j, t]
+                if t == j:
+                    a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * k_i[r]), 1e-12)
+                    room_i = shared[0]
+                    room_j = beta[r] - lower[own, t]
+                    d = min((top - v[r]) / a, min(room_i, room_j))
+                    shared[1] = d
+                    beta[r] = lower[own, t] if d == room_j else beta[r] - d
+                    state[r] = GROW | (0 if d == room_j else SHRINK)
+            cuda.syncthreads()
+            step = shared[1]
+            room_i = shared[0]
+            for r in range(per_thread):
+                if tid + r * stride == i:
+                    beta[r] = upper[own, i] if step == room_i else beta[r] + step
+                    state[r] = SHRINK | (0 if step == room_i else GROW)
+            done += 1
+        for r in range(per_thread):
+            t = tid + r * stride
+            if t < m:
+                vs[b, t] = v[r]
+                betas[b, t] = beta[r]
+        if tid == 0:
+            n_iter[b] += done
+            ends[b, 0] = top
+            ends[b, 1] = -bottom
+
+    return kernel
+
+
+def _global_kernel(argmax, ends_of, scratch, limits):
+    @cuda.jit(**limits)
+    def kernel(matrix, problems, flags, tol, max_iter):
+        K, stride_of_K, diagonal = matrix
+        lower, upper, path, betas, vs, n_iter, ends = problems
+        tops = cuda.shared.array(scratch, numba.float64)
+        bottoms = cuda.shared.array(scratch, numba.float64)
+        gains = cuda.shared.array(scratch, numba.float32)
+        index_1 = cuda.shared.array(scratch, numba.int32)
+        index_2 = cuda.shared.array(scratch, numba.int32)
+        shared = cuda.shared.array(1, numba.float64)
+        b = cuda.blockIdx.x
+        if ends[b, 0] - ends[b, 1] <= tol:
+            return
+        tid = cuda.threadIdx.x
+        stride = cuda.blockDim.x
+        m = diagonal.size
+        own = path[b]
+        first = b * stride_of_K
+        for t in range(tid, m, stride):
+            flags[b, t] = (GROW if betas[b, t] < upper[own, t] else 0) | (
+                SHRINK if betas[b, t] > lower[own, t] else 0
+            )
+        step = 0.0
+        i = 0
+        j = 0
+        done = 0
+        while True:
+            top = -_INF
+            i_new = 0x7FFFFFFF
+            bottom = -_INF
+            for t in range(tid, m, stride):
+                difference = numba.float64(K[first + i, t]) - numba.float64(K[first + j, t])
+                x = vs[b, t] - step * difference
+                vs[b, t] = x
+                state = flags[b, t]
+                if state & GROW and x > top:
+                    top = x
+                    i_new = t
+                if state & SHRINK and -x > bottom:
+                    bottom = -x
+            top, i, bottom = ends_of(top, numba.int32(i_new), bottom, tops, index_1, bottoms)
+            if top + bottom <= tol or done >= max_iter:
+                break
+            best = numba.float32(-1.0)
+            j_new = 0x7FFFFFFF
+            k_ii = diagonal[i]
+            for t in range(tid, m, stride):
+                if flags[b, t] & SHRINK and vs[b, t] < top:
+                    g = numba.float32(top - vs[b, t])
+                    a = max(k_ii + diagonal[t] - numba.float32(2.0) * K[first + i, t], _TINY)
+                    gain = g * g / a
+                    if gain > best:
+                        best = gain
+                        j_new = t
+            best, j = argmax(best, numba.int32(j_new), gains, index_2)
+            if tid == 0:
+                a = max(
+                    numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * K[first + i, j]), 1e-12
+                )
+                room_i = upper[own, i] - betas[b, i]
+                room_j = betas[b, j] - lower[own, j]
+                d = min((top - vs[b, j]) / a, min(room_i, room_j))
+                shared[0] = d
+                betas[b, i] = upper[own, i] if d == room_i else betas[b, i] + d
+                betas[b, j] = lower[own, j] if d == room_j else betas[b, j] - d
+                flags[b, i] = SHRINK | (0 if d == room_i else GROW)
+                flags[b, j] = GROW | (0 if d == room_j else SHRINK)
+            cuda.syncthreads()
+            step = shared[0]
+            done += 1
+        if tid == 0:
+            n_iter[b] += done
+            ends[b, 0] = top
+            ends[b, 1] = -bottom
+
+    return kernel

@@ -1,0 +1,149 @@
+"""The registry of methods: the one list of estimators, their modules and their names.
+
+To add a method, write its file, export it from its package, and add one entry here. Everything
+else that lists methods (:func:`all_estimators`, the table of methods, the command line, model
+files, the tests of all estimators, the documentation) reads this list.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import signature
+from typing import Any, NamedTuple
+
+
+class Method(NamedTuple):
+    """One entry of the registry.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of the class.
+    module : str
+        Module that exports it.
+    command : str or None
+        Its name on the command line; None for a wrapper, which needs another estimator.
+    """
+
+    estimator: str
+    module: str
+    command: str | None
+
+
+METHODS: list[Method] = [
+    Method("CascadeRejector", "openset.wrappers", None),
+    Method("DecisionBoundaryCarving", "openset.svm", "dbc"),
+    Method("ExtremeValueMachine", "openset.evt", "evm"),
+    Method("FixedBiasSVC", "openset.svm", "svm-without-bias"),
+    Method("MulticlassOneClassSVM", "openset.svm", "ocsvm"),
+    Method("MulticlassSVDD", "openset.svm", "svdd"),
+    Method("OSNN", "openset.neighbors", "osnn"),
+    Method("OneVsRestSVC", "openset.svm", "svm"),
+    Method("OneVsSetMachine", "openset.svm", "1-vs-set"),
+    Method("OpenSetSVC", "openset.svm", "ossvm"),
+    Method("PISVM", "openset.evt", "pi-svm"),
+    Method("ThresholdRejector", "openset.wrappers", None),
+    Method("WSVM", "openset.evt", "w-svm"),
+]
+
+
+def _load(method: Method) -> Any:
+    return getattr(import_module(method.module), method.estimator)
+
+
+def all_estimators() -> list[tuple[str, Any]]:
+    """All estimators, as scikit-learn's function of this name lists its own.
+
+    Returns
+    -------
+    list of (name, class)
+        Sorted by name.
+
+    Examples
+    --------
+    >>> import openset
+    >>> [name for name, _ in openset.all_estimators()][:3]
+    ['CascadeRejector', 'DecisionBoundaryCarving', 'ExtremeValueMachine']
+    """
+    return [(method.estimator, _load(method)) for method in sorted(METHODS)]
+
+
+def method_names() -> dict[str, Any]:
+    """The methods that need no other estimator, by their names on the command line.
+
+    Returns
+    -------
+    dict of str to type
+        In the order of the class names.
+
+    Examples
+    --------
+    >>> from openset.utils import method_names
+    >>> method_names()["ossvm"].__name__
+    'OpenSetSVC'
+    """
+    return {method.command: _load(method) for method in sorted(METHODS) if method.command}
+
+
+class MethodRow(NamedTuple):
+    """One row of the table of methods.
+
+    Parameters
+    ----------
+    method, estimator : str
+        Short name in the literature, and name of the class.
+    kernel : str
+        Kernel by default; empty where the method has none.
+    extreme_value, one_class, bounded : bool
+        Whether it models tails by extreme value theory, trains machines on one class alone, and
+        accepts bounded regions as a rule.
+    footnote : str
+        Exactly when the regions are bounded, where that depends on the fit or on a parameter.
+    command : str or None
+        Name on the command line; None for a wrapper.
+    """
+
+    method: str
+    estimator: str
+    kernel: str
+    extreme_value: bool
+    one_class: bool
+    bounded: bool
+    footnote: str
+    command: str | None
+
+
+def method_table() -> list[MethodRow]:
+    """The paper's table of methods, from the registry and the ``traits`` of the estimators.
+
+    Returns
+    -------
+    list of MethodRow
+        Sorted by the name of the estimator.
+
+    Examples
+    --------
+    >>> from openset.utils import method_table
+    >>> row = method_table()[2]
+    >>> row.method, row.command, row.kernel, row.extreme_value, row.bounded, row.footnote
+    ('EVM', 'evm', '', True, True, 'threshold > 0 and the Euclidean metric')
+    """
+    rows = []
+    for method in sorted(METHODS):
+        estimator = _load(method)
+        traits = estimator.traits
+        parameter = signature(estimator).parameters.get("kernel")
+        kernel = getattr(estimator, "kernel", "") if parameter is None else parameter.default
+        rows.append(
+            MethodRow(
+                traits.name,
+                method.estimator,
+                kernel,
+                traits.extreme_value,
+                traits.one_class,
+                traits.bounded,
+                traits.condition,
+                method.command,
+            )
+        )
+    return rows
