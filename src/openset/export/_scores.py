@@ -10,14 +10,7 @@ from scipy import sparse
 
 from ..base import KernelMachineClassifier
 from ..evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
-from ..kernels import (
-    RBF,
-    InverseMultiquadric,
-    Linear,
-    RationalQuadratic,
-    TStudent,
-    get_kernel,
-)
+from ..kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent, get_kernel
 from ..solver import needs_differences
 from ..svm import OneVsSetMachine
 from ..utils import all_estimators

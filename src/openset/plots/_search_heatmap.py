@@ -123,12 +123,7 @@ class SearchHeatmapDisplay(Display):
         self.star_ = None
         if self.best is not None:
             (self.star_,) = ax.plot(
-                self.best[1],
-                self.best[0],
-                "*",
-                color="white",
-                markeredgecolor=INK,
-                markersize=14,
+                self.best[1], self.best[0], "*", color="white", markeredgecolor=INK, markersize=14
             )
         for axis, values, name in (
             (ax.xaxis, self.x_values, self.x_name),
