@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from ._counts import OpenSetCounts
 
+_count = OpenSetCounts.from_labels
+
 
 def accuracy_known(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
@@ -38,8 +40,7 @@ def accuracy_known(
     >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.3333333333333333
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.accuracy_known())
+    return float(_count(y_true, y_pred, known, unknown_label).accuracy_known())
 
 
 def accuracy_unknown(
@@ -63,8 +64,7 @@ def accuracy_unknown(
     >>> accuracy_unknown(["a", "x", "y"], ["a", "?", "a"], known=["a", "b"], unknown_label="?")
     0.5
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.accuracy_unknown())
+    return float(_count(y_true, y_pred, known, unknown_label).accuracy_unknown())
 
 
 def normalized_accuracy(
@@ -100,8 +100,7 @@ def normalized_accuracy(
     """
     if not (isinstance(weight, Real) and 0 <= weight <= 1):
         raise ValueError(f"weight={weight!r} must be a number in [0, 1].")
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.normalized_accuracy(weight))
+    return float(_count(y_true, y_pred, known, unknown_label).normalized_accuracy(weight))
 
 
 def harmonic_normalized_accuracy(
@@ -128,8 +127,7 @@ def harmonic_normalized_accuracy(
     >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.6666666666666666
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.harmonic_normalized_accuracy())
+    return float(_count(y_true, y_pred, known, unknown_label).harmonic_normalized_accuracy())
 
 
 def false_unknown_rate(
@@ -154,8 +152,7 @@ def false_unknown_rate(
     >>> false_unknown_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.25
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.false_unknown_rate())
+    return float(_count(y_true, y_pred, known, unknown_label).false_unknown_rate())
 
 
 def misclassification_rate(
@@ -180,8 +177,7 @@ def misclassification_rate(
     >>> misclassification_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.25
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.misclassification_rate())
+    return float(_count(y_true, y_pred, known, unknown_label).misclassification_rate())
 
 
 def open_set_f1(
@@ -195,8 +191,7 @@ def open_set_f1(
     """F-measure over the known classes (OSFM).
 
     An unknown sample given to a class is a false positive of that class, and a rejected known
-    sample is a false negative; a correctly rejected unknown sample is not a true
-    positive.
+    sample is a false negative; a correctly rejected unknown sample is not a true positive.
 
     Parameters
     ----------
@@ -221,8 +216,7 @@ def open_set_f1(
     >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro"), 6)
     0.461538
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.open_set_f1(average))
+    return float(_count(y_true, y_pred, known, unknown_label).open_set_f1(average))
 
 
 def f1_with_unknown(
@@ -245,8 +239,7 @@ def f1_with_unknown(
     Returns
     -------
     float
-        In [0, 1]. A precision or recall of 0/0 (a class never predicted, a class absent from the
-        truth) counts as 0.
+        In [0, 1]; 0/0 counts as 0, as in :func:`open_set_f1`.
 
     Examples
     --------
@@ -257,5 +250,4 @@ def f1_with_unknown(
     >>> f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro")
     0.4
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.f1_with_unknown(average))
+    return float(_count(y_true, y_pred, known, unknown_label).f1_with_unknown(average))

@@ -31,9 +31,7 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    im_ : matplotlib AxesImage
+    ax_, figure_, im_ : matplotlib Axes, Figure, AxesImage
     text_ : ndarray of shape (K + 1, K + 1) of Text, or None
     borders_ : list of Line2D
 
@@ -64,11 +62,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
         Parameters
         ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; a label that is not a known class is unknown.
+        estimator, X, y
+            As for :meth:`OSCRDisplay.from_estimator`.
         normalize : {"true", None}, default=None
             "true" shows the share of each row instead of the number of samples.
         include_values : bool, default=None

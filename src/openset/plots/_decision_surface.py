@@ -41,8 +41,7 @@ class DecisionSurfaceDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes3D
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes3D, Figure
     surface_ : Poly3DCollection
     walls_ : list of Line3D
         The level 0 on the two walls at the back.
@@ -84,10 +83,8 @@ class DecisionSurfaceDisplay(Display):
 
         Parameters
         ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-            Samples that set the range of the figure, usually the training set; d >= 2.
+        estimator, X
+            As for :meth:`DecisionRegionsDisplay.from_estimator`.
         class_label : label
             The class to draw.
         plane : None, "pca" or array-like of shape (3, d), default=None
