@@ -35,10 +35,15 @@ def accuracy_known(
 
     Examples
     --------
-    >>> from openset.metrics import accuracy_known
-    >>> y_true, y_pred = ["a", "a", "b", "x"], ["a", "?", "a", "?"]
-    >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.3333333333333333
+    >>> from openset.metrics import accuracy_known, false_unknown_rate, misclassification_rate
+    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
+    >>> labels = {"known": ["a", "b"], "unknown_label": "?"}
+    >>> accuracy_known(y_true, y_pred, **labels)
+    0.5
+    >>> false_unknown_rate(y_true, y_pred, **labels)
+    0.25
+    >>> misclassification_rate(y_true, y_pred, **labels)
+    0.25
     """
     return float(_count(y_true, y_pred, known, unknown_label).accuracy_known())
 
@@ -91,12 +96,14 @@ def normalized_accuracy(
 
     Examples
     --------
-    >>> from openset.metrics import normalized_accuracy
+    >>> from openset.metrics import harmonic_normalized_accuracy, normalized_accuracy
     >>> y_true, y_pred = ["a", "b", "x", "y"], ["a", "?", "?", "?"]
     >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.75
     >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?", weight=0.25)
     0.875
+    >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.6666666666666666
     """
     if not (isinstance(weight, Real) and 0 <= weight <= 1):
         raise ValueError(f"weight={weight!r} must be a number in [0, 1].")
@@ -108,7 +115,8 @@ def harmonic_normalized_accuracy(
 ) -> float:
     """Harmonic mean of both accuracies (HNA), ``2 / (1 / AKS + 1 / AUS)``.
 
-    Unlike the normalized accuracy, it is 0 for a classifier that always or never rejects.
+    Unlike :func:`normalized_accuracy`, which has an example of both, it is 0 for a classifier that
+    always or never rejects.
 
     Parameters
     ----------
@@ -119,13 +127,6 @@ def harmonic_normalized_accuracy(
     -------
     float
         In [0, 1]; 0 when AKS or AUS is 0; NaN when no sample is known or none is unknown.
-
-    Examples
-    --------
-    >>> from openset.metrics import harmonic_normalized_accuracy
-    >>> y_true, y_pred = ["a", "b", "x", "y"], ["a", "?", "?", "?"]
-    >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.6666666666666666
     """
     return float(_count(y_true, y_pred, known, unknown_label).harmonic_normalized_accuracy())
 
@@ -138,19 +139,12 @@ def false_unknown_rate(
     Parameters
     ----------
     y_true, y_pred, known, unknown_label
-        As for :func:`accuracy_known`.
+        As for :func:`accuracy_known`, which has an example of all three.
 
     Returns
     -------
     float
         In [0, 1]; NaN when no sample is known.
-
-    Examples
-    --------
-    >>> from openset.metrics import false_unknown_rate
-    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
-    >>> false_unknown_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.25
     """
     return float(_count(y_true, y_pred, known, unknown_label).false_unknown_rate())
 
@@ -163,19 +157,12 @@ def misclassification_rate(
     Parameters
     ----------
     y_true, y_pred, known, unknown_label
-        As for :func:`accuracy_known`.
+        As for :func:`accuracy_known`, which has an example of all three.
 
     Returns
     -------
     float
         In [0, 1]; NaN when no sample is known.
-
-    Examples
-    --------
-    >>> from openset.metrics import misclassification_rate
-    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
-    >>> misclassification_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.25
     """
     return float(_count(y_true, y_pred, known, unknown_label).misclassification_rate())
 
@@ -209,12 +196,17 @@ def open_set_f1(
 
     Examples
     --------
-    >>> from openset.metrics import open_set_f1
+    >>> from openset.metrics import f1_with_unknown, open_set_f1
     >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
-    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
+    >>> labels = {"known": list("ABC"), "unknown_label": "U"}
+    >>> round(open_set_f1(y_true, y_pred, **labels), 6)
     0.333333
-    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro"), 6)
+    >>> round(open_set_f1(y_true, y_pred, **labels, average="micro"), 6)
     0.461538
+    >>> round(f1_with_unknown(y_true, y_pred, **labels), 6)
+    0.322581
+    >>> f1_with_unknown(y_true, y_pred, **labels, average="micro")
+    0.4
     """
     return float(_count(y_true, y_pred, known, unknown_label).open_set_f1(average))
 
@@ -239,15 +231,6 @@ def f1_with_unknown(
     Returns
     -------
     float
-        In [0, 1]; 0/0 counts as 0, as in :func:`open_set_f1`.
-
-    Examples
-    --------
-    >>> from openset.metrics import f1_with_unknown
-    >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
-    >>> round(f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
-    0.322581
-    >>> f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro")
-    0.4
+        In [0, 1]; 0/0 counts as 0, as in :func:`open_set_f1`, which has an example of both.
     """
     return float(_count(y_true, y_pred, known, unknown_label).f1_with_unknown(average))

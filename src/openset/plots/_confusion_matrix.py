@@ -102,14 +102,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            True labels; a label outside `known` is unknown.
-        y_pred : array-like of shape (n,)
-            Classes of `known` or `unknown_label`.
-        known : array-like of shape (K,)
-            The known classes, in the order of the rows.
-        unknown_label : label
-            The label that predicts unknown.
+        y_true, y_pred, known, unknown_label
+            As for :func:`openset.metrics.open_set_confusion_matrix`.
         normalize, include_values, ax
             As for :meth:`from_estimator`.
 

@@ -61,14 +61,9 @@ class _CurveDisplay(Display):
         display
         """
         model = unwrap(estimator)
-        scores = estimator.decision_function(X)
-        return cls.from_predictions(
-            y,
-            cls._reduce(scores),
-            known=model.classes_,
-            name=type(model).__name__ if name is None else name,
-            ax=ax,
-        )
+        scores = cls._reduce(estimator.decision_function(X))
+        name = type(model).__name__ if name is None else name
+        return cls.from_predictions(y, scores, known=model.classes_, name=name, ax=ax)
 
     @classmethod
     def from_predictions(

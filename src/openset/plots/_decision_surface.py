@@ -137,15 +137,8 @@ class DecisionSurfaceDisplay(Display):
         floor = low - 0.5 * (high - low)
         self.border_ = self._draw_border(ax, u, v, floor)
         self.walls_ = self._draw_walls(ax)
-        ax.set(
-            xlim=self.x0[[0, -1]],
-            ylim=self.x1[[0, -1]],
-            zlim=(floor, high),
-            xlabel=self.labels[0],
-            ylabel=self.labels[1],
-            zlabel="decision function $f$",
-            title=self.title,
-        )
+        ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]], zlim=(floor, high), title=self.title)
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1], zlabel="decision function $f$")
         for axis in "xy":
             ax.locator_params(axis=axis, nbins=5)  # slanted tick labels need room
         ax.set_box_aspect(None, zoom=0.94)  # as do the axis labels
@@ -170,12 +163,9 @@ class DecisionSurfaceDisplay(Display):
         azimuth = np.deg2rad(ax.azim)
         wall0 = self.x0[0] if np.cos(azimuth) > 0 else self.x0[-1]
         wall1 = self.x1[0] if np.sin(azimuth) > 0 else self.x1[-1]
+        ends = ([wall0, wall0], self.x1[[0, -1]]), (self.x0[[0, -1]], [wall1, wall1])
         style = {"color": self.color, "linewidth": 2, "zorder": 0}
-        ends0, ends1 = self.x0[[0, -1]], self.x1[[0, -1]]
-        return [
-            *ax.plot([wall0, wall0], ends1, [0, 0], **style),
-            *ax.plot(ends0, [wall1, wall1], [0, 0], **style),
-        ]
+        return [line for x, y in ends for line in ax.plot(x, y, [0, 0], **style)]
 
 
 def _title(model, c):

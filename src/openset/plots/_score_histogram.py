@@ -91,12 +91,8 @@ class ScoreHistogramDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            True labels; a label outside `known` is unknown.
-        scores : array-like of shape (n,)
-            Larger is more known, for example ``known_score(X)`` of the estimator.
-        known : array-like of shape (K,)
-            The known classes.
+        y_true, scores, known
+            As for :meth:`KnownROCDisplay.from_predictions`.
         bins, ax
             As for :meth:`from_estimator`.
 
