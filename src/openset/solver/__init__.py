@@ -14,7 +14,8 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._rows import KernelRows, kernel_rows, kernel_sums
+from ._row_cache import kernel_rows
+from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
 from ._tuning import Tuning, tuned
 

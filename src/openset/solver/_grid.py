@@ -20,7 +20,8 @@ from ..kernels import Kernel, Linear
 from ..utils import thread_map
 from ._path import Path, solve_path
 from ._problem import Problem, shift_total
-from ._rows import KernelRows, kernel_rows
+from ._row_cache import kernel_rows
+from ._rows import KernelRows
 from .cuda import on_gpu
 
 

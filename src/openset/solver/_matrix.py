@@ -10,43 +10,12 @@ from ..utils import thread_map
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
-from ._state import RowStore, row_store, subtract_rows
+from ._rows import KernelRows
+from ._state import row_store
 from ._tuning import tuning
 
 
-class StoredRows:
-    """What is the same for all kernel rows; see the Protocol ``KernelRows``."""
-
-    store: RowStore
-
-    def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep=True) -> None:
-        batch = max(1, len(self.store.rows) // 2)
-        for k in range(0, len(index), batch):
-            part = index[k : k + batch]
-            with self.reading(part):
-                subtract_rows(v, coef[k : k + batch], part, self.store)
-
-    def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points) -> None:
-        single, step = coef.astype(np.float32), tuning().uncached
-        for k in range(0, len(support), step):
-            part = slice(k, k + step)
-            sums += single[:, part] @ self._block(support[part], points)
-
-    def maker(self) -> AbstractContextManager[RowMaker]:
-        return nullcontext(row_maker())
-
-    def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
-        return False
-
-    def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
-        raise NotImplementedError
-
-    def _block(self, i, j):
-        """K[i, j], float32."""
-        raise NotImplementedError
-
-
-class WholeMatrix(StoredRows):
+class WholeMatrix(KernelRows):
     """All rows of the kernel matrix, computed at once.
 
     Parameters
@@ -59,7 +28,6 @@ class WholeMatrix(StoredRows):
     """
 
     whole = True
-    batch = 1
 
     def __init__(self, values: KernelValues, n_jobs: int | None = 1, keep_distances: bool = False):
         m = values.n_rows
@@ -76,13 +44,10 @@ class WholeMatrix(StoredRows):
         self._values.use(gamma)
         self._compute()
 
-    def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def subset(self, index: np.ndarray) -> MatrixPart:
         return MatrixPart(self.store.rows, index, self.store.diagonal[index])
 
-    def _block(self, i, j):
+    def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self.store.rows[i[:, None], j]
 
     def _compute(self):
@@ -116,7 +81,7 @@ class WholeMatrix(StoredRows):
             pass
 
 
-class MatrixPart(StoredRows):
+class MatrixPart(KernelRows):
     """Some samples of a whole matrix, for one solver: rows are copied when they are first needed.
 
     Parameters
@@ -125,9 +90,6 @@ class MatrixPart(StoredRows):
     samples : ndarray of shape (n,), int64
     diagonal : ndarray of shape (n,), float32
     """
-
-    whole = False
-    batch = 1
 
     def __init__(self, matrix: np.ndarray, samples: np.ndarray, diagonal: np.ndarray):
         n = len(samples)
@@ -148,5 +110,5 @@ class MatrixPart(StoredRows):
     def subset(self, index: np.ndarray) -> MatrixPart:
         return MatrixPart(self._matrix, self._samples[index], self.store.diagonal[index])
 
-    def _block(self, i, j):
+    def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self._matrix[self._samples[i][:, None], self._samples[j]]

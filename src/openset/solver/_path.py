@@ -165,7 +165,10 @@ def feasible_near(
 
     Returns
     -------
-    beta, v : ndarray of shape (m,)
+    beta : ndarray of shape (m,)
+        The feasible multipliers.
+    v : ndarray of shape (m,)
+        Their p - K beta, in the memory of the `v` passed in.
     """
     feasible = shift_total(problem, beta, v)
     moved = np.flatnonzero(feasible != beta)

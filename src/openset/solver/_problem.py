@@ -1,6 +1,6 @@
 """The quadratic program of the family, as data.
 
-Every machine of this library solves ::
+Every kernel machine of this library solves ::
 
     minimise   W(beta) = 1/2 beta' K beta - p' beta
     subject to lower <= beta <= upper   and   sum(beta) = total

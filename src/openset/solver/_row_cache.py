@@ -1,4 +1,4 @@
-"""A cache of kernel rows, shared by the solver threads of one training set."""
+"""A cache of kernel rows for several threads, and the choice between it and the whole matrix."""
 
 from __future__ import annotations
 
@@ -7,17 +7,77 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from joblib import effective_n_jobs
 
+from ..kernels import Kernel, Linear
 from ..utils.distances import padded_columns
-from ._kernel_values import KernelValues
-from ._matrix import StoredRows, WholeMatrix
+from ._kernel_values import KernelValues, kernel_values
+from ._matrix import WholeMatrix
 from ._memory import empty_rows
 from ._row_maker import RowMaker, add_made_rows, row_maker, subtract_made_rows
+from ._rows import KernelRows
 from ._state import row_store
 from ._tuning import tuning
 
 
-class RowCache(StoredRows):
+def kernel_rows(
+    X,
+    kernel: Kernel | Linear,
+    gamma: float | np.ndarray,
+    cache_size: float,
+    n_solutions: int = 1,
+    n_jobs: int | None = None,
+) -> KernelRows:
+    """Kernel rows of X: the whole matrix where it fits and pays, else a cache of rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (m, d)
+        The training set.
+    kernel : Kernel or Linear
+        The kernel.
+    gamma : float or sequence of float
+        Width of the kernel, or all widths that will be passed to ``use``; the first is in use.
+    cache_size : float
+        Budget in MB.
+    n_solutions : int, default=1
+        How many solutions will be found over the rows; decides whether the whole matrix pays.
+    n_jobs : int or None, default=None
+        Threads that will use the rows, and that fill a whole matrix.
+
+    Returns
+    -------
+    KernelRows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.kernels import RBF
+    >>> from openset.solver import kernel_rows
+    >>> rows = kernel_rows(np.array([[0.0], [1.0]]), RBF(), 1.0, cache_size=1)
+    >>> rows.whole
+    True
+    >>> rows.store.rows.round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]], dtype=float32)
+    """
+    gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
+    values = kernel_values(X, kernel, gammas.max())
+    values.use(gammas[0])
+    m, constants = values.n_rows, tuning()
+    budget = int(cache_size * 2**20) // 4
+    # The budget includes, for each thread, a subset of up to a fifth of the samples.
+    part_size = min(budget // 8, (m // 5) ** 2)
+    n_slots = max(budget - effective_n_jobs(n_jobs) * part_size, budget // 2) // m
+    # One solution needs a small part of the rows. Many solutions need most of them, so that the
+    # whole matrix pays, sooner where a row is expensive.
+    enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
+    if m <= n_slots and (m <= constants.small or n_solutions * len(gammas) >= enough):
+        return WholeMatrix(values, n_jobs, keep_distances=len(gammas) > 1 and 2 * m <= n_slots)
+    return RowCache(values, n_slots, part_size)
+
+
+class RowCache(KernelRows):
     """Rows that are computed on demand and evicted, least recently used first.
 
     Several solver threads may share one cache. While any of them is inside :meth:`reading`, no row
@@ -33,8 +93,6 @@ class RowCache(StoredRows):
     part_size : int
         Numbers that the rows of a :meth:`subset` may take.
     """
-
-    whole = False
 
     def __init__(self, values: KernelValues, n_slots: int, part_size: int | None = None):
         m = values.n_rows
@@ -86,7 +144,7 @@ class RowCache(StoredRows):
         else:
             add_made_rows(sums, coef, support, own._replace(columns=padded_columns(own.Z[points])))
 
-    def _block(self, i, j):
+    def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         values = self._values.subset(np.concatenate([j, i]))
         out = np.empty((len(i), len(j)), dtype=np.float32)
         values(np.arange(len(j), len(j) + len(i)), 0, out)

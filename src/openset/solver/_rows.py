@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import numpy as np
-from joblib import effective_n_jobs
 
-from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ._kernel_values import kernel_values
-from ._matrix import WholeMatrix
-from ._row_cache import RowCache
-from ._row_maker import RowMaker
-from ._state import RowStore
+from ._row_maker import RowMaker, row_maker
+from ._state import RowStore, subtract_rows
 from ._tuning import tuning
 
 
@@ -31,94 +26,53 @@ class KernelRows(Protocol):
         ``store.slot[i]`` is -1.
     whole : bool
         Whether all rows are always in memory.
-    batch : int
-        How many missing rows are best requested at once.
     """
 
     store: RowStore
-    whole: bool
+    whole: bool = False
 
     @property
     def batch(self) -> int:
         """How many missing rows are best requested at once."""
+        return 1
 
     def use(self, gamma: float) -> None:
         """Change to another width; the memory is kept, the rows are computed anew."""
 
     def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
         """Inside, the rows of the samples `index` are in memory, and no row in memory moves."""
-
-    def maker(self) -> AbstractContextManager[RowMaker]:
-        """What one compiled loop needs to make rows itself; unused slots are taken back."""
-
-    def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
-        """Give a maker new slots, without evicting rows of `keep`; False if it uses none."""
+        return nullcontext()
 
     def subset(self, index: np.ndarray) -> KernelRows:
         """The kernel matrix of the samples `index` alone, for one solver."""
+        ...
+
+    def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """``K[i, j]`` in float32, without caching any row."""
+        ...
+
+    def maker(self) -> AbstractContextManager[RowMaker]:
+        """What one compiled loop needs to make rows itself; unused slots are taken back."""
+        return nullcontext(row_maker())
+
+    def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
+        """Give a maker new slots, without evicting rows of `keep`; False if it uses none."""
+        return False
 
     def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep: bool = True):
         """``v -= K[:, index] @ coef``; with `keep` False, missing rows need not be cached."""
+        batch = max(1, len(self.store.rows) // 2)
+        for k in range(0, len(index), batch):
+            part = index[k : k + batch]
+            with self.reading(part):
+                subtract_rows(v, coef[k : k + batch], part, self.store)
 
     def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points: np.ndarray):
         """``sums += coef @ K[support, points]``, without caching any row."""
-
-
-def kernel_rows(
-    X,
-    kernel: Kernel | Linear,
-    gamma: float | np.ndarray,
-    cache_size: float,
-    n_solutions: int = 1,
-    n_jobs: int | None = None,
-) -> KernelRows:
-    """Kernel rows of X: the whole matrix where it fits and pays, else a cache of rows.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-        The training set.
-    kernel : Kernel or Linear
-        The kernel.
-    gamma : float or sequence of float
-        Width of the kernel, or all widths that will be passed to ``use``; the first is in use.
-    cache_size : float
-        Budget in MB.
-    n_solutions : int, default=1
-        How many solutions will be found over the rows; decides whether the whole matrix pays.
-    n_jobs : int or None, default=None
-        Threads that will use the rows, and that fill a whole matrix.
-
-    Returns
-    -------
-    KernelRows
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.kernels import RBF
-    >>> from openset.solver import kernel_rows
-    >>> rows = kernel_rows(np.array([[0.0], [1.0]]), RBF(), 1.0, cache_size=1)
-    >>> rows.whole
-    True
-    >>> rows.store.rows.round(3)
-    array([[1.   , 0.368],
-           [0.368, 1.   ]], dtype=float32)
-    """
-    gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
-    values = kernel_values(X, kernel, gammas.max())
-    values.use(gammas[0])
-    m, constants = values.n_rows, tuning()
-    budget = int(cache_size * 2**20) // 4
-    # The budget includes, for each thread, a subset of up to a fifth of the samples.
-    part_size = min(budget // 8, (m // 5) ** 2)
-    n_slots = max(budget - effective_n_jobs(n_jobs) * part_size, budget // 2) // m
-    # One solution needs a small part of the rows. Many solutions need most of them, so that the
-    # whole matrix pays, sooner where a row is expensive.
-    enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
-    if m <= n_slots and (m <= constants.small or n_solutions * len(gammas) >= enough):
-        return WholeMatrix(values, n_jobs, keep_distances=len(gammas) > 1 and 2 * m <= n_slots)
-    return RowCache(values, n_slots, part_size)
+        single, step = coef.astype(np.float32), tuning().uncached
+        for k in range(0, len(support), step):
+            part = slice(k, k + step)
+            sums += single[:, part] @ self.values(support[part], points)
 
 
 def kernel_sums(

@@ -19,7 +19,7 @@ from ...utils import thread_map
 from .._grid import near_identity
 from .._path import Path
 from .._problem import feasible_start
-from .._rows import kernel_rows
+from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, warn_not_converged
 from .._tuning import tuning
 from .kernels import SIMULATED, Problems
@@ -92,13 +92,13 @@ def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter,
             left -= matrix.launch(batch, tol, left)
             # The GPU works meanwhile.
             if ready is not None:
-                yield from _reduced(*ready, problems, reduce, rows, n_jobs, tol)
+                yield from _reduced(ready, problems, reduce, rows, n_jobs, tol)
             while batch.gap() > tol and left > 0:
                 if stop is not None and stop.is_set():
                     raise Interrupted
                 left -= matrix.launch(batch, tol, left)
             ready = g, gammas[g], batch.first, batch.to_host()
-    yield from _reduced(*ready, problems, reduce, rows, n_jobs, tol)
+    yield from _reduced(ready, problems, reduce, rows, n_jobs, tol)
 
 
 def free_memory(xp) -> float:
@@ -109,10 +109,10 @@ def free_memory(xp) -> float:
     return xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
 
 
-def _reduced(g, gamma, first, solutions, problems, reduce, rows, n_jobs, tol):
+def _reduced(ready, problems, reduce, rows, n_jobs, tol):
     """Yield the reduced results of a batch that was copied to the host."""
+    g, gamma, first, (betas, vs, n_iter) = ready
     rows.use(gamma)
-    betas, vs, n_iter = solutions
     parts = []
     end = 0
     for k in range(first, len(problems)):
