@@ -47,13 +47,7 @@ def fit(
 
     from openset.cli._tables import open_table, read_training
     from openset.cli._text import describe_data, describe_result
-    from openset.evaluation import (
-        HeldOutReport,
-        fit_method,
-        held_out_report,
-        make_method,
-        model_card,
-    )
+    from openset.evaluation import HeldOutReport, fit_method, held_out_report, model_card
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model
 
@@ -61,17 +55,12 @@ def fit(
         if not as_json:
             typer.echo("\n".join(lines))
 
-    search = OpenSetSearchCV(
-        _method(make_method, method, jobs, missing == "median"),
-        n_jobs=jobs,
-        random_state=seed,
-        verbose=int(sys.stderr.isatty()),
-    )
+    model = _make(method, jobs, missing == "median")
+    verbose = int(sys.stderr.isatty())
+    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     options.check_folder(output)
     table = open_table(data, encoding)
-    training = read_training(
-        table, target, features=options.split(features), drop=options.split(drop), missing=missing
-    )
+    training = read_training(table, target, **options.columns(features, drop), missing=missing)
     classes = training.known_classes(options.split(known), table.path)
     training.check_sizes(classes, _FEWEST_ROWS)
     rows = np.isin(training.y, classes)
@@ -79,15 +68,9 @@ def fit(
     tell(*describe_data(summary))
     report = HeldOutReport()
     if turns:
+        how = {"max_tuning_rows": search_rows, "random_state": seed, "on_turn": _say_turn}
         report = held_out_report(
-            search,
-            training.X,
-            training.y,
-            n_turns=turns,
-            known=classes,
-            max_tuning_rows=search_rows,
-            random_state=seed,
-            on_turn=_say_turn,
+            search, training.X, training.y, n_turns=turns, known=classes, **how
         )
     stage(f"tuning and fitting on {rows.sum():,} rows")
     fitted = fit_method(search, training.X[rows], training.y[rows], max_tuning_rows=search_rows)
@@ -97,7 +80,9 @@ def fit(
         typer.echo(json.dumps(card, indent=1))
 
 
-def _method(make_method, name, jobs, impute):
+def _make(name, jobs, impute):
+    from openset.evaluation import make_method
+
     try:
         return make_method(name, n_jobs=jobs, impute=impute)
     except ValueError as error:

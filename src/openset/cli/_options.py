@@ -35,6 +35,11 @@ def split(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
+def columns(features: str | None, drop: str | None) -> dict[str, list[str] | None]:
+    """The options that choose columns, as arguments of ``read_training``."""
+    return {"features": split(features), "drop": split(drop)}
+
+
 def check_folder(output: Path) -> None:
     """Raise, before any work is done, if the file cannot be written."""
     if not output.parent.is_dir():

@@ -26,10 +26,9 @@ def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
     both = ours.astype(as_text).merge(
         reference.astype(as_text), on=keys, suffixes=("", "_reference")
     )
-    names = {"mean": "ours", "standard_error": "se", "mean_reference": "reference"}
-    names["standard_error_reference"] = "reference_se"
-    both = both.rename(columns=names)[[*keys, *names.values()]]
-    return _with_difference(both[[*keys, "ours", "se", "reference", "reference_se"]])
+    columns = ["mean", "standard_error", "mean_reference", "standard_error_reference"]
+    names = dict(zip(columns, ["ours", "se", "reference", "reference_se"], strict=True))
+    return _with_difference(both[[*keys, *columns]].rename(columns=names))
 
 
 def over_n(table: pd.DataFrame) -> pd.DataFrame:
@@ -104,15 +103,12 @@ def _add_verdict(page, by_dataset, control):
 def _rows(part, keys, names):
     rows = []
     for key, group in part.groupby(keys, sort=False):
-        by_method = {cell.method: cell for cell in group.itertuples()}
-        ours, theirs = [", ".join(map(str, key))], [Cell("reference", "soft")]
-        for method in names:
-            if cell := by_method.get(method):
-                text = with_error(cell.ours, cell.se)
-                ours.append(Cell(text, "flag") if cell.below else text)
-                theirs.append(Cell(with_error(cell.reference, cell.reference_se), "soft"))
-            else:
-                ours.append("–")
-                theirs.append("–")
-        rows += [ours, theirs]
+        ours, theirs = dict.fromkeys(names, "–"), dict.fromkeys(names, "–")
+        for cell in group.itertuples():
+            text = with_error(cell.ours, cell.se)
+            ours[cell.method] = Cell(text, "flag") if cell.below else text
+            text = with_error(cell.reference, cell.reference_se)
+            theirs[cell.method] = Cell(text, "soft")
+        rows.append([", ".join(map(str, key)), *ours.values()])
+        rows.append([Cell("reference", "soft"), *theirs.values()])
     return rows

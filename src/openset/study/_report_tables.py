@@ -30,13 +30,8 @@ class ReportTable:
 
     def write(self, folder: Path, page: Page, *, folded: bool = False) -> None:
         """Add the table to the page, and write ``NAME.csv`` and ``NAME.tex`` to the folder."""
-        page.table(
-            self.header,
-            self.rows,
-            caption=self.caption,
-            text_columns=self.text_columns,
-            folded=folded,
-        )
+        shape = {"text_columns": self.text_columns, "folded": folded}
+        page.table(self.header, self.rows, caption=self.caption, **shape)
         with atomic_write(folder / f"{self.name}.csv") as temporary:
             self.values.to_csv(temporary, index=False, lineterminator="\n")
         with atomic_write(folder / f"{self.name}.tex") as temporary:
@@ -45,37 +40,17 @@ class ReportTable:
     def latex(self) -> str:
         """The tabular, with the rules of booktabs."""
         numbers = len(self.header) - self.text_columns
-        lines = [[_latex(name) for name in self.header]]
-        lines += [[_latex(cell) for cell in row] for row in self.rows]
-        head, *body = (" & ".join(line) + r" \\" for line in lines)
-        return "\n".join(
-            [
-                f"% {self.caption}",
-                rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                "\\end{tabular}\n",
-            ]
-        )
+        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (self.header, *self.rows))
+        begin = rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}"
+        lines = [f"% {self.caption}", begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*lines, "\\end{tabular}\n"])
 
 
 _LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "χ": r"$\chi$",
-        "²": "$^2$",
-        "λ": r"$\lambda$",
-        "<": "$<$",
-        ">": "$>$",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        **{c: f"\\{c}" for c in "&%$#_{}"},
-    }
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
+    | {"χ": r"$\chi$", "²": "$^2$", "λ": r"$\lambda$"}
 )
 
 
@@ -98,17 +73,13 @@ def with_error(value: float, error: float) -> str:
 
 def p_value(p: float) -> str:
     """Format a p-value."""
-    if p < 1e-16:
-        return "<1e-16"
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+    return "<1e-16" if p < 1e-16 else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
 
 
 def duration(seconds: float) -> str:
     """Format a time."""
     if pd.isna(seconds):
         return "–"
-    if seconds >= 3600:
-        return f"{seconds / 3600:.1f} h"
     if seconds >= 100:
-        return f"{seconds / 60:.1f} min"
+        return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
     return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"

@@ -61,13 +61,12 @@ class Store:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from openset.study import Store
+    >>> row = {"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM", "status": "done"}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store(Path(folder) / "results.sqlite", create=True) as store:
-    ...         store.put({"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM",
-    ...                    "status": "done", "NA": 0.8})
-    ...         store.frame()[["dataset", "method", "NA"]]
-      dataset method   NA
-    0  digits  PISVM  0.8
+    ...         store.put(row)
+    ...         sorted(store.tasks("done"))
+    [Task(dataset='digits', n_known=3, run=0, method='PISVM')]
     """
 
     def __init__(self, path: str | os.PathLike, *, create: bool = False):
@@ -88,7 +87,7 @@ class Store:
                     with self._transaction():
                         for statement in _SCHEMA:
                             self._connection.execute(statement)
-                self._connection.execute("SELECT 1 FROM results LIMIT 1")
+                self._connection.execute("SELECT extra FROM results LIMIT 1")
         except StoreError:
             self._connection.close()
             raise

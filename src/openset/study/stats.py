@@ -1,9 +1,8 @@
 """Statistics over many datasets: ranks, is there any difference, and which methods differ.
 
-The way of Demšar (2006): rank the methods within each block (a dataset, or a dataset with a
-number of known classes), ask Friedman's test whether the average ranks could be chance, then
-compare pairs of methods (Nemenyi) or all methods with one control (Bonferroni-Dunn). Plain
-functions of arrays; nothing here needs pandas or a plotting library.
+As Demšar (2006) recommends: rank the methods within each block (such as a dataset), test with
+Friedman's test whether the average ranks differ by chance, then compare pairs of methods (Nemenyi)
+or all methods with one control (Bonferroni-Dunn).
 
 References
 ----------
@@ -13,6 +12,7 @@ Learning Research 7, 2006.
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -210,14 +210,12 @@ def compare_with_control(
         raise ValueError(f"control={control!r} is none of the methods {list(ranks)}.")
     k = len(ranks)
     limit = critical_difference(k, n_blocks, alpha=alpha, tabulated=tabulated)
-    result = []
-    for method in sorted(ranks, key=ranks.get):
-        if method != control:
-            difference = ranks[method] - ranks[control]
-            z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
-            p_value = min(1.0, (k - 1) * 2 * float(norm.sf(z)))
-            result.append(Comparison(method, control, difference, p_value, abs(difference) > limit))
-    return result
+    others = [(method, control) for method in sorted(ranks, key=ranks.__getitem__)]
+    return [
+        _compare(ranks, pair, n_blocks, limit, lambda z: min(1.0, (k - 1) * 2 * norm.sf(z)))
+        for pair in others
+        if pair[0] != control
+    ]
 
 
 def compare_all(
@@ -247,12 +245,16 @@ def compare_all(
     """
     k = len(ranks)
     limit = critical_difference(k, n_blocks, test="nemenyi", alpha=alpha, tabulated=tabulated)
-    names = sorted(ranks, key=ranks.get)
-    result = []
-    for i, method in enumerate(names):
-        for other in names[i + 1 :]:
-            difference = ranks[method] - ranks[other]
-            z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
-            p_value = float(studentized_range.sf(z * np.sqrt(2), k, np.inf))
-            result.append(Comparison(method, other, difference, p_value, abs(difference) > limit))
-    return result
+    return [
+        _compare(
+            ranks, pair, n_blocks, limit, lambda z: studentized_range.sf(z * 2**0.5, k, np.inf)
+        )
+        for pair in combinations(sorted(ranks, key=ranks.__getitem__), 2)
+    ]
+
+
+def _compare(ranks, pair, n_blocks, limit, p_value) -> Comparison:
+    k = len(ranks)
+    difference = ranks[pair[0]] - ranks[pair[1]]
+    z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
+    return Comparison(*pair, difference, float(p_value(z)), abs(difference) > limit)
