@@ -8,6 +8,7 @@ from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, Traits
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
+from ._predictions import PredictionExplainer
 from ._search_spec import SearchSpec
 from ._validation import (
     TrainingData,
@@ -22,6 +23,7 @@ __all__ = [
     "Certificate",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
     "Traits",

@@ -47,7 +47,8 @@ def compare(
     options.check_folder(output)
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli import _compare_page as pages
-    from openset.cli._tables import open_table, read_training
+    from openset.cli._training import read_training
+    from openset.datasets.tables import open_table
     from openset.evaluation import compare_methods, comparison_splits, make_method
     from openset.utils import method_names, method_table, unwrap
 

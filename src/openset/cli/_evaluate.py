@@ -37,7 +37,7 @@ def evaluate(
 ) -> None:
     """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
     from openset.cli._predict import TableScorer
-    from openset.cli._tables import open_table, require
+    from openset.datasets.tables import open_table, require
 
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
@@ -63,7 +63,8 @@ def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
     """
     import numpy as np
 
-    from openset.cli._tables import TableError, label_text
+    from openset.cli._training import label_text
+    from openset.datasets.tables import TableError
     from openset.evaluation import Evaluation
     from openset.utils import answer_labels
 

@@ -45,8 +45,9 @@ def fit(
     """Learn from a table: scale, tune with classes withheld, fit, report, save."""
     import numpy as np
 
-    from openset.cli._tables import open_table, read_training
     from openset.cli._text import describe_data, describe_result
+    from openset.cli._training import read_training
+    from openset.datasets.tables import open_table
     from openset.evaluation import HeldOutReport, fit_method, held_out_report, model_card
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..utils.page import Cell, Page
+from ..utils.page import Cell, Page, ReportTable
 from ._report_data import CELL, Results, cells, short_names
-from ._report_tables import ReportTable, with_error
+from ._report_numbers import with_error
 from ._spec import MEASURES
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import numpy as np
 import pyarrow as pa
 
-from ._read import Table, TableError, numbers, read_batches, require
+from openset.datasets.tables import Table, TableError, numbers, read_batches, require
 
 # If at least this share of a column are numbers, other cells are errors; else it is not a feature.
 _MEANT_AS_NUMBERS = 0.5
