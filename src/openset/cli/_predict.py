@@ -157,14 +157,10 @@ class TableScorer:
                     f"{table.path}: column {name!r} has {content!r} in data row "
                     f"{n_before + bad[0] + 1}; the model needs a number there"
                 )
-        gaps = np.isinf(X) if self._fills_gaps else ~np.isfinite(X)
-        if gaps.any():
-            i, j = np.argwhere(gaps)[0]
-            what, remedy = "is infinite", ""
+        for i, j in np.argwhere(np.isinf(X) if self._fills_gaps else ~np.isfinite(X))[:1]:
+            where = f"in data row {n_before + i + 1}; fix it"
+            what = f"is infinite {where}"
             if np.isnan(X[i, j]):
-                what, remedy = "has no value", ", or fit with --missing median to have it filled"
-            raise TableError(
-                f"{table.path}: column {names[j]!r} {what} in data row {n_before + i + 1}; fix "
-                f"it{remedy}"
-            )
+                what = f"has no value {where}, or fit with --missing median to have it filled"
+            raise TableError(f"{table.path}: column {names[j]!r} {what}")
         return X

@@ -62,8 +62,7 @@ class ComparedMethod:
     @property
     def seconds_predict(self) -> float:
         """Median time to score one sample."""
-        times = [r.seconds_predict / len(r.evaluation.truth) for r in self.results]
-        return float(np.median(times))
+        return float(np.median([r.seconds_predict / len(r.evaluation.truth) for r in self.results]))
 
 
 def compare_methods(
@@ -163,13 +162,6 @@ def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[fl
     Returns
     -------
     mean, half_width : float
-
-    Examples
-    --------
-    >>> from openset.evaluation import confidence_interval
-    >>> mean, half_width = confidence_interval([0.7, 0.8, 0.9])
-    >>> round(mean, 3), round(half_width, 3)
-    (0.8, 0.248)
     """
     values = np.asarray(values, dtype=float)
     quantile = student.ppf((1 + confidence) / 2, len(values) - 1)

@@ -103,14 +103,8 @@ def held_out_report(
         result = evaluate_method(estimator, X, y, split, max_tuning_rows=max_tuning_rows)
         evaluation = result.evaluation
         n_known = int(evaluation.is_known.sum())
-        turns.append(
-            {
-                "withheld": withheld,
-                "n_known": n_known,
-                "n_unknown": len(evaluation.truth) - n_known,
-                "measures": result.measures,
-            }
-        )
+        counts = {"n_known": n_known, "n_unknown": len(evaluation.truth) - n_known}
+        turns.append({"withheld": withheld, **counts, "measures": result.measures})
         answers = evaluation.answers
         for label, parts in shares.items():
             own = answers[evaluation.truth == label]
@@ -137,10 +131,11 @@ def _turn_splits(y, classes, n_turns, random_state) -> list[Split]:
         # Keep three classes known where possible: the search withholds some of them, too.
         n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
         groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
-    trains = [np.flatnonzero(~held_out & ~np.isin(y, group)) for group in groups]
     test = np.flatnonzero(held_out)
-    known = [np.setdiff1d(classes, group) for group in groups]
-    return [Split(*parts, test) for parts in zip(known, trains, strict=True)]
+    return [
+        Split(np.setdiff1d(classes, group), np.flatnonzero(~held_out & ~np.isin(y, group)), test)
+        for group in groups
+    ]
 
 
 def model_card(

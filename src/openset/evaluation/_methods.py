@@ -27,12 +27,6 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
     Returns
     -------
     Pipeline
-
-    Examples
-    --------
-    >>> from openset.evaluation import make_method
-    >>> make_method("osnn").steps[-1]
-    ('model', OSNN())
     """
     known = method_names()
     found = known | {cls.__name__.lower(): cls for cls in known.values()}

@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..utils.page import Cell, Page, ReportTable
-from ._report_data import BLOCK, KEY, Results, cells, collect, read_reference, short_names
-from ._report_numbers import duration, with_error
+from ._report_data import (
+    BLOCK,
+    KEY,
+    Results,
+    cells,
+    collect,
+    duration,
+    read_reference,
+    short_names,
+    with_error,
+)
 from ._report_ranks import Ranking, add_ranks, rank_groups
 from ._report_reference import add_reference
 from ._spec import MEASURES

@@ -12,8 +12,7 @@ import pandas as pd
 from ..plots import CriticalDifferenceDisplay
 from ..utils.page import Cell, Page, ReportTable
 from . import stats
-from ._report_data import BLOCK, CELL, Results, collect, short_names
-from ._report_numbers import number, p_value
+from ._report_data import BLOCK, CELL, Results, collect, number, p_value, short_names
 from ._spec import MEASURES, Study
 from ._store import Store
 

@@ -8,18 +8,15 @@ import numpy as np
 import pandas as pd
 
 from ..utils.page import Cell, Page, ReportTable
-from ._report_data import CELL, Results, cells, short_names
-from ._report_numbers import with_error
+from ._report_data import CELL, Results, cells, short_names, with_error
 from ._spec import MEASURES
 
 
 def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
     """Join the cells that both tables have.
 
-    Returns columns of `CELL`, ``measure, ours, se, reference, reference_se, difference,
-    difference_se, below``, where `below` tells whether ours is below by more than two standard
-    errors of the difference. The draws are not the same, so these are errors of two independent
-    means.
+    `below` tells whether ours is below by more than two standard errors of the difference; the
+    draws are not the same, so these are errors of two independent means.
     """
     keys = [*CELL, "measure"]
     as_text = dict.fromkeys(["dataset", "method", "measure"], str)

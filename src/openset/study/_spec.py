@@ -150,13 +150,9 @@ class Study:
         options = {**self.search, "refit": False, "n_jobs": threads, "random_state": seed}
         return OpenSetSearchCV(estimator, self.grids.get(method), **options)
 
+    @property
     def recorder(self) -> Callable | None:
-        """Return the function that `record` names.
-
-        Returns
-        -------
-        callable or None
-        """
+        """The function that `record` names, if any."""
         return _load_function(self.record) if self.record else None
 
     @property
@@ -209,7 +205,7 @@ def load_study(path: str | os.PathLike) -> Study:
         study = _checked({"name": path.stem, **content})
         if study.record:
             study = replace(study, record=str(path.resolve().parent / study.record))
-            study.recorder()
+            study.recorder  # noqa: B018 (raises if there is no such function)
         return study
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

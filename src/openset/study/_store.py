@@ -112,9 +112,8 @@ class Store:
         with self._errors(), self._transaction():
             bound = self._connection.execute("SELECT name, fingerprint FROM study").fetchone()
             if bound is None:
-                self._connection.execute(
-                    "INSERT INTO study VALUES (?, ?)", (study.name, study.fingerprint)
-                )
+                values = (study.name, study.fingerprint)
+                self._connection.execute("INSERT INTO study VALUES (?, ?)", values)
             elif bound["fingerprint"] != study.fingerprint:
                 raise StoreError(
                     f"{self.path} holds results of the study {bound['name']!r} with another seed, "
@@ -239,20 +238,18 @@ def _text(path: Path, mode: str):
 def _explain(message: str) -> str:
     """The message of SQLite, and what to do about it."""
     kept = "Finished tasks are kept."
+    other = "this is not a file of results; choose another store."
     remedies = {
         "readonly": "make the file and its folder writable, or choose another store.",
         "unable to open": "make the file and its folder readable and writable.",
         "disk is full": f"free some space and run again. {kept}",
         "disk I/O": f"the disk is full or broken; free some space and run again. {kept}",
         "locked": "another process has locked it for a minute; stop that process.",
-        "not a database": "this is not a file of results; choose another store.",
-        "no such table": "this is not a file of results; choose another store.",
+        **dict.fromkeys(["not a database", "no such table"], other),
         "no such column": "an older version wrote it; export it there and import the CSV file.",
     }
-    for part, remedy in remedies.items():
-        if part in message:
-            return f"{message}: {remedy}"
-    return message
+    found = [remedy for part, remedy in remedies.items() if part in message]
+    return ": ".join([message, *found[:1]])
 
 
 def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:

@@ -170,8 +170,8 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     # The same seed for all methods, so that they see the same simulations.
     search = study.make_search(task.method, int(draw_seed(*draw)[0]), threads)
     result = evaluate_method(search, X, y, split)
-    recorder = study.recorder()
-    extra = recorder(result, X[split.train], y[split.train]) if recorder else None
+    record = study.recorder
+    extra = record(result, X[split.train], y[split.train]) if record else None
     n_test_known = int(result.evaluation.is_known.sum())
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},
