@@ -1,12 +1,10 @@
 """``openset compare``: find the method that suits the data."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -69,7 +67,7 @@ def compare(
     splits = comparison_splits(y, repeats, random_state=seed)
     report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
     print("\n".join(report), file=sys.stderr)
-    how = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
+    how: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
     compared = compare_methods(models, X, y, splits, **how, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:

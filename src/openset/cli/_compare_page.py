@@ -1,7 +1,5 @@
 """The results of a comparison as a page, a table and a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,10 +15,8 @@ from openset.utils import split_fitted
 from openset.utils.page import Cell, Page
 
 _NA, _AKS, _AUS = "normalized_accuracy", "accuracy_known", "accuracy_unknown"
-_COLUMNS = {
-    **{"NA": _NA, "AKS": _AKS, "AUS": _AUS, "HNA": "harmonic_normalized_accuracy"},
-    **{"OSCR area": "oscr_area", "AUROC": "auroc_known"},
-}
+_COLUMNS = {"NA": _NA, "AKS": _AKS, "AUS": _AUS, "HNA": "harmonic_normalized_accuracy"}
+_COLUMNS |= {"OSCR area": "oscr_area", "AUROC": "auroc_known"}
 # False positive rates at which the curves of the repeats are averaged.
 _GRID = np.linspace(0.0, 1.0, 201)
 # Large letters: on a phone a figure is shown at half its size.

@@ -52,15 +52,11 @@ def evaluate(
         typer.echo(json.dumps(_as_json(evaluation, others), indent=1))
         return
     typer.echo("\n".join(_lines(evaluation, others, str(data))))
-    for path in drawn:
-        typer.echo(f"wrote {path}")
+    typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
 
 
 def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
-    """Score the table; labels are compared as texts, so that 1, 1.0 and "1" are one class.
-
-    Returns the evaluation, and the labels that count as unknown.
-    """
+    """The evaluation, and the labels that count as unknown; 1, 1.0 and "1" are one class."""
     import numpy as np
 
     from openset.cli._training import label_text
@@ -70,7 +66,8 @@ def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
 
     final = scorer.final
     codes = {label_text(label): code for code, label in enumerate(final.classes_.tolist())}
-    unknown, others, n_rows = len(codes), {}, 0
+    unknown, n_rows = len(codes), 0
+    others: dict[str, None] = {}
     truth, scores = [], []
     for block in scorer.blocks(table, "evaluate"):
         labels = block.batch.column(target).dictionary_encode()

@@ -1,11 +1,9 @@
 """``openset study``: run a study, show its state, exchange its results, report it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,7 +48,7 @@ def _running(retry: bool, help: str):
         from openset.study import run_study
 
         parts = split(datasets) or (), split(methods) or (), _integers(n_known)
-        options = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
+        options: dict[str, Any] = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
         options["time_limit"] = None if time_limit is None else 60 * time_limit
         with _open(study, store, not retry, parts) as (plan, results):
             try:

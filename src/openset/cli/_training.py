@@ -141,7 +141,7 @@ class _Column:
             return ""  # `check` raises
         if len(found) > 1 and np.all(found == found[0]):
             return f"always {found[0]:g}"
-        if _is_count(self.values):
+        if len(self.values) > 2 and np.all(np.diff(self.values) == 1):
             return "counts the rows"
         named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", "-id", " id"))
         whole = np.all(found == np.floor(found))
@@ -157,11 +157,6 @@ class _Column:
                 f"{self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
                 f"--drop {name!r}"
             )
-
-
-def _is_count(values):
-    """Whether the column numbers the rows, from any start."""
-    return len(values) > 2 and bool(np.all(np.diff(values) == 1))
 
 
 def _short(content):

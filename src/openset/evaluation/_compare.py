@@ -1,7 +1,5 @@
 """Several methods on the same splits."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -128,7 +126,11 @@ def compare_methods(
                     search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
                 search.set_params(random_state=random_state + k)
                 try:
-                    result = _quietly(search, X, y, split)
+                    with warnings.catch_warnings():
+                        # Settings that fail are not chosen; two classes are tuned closed-set.
+                        warnings.simplefilter("ignore", FitFailedWarning)
+                        warnings.filterwarnings("ignore", message="y has 2 classes")
+                        result = evaluate_method(search, X, y, split)
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
                 else:
@@ -140,14 +142,6 @@ def compare_methods(
     ranked = [method for method in compared.values() if not method.error]
     ranked.sort(key=lambda method: -method.values(measure).mean())
     return ranked + [method for method in compared.values() if method.error]
-
-
-def _quietly(search, X, y, split):
-    with warnings.catch_warnings():
-        # A setting that cannot be fitted is not chosen; with two classes tuning is closed-set.
-        warnings.simplefilter("ignore", FitFailedWarning)
-        warnings.filterwarnings("ignore", message="y has 2 classes")
-        return evaluate_method(search, X, y, split)
 
 
 def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:

@@ -1,7 +1,5 @@
 """How well will this model do? A report with classes withheld in turns, and the model's card."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,9 +106,9 @@ def held_out_report(
         answers = evaluation.answers
         for label, parts in shares.items():
             own = answers[evaluation.truth == label]
-            what, wanted = (
-                ("rejected", evaluation.unknown_label) if label in withheld else ("named", label)
-            )
+            what, wanted = "named", label
+            if label in withheld:
+                what, wanted = "rejected", evaluation.unknown_label
             parts.setdefault(what, []).append(float(np.mean(own == wanted)))
     by_class = {
         label: {what: float(np.mean(parts[what])) for what in sorted(parts)}

@@ -1,7 +1,5 @@
 """Methods by the names they have on the command line."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 
 from sklearn.base import BaseEstimator

@@ -1,7 +1,6 @@
 """Draws: which classes are known, and which rows are for training."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,9 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def draw_split(y: ArrayLike, n_known: int, *, random_state: ArrayLike | None = None) -> Split:
+def draw_split(
+    y: ArrayLike, n_known: int, *, random_state: int | Sequence[int] | np.ndarray | None = None
+) -> Split:
     """Draw known classes and the training half of their samples; all other rows are for testing.
 
     Parameters

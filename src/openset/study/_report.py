@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..utils.page import Cell, Page, ReportTable
-from ._report_data import (
-    BLOCK,
-    KEY,
-    Results,
-    cells,
-    collect,
-    duration,
-    read_reference,
-    short_names,
-    with_error,
-)
+from ._report_data import BLOCK, KEY, Results, cells, collect, duration, short_names, with_error
 from ._report_ranks import Ranking, add_ranks, rank_groups
-from ._report_reference import add_reference
+from ._report_reference import add_reference, read_reference
 from ._spec import MEASURES
 
 if TYPE_CHECKING:
@@ -152,7 +142,7 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
         part = table[table["measure"] == measure]
         rows = []
         for (dataset, n), group in part.groupby(BLOCK, observed=True):
-            row = dict.fromkeys(names, "–")
+            row: dict[str, str | Cell] = dict.fromkeys(names, "–")
             for cell in group.itertuples():
                 text = with_error(cell.mean, cell.std)
                 text += f" ({cell.n})" if cell.n < len(data.runs) else ""

@@ -6,7 +6,6 @@ all methods for one dataset and one number of known classes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,6 @@ from ._tasks import COLUMNS, load
 KEY = ["dataset", "n_known", "run", "method"]
 BLOCK = ["dataset", "n_known"]
 CELL = [*BLOCK, "method"]
-REFERENCE = [*CELL, "measure", "mean", "standard_error"]
 
 
 def short_names(methods: Iterable[str]) -> dict[str, str]:
@@ -101,8 +99,9 @@ def _class_counts(study: Study) -> dict[str, float]:
     table = {row.name: row for row in dataset_table()}
     for name in study.datasets:
         row = table.get(name)
-        if row is not None and (row.n_classes or row.published):
-            counts[name] = row.n_classes or row.published[2]
+        known = row and (row.n_classes or (row.published and row.published[2]))
+        if known:
+            counts[name] = known
             continue
         try:
             counts[name] = len(np.unique(load(name, None)[1]))
@@ -121,19 +120,6 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
         .reset_index()
     )
     return table.assign(standard_error=table["std"] / np.sqrt(table["n"]))
-
-
-def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
-    """Reference results from a table or a CSV file, with exactly the columns `REFERENCE`."""
-    what = "reference"
-    if not isinstance(reference, pd.DataFrame):
-        what = f"reference={str(reference)!r}"
-        reference = pd.read_csv(reference, keep_default_na=False, na_values={"standard_error": ""})
-    if absent := [name for name in REFERENCE if name not in reference.columns]:
-        raise ValueError(f"{what} has no column {absent[0]!r}; it needs {', '.join(REFERENCE)}.")
-    if twice := reference.duplicated(REFERENCE[:4]).sum():
-        raise ValueError(f"{what} has {twice} rows twice; each cell and measure may occur once.")
-    return reference[REFERENCE]
 
 
 def number(value: float, digits: int = 3) -> str:

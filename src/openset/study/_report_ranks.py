@@ -1,7 +1,5 @@
 """Ranks of the methods and the tests on them: the numbers, and their section of the report."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,6 @@
 """Our results next to reference results, cell by cell, and their section of the report."""
 
-from __future__ import annotations
-
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,21 @@ import pandas as pd
 from ..utils.page import Cell, Page, ReportTable
 from ._report_data import CELL, Results, cells, short_names, with_error
 from ._spec import MEASURES
+
+REFERENCE = [*CELL, "measure", "mean", "standard_error"]
+
+
+def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
+    """Reference results from a table or a CSV file, with exactly the columns `REFERENCE`."""
+    what = "reference"
+    if not isinstance(reference, pd.DataFrame):
+        what = f"reference={str(reference)!r}"
+        reference = pd.read_csv(reference, keep_default_na=False, na_values={"standard_error": ""})
+    if absent := [name for name in REFERENCE if name not in reference.columns]:
+        raise ValueError(f"{what} has no column {absent[0]!r}; it needs {', '.join(REFERENCE)}.")
+    if twice := reference.duplicated(REFERENCE[:4]).sum():
+        raise ValueError(f"{what} has {twice} rows twice; each cell and measure may occur once.")
+    return reference[REFERENCE]
 
 
 def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:

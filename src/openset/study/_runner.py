@@ -1,12 +1,11 @@
 """The runner: run the remaining tasks, and store each row as soon as it is finished."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
 from collections import Counter
 from functools import partial
+from typing import Any
 
 from ..utils import Progress
 from ._pools import DaskPool, LocalPool, available_cores
@@ -109,7 +108,7 @@ def run_study(
         pool.close()
 
 
-def count_classes(study: Study, data_home: str | os.PathLike | None = None) -> dict[str, int]:
+def count_classes(study: Study, data_home: Any = None) -> dict[str, int]:
     """Number of classes of each dataset of the study; an error if one cannot be loaded."""
     return {name: len(set(load(name, data_home)[1])) for name in study.datasets}
 

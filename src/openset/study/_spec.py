@@ -113,7 +113,7 @@ class Study:
                     raise ValueError(f"{name}: {value!r} is not in the study{hint}")
         return replace(self, **{name: values for name, values in parts.items() if values})
 
-    def tasks(self, n_classes: Mapping[str, int]) -> Iterator[Task]:
+    def tasks(self, n_classes: Mapping[str, float]) -> Iterator[Task]:
         """Yield all tasks, the methods of a draw together, so complete comparisons come early.
 
         Parameters

@@ -33,8 +33,6 @@ _PUT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
     "WHERE results.status != 'done'"
 )
-
-
 # Methods in older exports -> their names now.
 _RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
@@ -164,7 +162,6 @@ class Store:
         Returns
         -------
         DataFrame
-            With the columns of the store.
         """
         import pandas
 
@@ -184,11 +181,10 @@ class Store:
             Number of rows.
         """
         rows = self.rows()
-        with atomic_write(path) as temporary:
-            with _text(temporary, "wt") as file:
-                writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+        with atomic_write(path) as temporary, _text(temporary, "wt") as file:
+            writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
         return len(rows)
 
     def import_csv(self, path: str | os.PathLike) -> int:

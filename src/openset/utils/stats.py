@@ -255,4 +255,5 @@ def _compare(ranks, pair, n_blocks, limit, p_value) -> Comparison:
     k = len(ranks)
     difference = ranks[pair[0]] - ranks[pair[1]]
     z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
-    return Comparison(*pair, difference, float(p_value(z)), abs(difference) > limit)
+    method, other = pair
+    return Comparison(method, other, difference, float(p_value(z)), abs(difference) > limit)
