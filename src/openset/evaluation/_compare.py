@@ -155,7 +155,8 @@ def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[fl
 
     Returns
     -------
-    mean, half_width : float
+    mean : float
+    half_width : float
     """
     values = np.asarray(values, dtype=float)
     quantile = student.ppf((1 + confidence) / 2, len(values) - 1)

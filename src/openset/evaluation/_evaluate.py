@@ -87,13 +87,13 @@ class Evaluation:
     @cached_property
     def report(self) -> metrics.OpenSetReport:
         """Measures of the answers, and precision, recall and F per class."""
-        labels = {"known": self.classes, "unknown_label": self.unknown_label}
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
         return metrics.open_set_report(self.truth, self.answers, **labels)
 
     @cached_property
     def confusion_matrix(self) -> np.ndarray:
         """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
-        labels = {"known": self.classes, "unknown_label": self.unknown_label}
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
         return metrics.open_set_confusion_matrix(self.truth, self.answers, **labels)
 
     @cached_property
