@@ -8,6 +8,7 @@ from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
+from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
     check_labels,
@@ -21,6 +22,7 @@ __all__ = [
     "Certificate",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
     "Traits",
