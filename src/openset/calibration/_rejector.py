@@ -91,10 +91,8 @@ class CalibratedRejector(OpenSetWrapper):
     known_radius_ : ndarray of shape (K,)
         The certificate of :class:`openset.OpenSetSVC` at the moved threshold; only for estimators
         that have one. Behind a Pipeline it is a distance in the transformed space.
-    n_features_in_ : int
-        Only if the fitted estimator has it.
-    feature_names_in_ : ndarray of shape (d,)
-        Only if the fitted estimator has it.
+    n_features_in_, feature_names_in_
+        Only if the fitted estimator has them.
 
     Notes
     -----
@@ -196,8 +194,7 @@ class CalibratedRejector(OpenSetWrapper):
         known = codes < len(classes)
         n_unknown = int(np.sum(~known))
         self._check_request(X_unknown, not known.all())
-        self._fit_rows = None
-        X_fit, y_fit = X, y
+        self._fit_rows, X_fit, y_fit = None, X, y
         if not isinstance(self.estimator, FrozenEstimator):
             self._fit_rows, rows = self._split(y, known)
             if not takes_known_unknowns(inner, label):
@@ -217,9 +214,8 @@ class CalibratedRejector(OpenSetWrapper):
             self.unknown_label_ = model.unknown_label_
         codes = self._encode(y)
         if self.criterion == "fu":
-            thresholds = conformal_thresholds(
-                model, transform, X, codes, self.alpha, self.per_class, self.by
-            )
+            promise = self.alpha, self.per_class, self.by
+            thresholds = conformal_thresholds(model, transform, X, codes, *promise)
         else:
             samples = transform(X), codes, transform(X_unknown)
             thresholds = tradeoff_thresholds(model, *samples, self.alpha, self.criterion)
@@ -236,17 +232,6 @@ class CalibratedRejector(OpenSetWrapper):
         return tags
 
     def decision_function(self, X) -> np.ndarray:
-        """Scores of the estimator less the thresholds.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
-        """
         check_is_fitted(self)
         transform, moved = self._moved()
         return moved.decision_function(transform(X))
