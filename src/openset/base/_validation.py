@@ -212,6 +212,33 @@ def takes_known_unknowns(estimator: BaseEstimator, unknown_label) -> bool:
     return same and bool(getattr(traits, "known_unknowns", ""))
 
 
+def usable_rows(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray:
+    """Return the rows that an estimator can be fitted to.
+
+    Parameters
+    ----------
+    estimator : OpenSetClassifier
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        All rows, or those of known classes if the method refuses known unknowns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import MulticlassSVDD
+    >>> from openset.base import usable_rows
+    >>> usable_rows(MulticlassSVDD(unknown_label="oos"), np.array(["pay", "oos", "call"]))
+    array([0, 2])
+    """
+    if takes_known_unknowns(estimator, estimator.unknown_label):
+        return np.arange(len(y))
+    classes, codes = known_classes(estimator.unknown_label, y)
+    return np.flatnonzero(codes < len(classes))
+
+
 def validate_targets(
     estimator: BaseEstimator, X, y, sample_weight=None
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from ..base import known_classes, resolve_unknown_label, takes_known_unknowns, validate_targets
+from ..base import known_classes, resolve_unknown_label, usable_rows, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
 from ._delegate import DelegatingClassifier
@@ -181,8 +181,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         X, y, weight = validate_targets(self, X, y, sample_weight)
         weight = np.ones(len(y)) if weight is None else weight
         classes, codes = known_classes(final.unknown_label, y)
-        unknown = codes == len(classes)
-        self._resolve_settings(final, classes, unknown.any())
+        self._resolve_settings(final, classes, codes.max() == len(classes))
         data = self._simulate(X, y, weight, classes, final)
         grid = self.param_grid
         if grid is None:
@@ -205,8 +204,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         self._choose(settings, scores, far, classes)
         if self.refit:
             model = clone(self._template()).set_params(**self.best_params_)
-            if unknown.any() and not takes_known_unknowns(final, final.unknown_label):
-                rows = np.flatnonzero(~unknown)
+            rows = usable_rows(final, y)
+            if len(rows) < len(y):
                 X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
             self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
         return self
@@ -340,9 +339,6 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
 def _usable(simulation, y, final):
     """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
-    fit, validation = simulation.fit, simulation.validation
-    classes, codes = known_classes(final.unknown_label, y)
-    unknown = codes == len(classes)
-    if not unknown.any() or takes_known_unknowns(final, final.unknown_label):
-        return fit, validation
-    return fit[~unknown[fit]], np.sort(np.append(validation, fit[unknown[fit]]))
+    fit = np.intersect1d(simulation.fit, usable_rows(final, y))
+    refused = np.setdiff1d(simulation.fit, fit)
+    return fit, np.sort(np.append(simulation.validation, refused))
