@@ -1,7 +1,7 @@
 """What known unknowns are worth, and the baselines of embedding users.
 
-``python -m benchmarks.known_unknowns [part ...]`` runs the parts quality, clinc, letter and speed,
-keeps the text of each in ``benchmarks/results/known_unknowns``, and writes
+``python -m benchmarks.known_unknowns [part ...]`` runs the parts quality, clinc, subtracted, letter
+and speed, keeps the text of each in ``benchmarks/results/known_unknowns``, and writes
 ``benchmarks/known_unknowns.md`` from all that are there.
 """
 
@@ -120,12 +120,7 @@ def clinc():
             draws.append((score, data.right(model), point.thresholds_[0]))
             print(n, weight, seed, roc_auc_score(data.known, score), flush=True)
         results[n, weight] = draws
-    rng = np.random.default_rng(0)
-    samples = [
-        np.concatenate([rng.choice(np.flatnonzero(data.known == k), np.sum(data.known == k))
-                        for k in (True, False)])
-        for _ in range(N_BOOTSTRAP)
-    ]  # fmt: skip
+    samples = _bootstrap(data)
     base = _clinc_measures(data, results[0, 1], samples)
     rows = []
     for (n, weight), draws in results.items():
@@ -151,6 +146,50 @@ def clinc():
         "out-of-scope queries. The chosen point has the best harmonic mean on `val` and "
         "`oos_val`.\n\n" + table(header, rows)
     )  # fmt: skip
+
+
+def subtracted():
+    """The 100 known unknowns as a class of its own, whose score is subtracted from all others."""
+    data = Clinc()
+    X, y = data.part["train"]
+    svc = OpenSetSVC(**SETTING, n_jobs=-1).fit(X, y)
+    with_class = OpenSetSVC(**SETTING, n_jobs=-1).fit(
+        np.vstack([X, data.part["oos_train"][0]]), np.append(y, ["oos"] * 100)
+    )
+    column = with_class.classes_.tolist().index("oos")
+
+    def scores(A):
+        found = with_class.decision_function(A)
+        return np.delete(found, column, axis=1) - found[:, [column]]
+
+    samples = _bootstrap(data)
+    base = _clinc_measures(data, [(svc.known_score(data.X_test), data.right(svc), 0.0)], samples)
+    found = scores(data.X_test)
+    nearest = svc.classes_[found[: len(data.part["test"][1])].argmax(axis=1)]
+    draw = found.max(axis=1), nearest == data.part["test"][1], 0.0
+    new = _clinc_measures(data, [draw], samples)
+    cells = []
+    for name, scale, digits in (("auroc", 1, 4), ("at 90", 100, 2)):
+        low, high = np.quantile(new[name][1] - base[name][1], [0.025, 0.975]) * scale
+        values = f"{scale * base[name][0]:.{digits}f} → {scale * new[name][0]:.{digits}f}"
+        cells.append(f"{values} ({low:+.{digits}f} to {high:+.{digits}f})")
+    return (
+        "## CLINC150: a better use of the same rows\n\nThe 100 rows of `oos_train` are learned as "
+        'a class of their own (`unknown_label="auto"`), and the score of that class is subtracted '
+        "from the scores of all others: f_c - f_oos. Differences from no known unknowns, with "
+        "intervals as above. The subtraction has no parameter; of the factors 0 to 2, 1 "
+        "also gives the largest AUROC on `val` and `oos_val` (0.9902; without known unknowns in the "
+        "score 0.9849).\n\n" + table(["AUROC", "in-scope accuracy at 90 % recall"], [cells])
+    )
+
+
+def _bootstrap(data):
+    """Rows of the test queries, drawn with replacement, known and unknown ones separately."""
+    rng = np.random.default_rng(0)
+    parts = [np.flatnonzero(data.known == k) for k in (True, False)]
+    return [
+        np.concatenate([rng.choice(part, len(part)) for part in parts]) for _ in range(N_BOOTSTRAP)
+    ]
 
 
 def _clinc_measures(data, draws, samples):
@@ -283,7 +322,9 @@ def _seconds(call):
 
 def main(names):
     PARTS.mkdir(parents=True, exist_ok=True)
-    parts = {function.__name__: function for function in (quality, clinc, letter, speed)}
+    parts = {
+        function.__name__: function for function in (quality, clinc, subtracted, letter, speed)
+    }
     for name in names or parts:
         (PARTS / f"{name}.md").write_text(parts[name]() + "\n")
     texts = [
