@@ -26,7 +26,7 @@ class Tuning:
     # tiles. Always that many, padded with zeros: BLAS may round differently for another shape, and
     # results must not depend on which rows were requested together.
     product_rows: int = 16
-    tile_rows: int = 64
+    tile_rows: int = 256
     # Rows that are made and subtracted without caching before other solvers may evict some.
     uncached: int = 256
     # Cache slots that a compiled loop is given at a time, and how many a cache must have for that:
