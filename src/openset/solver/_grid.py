@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
 from ._row_cache import kernel_rows
 from ._rows import KernelRows
+from ._tuning import tuning
 from .cuda import on_gpu
 
 
@@ -94,6 +96,8 @@ def solve_grid(
     order = np.argsort(-gammas, kind="stable")
     n_solutions = n_problems * len(problem_of(0)[1])
     rows = kernel_rows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
+    if len(gammas) > 1 and n_problems * len(rows.store.slot) <= tuning().kept_problems:
+        problem_of = cache(problem_of)
     # Where the first totals of each problem start at the next gamma.
     heads: list[list | None] = [None] * n_problems
     matrix = rows.store.rows

@@ -76,22 +76,23 @@ class Path:
     @property
     def scores(self) -> np.ndarray:
         """Decision values of all rows, held-out ones included, shape (T, m)."""
-        return self.scores_at(slice(None))
+        scores = self.problem.p - self.v
+        scores += self.bias[:, None]
+        return scores
 
-    def scores_at(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Decision values of some rows, shape (T, n).
+    def scores_at(self, rows: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """``scale * scores + shift`` of some rows, in one compiled pass.
 
         Parameters
         ----------
-        rows : ndarray of int, or slice
+        rows : ndarray of shape (n,), int
+        scale, shift : ndarray of shape (T,)
 
         Returns
         -------
         ndarray of shape (T, n)
         """
-        scores = self.problem.p[rows] - self.v[:, rows]
-        scores += self.bias[:, None]
-        return scores
+        return _scores_at(self.problem.p, self.v, rows, scale, self.bias * scale + shift)
 
 
 def solve_path(
@@ -159,6 +160,15 @@ def solve_path(
         path.bias[k], path.objective[k] = solution.bias, solution.objective
         path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
     return path
+
+
+@njit(cache=True, nogil=True)
+def _scores_at(p, v, rows, scale, shift):
+    out = np.empty((len(v), rows.size))
+    for k in range(len(v)):
+        for t in range(rows.size):
+            out[k, t] = scale[k] * (p[rows[t]] - v[k, rows[t]]) + shift[k]
+    return out
 
 
 def feasible_near(
@@ -243,9 +253,9 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
     path.bias[:], interval, path.objective[:] = biases_of(problem, path.beta, path.v)
     if problem.total is not None:
         path.bias_interval[:] = interval
-    for n_iter, gap in zip(path.n_iter, path.kkt_gap, strict=True):
-        if gap > path.tol:
-            warn_not_converged(n_iter, gap, path.tol)
+    gaps = path.kkt_gap
+    for k in np.flatnonzero(gaps > path.tol):
+        warn_not_converged(path.n_iter[k], gaps[k], path.tol)
 
 
 @njit(cache=True, nogil=True)
