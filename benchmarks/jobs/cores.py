@@ -57,7 +57,8 @@ def run(quick):
         reached = [["target", "wanted", "measured"]]
         reached += [[t.job, t.target, t.measured] for t in targets]
         _FILE.write_text(
-            f"# Many cores\n\nWritten by `python -m benchmarks cores`; {stamp()}.\n\n{heading()}\n\n"
+            f"# Many cores\n\nWritten by `python -m benchmarks cores`, {stamp()}.\n\n"
+            + f"{heading()}\n\n"
             + Section("Threads", section.text, [rows, reached]).markdown()
             + "\n"
         )

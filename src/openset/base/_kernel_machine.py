@@ -19,7 +19,14 @@ from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
 from ._validation import validate_samples, validate_training_data
-from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
+from .machines import (
+    BinaryMachine,
+    TrainingSet,
+    merge_copies,
+    pack_machines,
+    train_one_class,
+    train_one_vs_rest,
+)
 from .parameters import (
     BOXES,
     C_CONSTRAINTS,
@@ -57,6 +64,9 @@ class KernelMachineClassifier(GridEngine):
         Class attribute: the parameters of a machine other than gamma.
     min_classes : int
         Class attribute: fewest classes.
+    counts_samples : bool
+        Whether the method counts samples (for a tail, say), so that copies of a row are not merged
+        into one row of their total weight.
     own_samples_only : bool
         Class attribute: whether each machine is trained on the samples of its class alone.
     """
@@ -66,6 +76,7 @@ class KernelMachineClassifier(GridEngine):
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
     own_samples_only: bool = False
+    counts_samples: bool = False
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
@@ -116,6 +127,8 @@ class KernelMachineClassifier(GridEngine):
         self
         """
         training = self.prepare(X, y, sample_weight, self.min_classes)
+        if not self.counts_samples:
+            training = merge_copies(training)
         train = train_one_class if self.own_samples_only else train_one_vs_rest
         self.fit_machines(training, train)
         return self

@@ -13,7 +13,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
-from ..base.machines import BinaryMachine
+from ..base.machines import BinaryMachine, merge_copies
 from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
@@ -190,7 +190,7 @@ class OpenSetSVC(KernelMachineClassifier):
         validate_samples(self, X, accept_sparse="csr")
         gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
         grown = clone(self).set_params(gamma=gamma)
-        training = grown.prepare(X, y, sample_weight, self.min_classes)
+        training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))
         labels = grown.classes_.tolist()
         if gone := [c for c in self.classes_.tolist() if c not in labels]:
             raise ValueError(
