@@ -33,7 +33,7 @@ def run(quick):
         job(threads[-1])  # compile
         found = [_median(lambda n=n, job=job: job(n), repeats) for n in threads]
         times, results = [t for t, _ in found], [result for _, result in found]
-        same = all(np.array_equal(results[0][0], result[0]) for result in results)
+        same = all(np.array_equal(results[0][0], result[0], equal_nan=True) for result in results)
         rows.append(_row(name, times, *results[0][1:], "yes" if same else "NO"))
         slower = max(t / min(times[: k + 1]) for k, t in enumerate(times))
         targets.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -32,10 +31,9 @@ def cv_results(
         results[f"param_{name}"] = values
     for s in range(table.shape[1]):
         results[f"split{s}_test_score"] = table[:, s]
-    with np.errstate(invalid="ignore"), warnings.catch_warnings():  # -inf has no deviation
-        warnings.simplefilter("ignore", RuntimeWarning)  # nor has a row without any score
-        results["mean_test_score"] = np.nanmean(table, axis=1)
-        results["std_test_score"] = np.nanstd(table, axis=1)
+    with np.errstate(invalid="ignore"):  # -inf has no deviation
+        results["mean_test_score"] = table.mean(axis=1)
+        results["std_test_score"] = table.std(axis=1)
     ranks = [rankdata(-_comparable(block), method="min") for block in blocks]
     results["rank_test_score"] = np.concatenate(ranks).astype(np.int32)
     return results

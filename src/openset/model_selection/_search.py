@@ -93,8 +93,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     Ties go to the first setting, the width varying slowest.
 
     The search over the default grid is a race: after the first and the second simulation, settings
-    that are behind the best by more than chance explains drop out. Their later scores are NaN in
-    ``cv_results_``, and they rank last. Pass `param_grid` to try all settings on all simulations.
+    that are behind the best by more than chance explains drop out. Their later scores and their
+    mean are NaN in ``cv_results_``, and they rank last. Pass `param_grid` to try all settings on
+    all simulations.
 
     Examples
     --------

@@ -53,6 +53,9 @@ class WholeMatrix(KernelRows):
     def scratch(self) -> AbstractContextManager[np.ndarray]:
         return self._scratch.take()
 
+    def subset(self, index: np.ndarray) -> WholeMatrix:
+        return WholeMatrix(self._values.subset(index))
+
     def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self.store.rows[i[:, None], j]
 

@@ -130,6 +130,8 @@ def solve_path(
     totals = np.asarray(totals, dtype=np.float64)
     if problem.total is None and len(totals) != 1:
         raise ValueError(f"A problem without equality has one solution; got {len(totals)} totals.")
+    if not np.isfinite(totals).all():
+        raise ValueError(f"totals must be finite numbers, got {totals.tolist()}.")
     n, m = len(totals), len(problem.p)
     path = Path(
         problem,
