@@ -1,6 +1,6 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
-from ._expansion import EXACT_BAND, decision_values
+from ._expansion import EXACT_BAND, DecisionValues, decision_values
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
 from ._path import Path, feasible_near, solve_path
@@ -21,6 +21,7 @@ from ._tuning import Tuning, tuned
 
 __all__ = [
     "EXACT_BAND",
+    "DecisionValues",
     "Interrupted",
     "KernelRows",
     "Path",
