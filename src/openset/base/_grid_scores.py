@@ -127,7 +127,7 @@ def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs
         len(problems),
         problem_of,
         reduce,
-        tol=model.tol,
+        tol=model.solver_settings["tol"],
         max_iter=model.max_iter,
         cache_size=model.cache_size,
         n_jobs=n_jobs,

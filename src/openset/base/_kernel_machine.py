@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
@@ -41,6 +43,9 @@ from .parameters import (
 
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
 _ROUNDING = 1e-5
+
+# Smallest tolerance of the solver for boxes up to 1; below, rounding would keep it from ending.
+_FINEST = 1e-14
 
 
 class KernelMachineClassifier(OpenSetClassifier):
@@ -153,6 +158,13 @@ class KernelMachineClassifier(OpenSetClassifier):
         self.check_kernel(kernel)
         weight = weight * self.class_sample_weights(self.classes_[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
+        if self.solver_settings["tol"] > self.tol:
+            warnings.warn(
+                f"tol={self.tol:g} is smaller than double precision can reach; "
+                f"tol={self.solver_settings['tol']:g} is used.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         columns = [per_class(self, name, getattr(self, name)) for name in self.problem_params]
         params = [
             dict(zip(self.problem_params, values, strict=True))
@@ -388,8 +400,14 @@ class KernelMachineClassifier(OpenSetClassifier):
     @property
     def solver_settings(self) -> dict[str, Any]:
         """The parameters of the solver, by name."""
-        names = ("tol", "max_iter", "cache_size", "device")
-        return {name: getattr(self, name) for name in names}
+        names = ("max_iter", "cache_size", "device")
+        tol = max(self.tol, self._smallest_tol())
+        return {"tol": tol, **{name: getattr(self, name) for name in names}}
+
+    def _smallest_tol(self):
+        """What the KKT gap can reach: decision values are rounded in proportion to the boxes."""
+        C = getattr(self, "C", 1.0)
+        return _FINEST * max(1.0, *(C.values() if isinstance(C, dict) else [C]))
 
     def fit_machines(self, training: TrainingSet, train: Callable) -> None:
         """Train all machines and set the fitted attributes.

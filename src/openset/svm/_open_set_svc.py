@@ -244,7 +244,8 @@ class OpenSetSVC(KernelMachineClassifier):
         problem, lam = path.problem, float(params["lam"][0])
         has_negatives = np.any(problem.lower)
         if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
-            limits = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            settings = self.solver_settings
+            limits = {"tol": settings["tol"], "max_iter": settings["max_iter"], "stop": stop}
             solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
             machine = BinaryMachine.of(solution)
