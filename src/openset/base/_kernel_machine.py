@@ -16,10 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, svm_problem
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridScores, grid_scores
+from ._prepared import prepared
 from ._search_spec import SearchSpec
 from ._validation import validate_samples, validate_training_data
 from .machines import (
@@ -285,10 +286,8 @@ class KernelMachineClassifier(OpenSetClassifier):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        kernel = get_kernel(self.kernel)
-        return decision_values(
-            X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs, self.device
-        )
+        values = prepared(self, support_vectors, coef, get_kernel(self.kernel))
+        return values(X, bias, self.n_jobs, self.device)
 
     @property
     def exact_band(self) -> float:

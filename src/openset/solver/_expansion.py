@@ -31,6 +31,10 @@ from .cuda import on_gpu
 EXACT_BAND = 1e-4
 _ROUNDING = 4e-7
 
+# Largest error of a sum in float32, and at how many support vectors it is measured.
+_SUM_ERROR = 8e-6
+_LOOK = 32
+
 # Norm of a scaled test point up to which float32 products do not overflow. Farther points are
 # clipped if every kernel value has vanished there, else they are computed from the differences.
 _FAR = 1e15
@@ -176,18 +180,26 @@ class Expansion:
             self.center = center_of(self.points)
         support = self.scaled(self.points)
         self._norms = squared_norms(support)
-        largest = np.sqrt(2 * self._norms.max())
+        self._largest = np.sqrt(2 * self._norms.max())
         # Clusters that lie far apart for their gamma, or a kernel that is steep near zero.
-        self._inexact = needs_differences(kernel, largest)
-        self.fast = not self._sparse and safe_dtype(kernel, largest, expanded=True) == np.float32
-        self._coef = np.ascontiguousarray(coef.T, dtype=np.float32)
+        self._inexact = needs_differences(kernel, self._largest)
+        self.fast = (
+            not self._sparse and safe_dtype(kernel, self._largest, expanded=True) == np.float32
+        )
         self.band = EXACT_BAND + _ROUNDING * np.abs(coef).sum(axis=1)
         self.far = self._limit = _FAR / np.sqrt(n_features)
-        self._local = threading.local()
-        if self._sparse:
-            self._support, self._sums = support, self._product_sums
-        elif n_features <= NARROW:
-            self._prepare_differences(support, gamma, largest)
+        self._narrow = not self._sparse and n_features <= NARROW
+        self._prepare(support, gamma, np.float32)
+        if self._error() > _SUM_ERROR:
+            self.fast = False
+            self._prepare(support, gamma, np.float64)
+
+    def _prepare(self, support, gamma, dtype):
+        """Choose how sums are formed, with kernel values and coefficients in `dtype`."""
+        self._dtype, self._local = dtype, threading.local()
+        self._coef = np.ascontiguousarray(self.coef.T, dtype=dtype)
+        if self._narrow:
+            self._prepare_differences(support, gamma)
         elif self.fast:
             # |z|^2 + |s|^2 - 2 z.s as one product of points with two more coordinates.
             extended = [-2 * support, self._norms[:, None], np.ones((len(support), 1))]
@@ -196,16 +208,22 @@ class Expansion:
         else:
             self._support, self._sums = support, self._product_sums
 
-    def _prepare_differences(self, support, gamma, largest):
-        if safe_dtype(self.kernel, largest, expanded=False) == np.float32:
+    def _prepare_differences(self, support, gamma):
+        single = safe_dtype(self.kernel, self._largest, expanded=False) == np.float32
+        if single and self._dtype == np.float32:
             support = support.astype(np.float32)
         else:
             support, square = exact_scaling(self.points, gamma)
             self._ratio, self._limit = np.float32(gamma / square), LARGEST
             self._factor = np.sqrt(square)
         self._support = padded_columns(support)
-        gaussian = type(self.kernel) is RBF
+        gaussian = type(self.kernel) is RBF and self._dtype == np.float32
         self._sums = self._gaussian_sums if gaussian else self._direct_sums
+
+    def _error(self):
+        """Largest error of the sums at some support vectors; many kernel values near 1 add up."""
+        some = self.points[:: -(-self.points.shape[0] // _LOOK)]
+        return np.abs(self._sums(self._scaled_and_clipped(some)[0], some) - self.exact(some)).max()
 
     @property
     def by_products(self) -> bool:
@@ -219,14 +237,18 @@ class Expansion:
 
     def evaluate(self, X, bias: np.ndarray) -> np.ndarray:
         """Decision values of a block of points, shape (n, K)."""
-        with np.errstate(over="ignore"):
-            Z = X * self._factor if self._limit == LARGEST else self.scaled(X)
-        values = Z.data if self._sparse else Z
-        beyond = self.beyond(Z, self._limit)
-        np.clip(values, -self._limit, self._limit, out=values)
+        Z, beyond = self._scaled_and_clipped(X)
         scores = self._sums(Z, X) + bias
         self._correct(scores, X, bias, beyond)
         return scores
+
+    def _scaled_and_clipped(self, X):
+        with np.errstate(over="ignore"):
+            Z = X * self._factor if self._limit == LARGEST else self.scaled(X)
+        beyond = self.beyond(Z, self._limit)
+        values = Z.data if self._sparse else Z
+        np.clip(values, -self._limit, self._limit, out=values)
+        return Z, beyond
 
     def _correct(self, scores, X, bias, beyond):
         """Compute scores near zero again in float64, and whole rows that are `beyond`."""
@@ -290,7 +312,7 @@ class Expansion:
         return self._tiles(len(Z), distances)
 
     def _product_sums(self, Z, X):
-        """Distances in float64; kernel values in float32."""
+        """Distances in float64."""
         norms = squared_norms(Z)
         if self._inexact:
             X = with_sorted_indices(sparse.csr_array(X)) if self._sparse else X
@@ -313,7 +335,7 @@ class Expansion:
         size = tuning().points * tuning().support
         # One buffer per thread for all tiles: fresh memory costs more than the arithmetic.
         if getattr(self._local, "memory", np.empty(0)).size != size:
-            self._local.memory = np.empty(size, dtype=np.float32)
+            self._local.memory = np.empty(size, dtype=self._dtype)
         n_support = len(self._coef)
         step = max(1, size // max(1, n))
         for start in range(0, n_support, step):
