@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import EXACT_BAND, KernelRows, Path, Problem, svm_problem
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, refined_path, svm_problem
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridScores, grid_scores
@@ -422,7 +422,10 @@ class KernelMachineClassifier(OpenSetClassifier):
         def problem_of(c, signs, weight):
             return self.problem(signs, weight, **training.params[c])
 
+        limits = {name: self.solver_settings[name] for name in ("tol", "max_iter")}
+
         def reduce(c, path, rows, stop):
+            path = refined_path(path, rows, stop=stop, **limits)
             (scale,), (shift,) = self.score_map(path, **training.params[c])
             machine = BinaryMachine.of(path[0], scale, shift)
             return self.finish_machine(machine, path, rows, stop, **training.params[c])

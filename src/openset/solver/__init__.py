@@ -15,6 +15,7 @@ from ._problem import (
     svm_problem,
 )
 from ._row_cache import kernel_rows
+from ._refine import refined, refined_bias, refined_path
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
 from ._tuning import Tuning, tuned
@@ -37,6 +38,9 @@ __all__ = [
     "lower_bias",
     "needs_differences",
     "one_class_problem",
+    "refined",
+    "refined_bias",
+    "refined_path",
     "shift_total",
     "solve",
     "solve_grid",

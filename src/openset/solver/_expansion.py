@@ -162,12 +162,16 @@ class Expansion:
     coef : ndarray of shape (K, n_sv)
     kernel : Kernel
     gamma : float
+    exact : bool, default=False
+        Form all sums in float64.
     """
 
     # Factor from the squared distances of the prepared points to s.
     _ratio = np.float32(1.0)
 
-    def __init__(self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: float):
+    def __init__(
+        self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: float, exact: bool = False
+    ):
         self.kernel, self.coef = kernel, coef
         self.scale = np.sqrt(gamma)
         n_features = support_vectors.shape[1]
@@ -189,8 +193,9 @@ class Expansion:
         self.band = EXACT_BAND + _ROUNDING * np.abs(coef).sum(axis=1)
         self.far = self._limit = _FAR / np.sqrt(n_features)
         self._narrow = not self._sparse and n_features <= NARROW
-        self._prepare(support, gamma, np.float32)
-        if self._error() > _SUM_ERROR:
+        if not exact:
+            self._prepare(support, gamma, np.float32)
+        if exact or self._error() > _SUM_ERROR:
             self.fast = False
             self._prepare(support, gamma, np.float64)
 
@@ -223,7 +228,7 @@ class Expansion:
     def _error(self):
         """Largest error of the sums at some support vectors; many kernel values near 1 add up."""
         some = self.points[:: -(-self.points.shape[0] // _LOOK)]
-        return np.abs(self._sums(self._scaled_and_clipped(some)[0], some) - self.exact(some)).max()
+        return np.abs(self.sums(some) - self.exact(some)).max()
 
     @property
     def by_products(self) -> bool:
@@ -241,6 +246,14 @@ class Expansion:
         scores = self._sums(Z, X) + bias
         self._correct(scores, X, bias, beyond)
         return scores
+
+    def sums(self, X) -> np.ndarray:
+        """Decision values without the bias, as precise as they are prepared."""
+        Z, beyond = self._scaled_and_clipped(X)
+        sums = self._sums(Z, X)
+        if beyond.any():
+            sums[beyond] = self.exact(X[beyond])
+        return sums
 
     def _scaled_and_clipped(self, X):
         with np.errstate(over="ignore"):

@@ -123,6 +123,10 @@ class KernelValues:
         """The values between the samples `index` alone."""
         raise NotImplementedError
 
+    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+        """K beta in float64, shape (n_rows,), whatever the precision of the rows."""
+        raise NotImplementedError
+
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         """Write K[index, start : start + out.shape[1]] into `out`, float32."""
         raise NotImplementedError
@@ -141,6 +145,7 @@ class DistanceValues(KernelValues):
 
     def __init__(self, X, kernel: Kernel, largest: float):
         self.n_rows, n_features = X.shape
+        self._source = X
         self._kernel, self._largest = kernel, largest
         self.diagonal = np.ones(self.n_rows, dtype=np.float32)
         scale = np.sqrt(largest)
@@ -169,6 +174,7 @@ class DistanceValues(KernelValues):
         self.use(largest)
 
     def use(self, gamma: float) -> None:
+        self._gamma = gamma
         self._ratio = np.float32(gamma / self._largest)
         if self.narrow and type(self._kernel) is RBF:
             self.points = Points(self._Z, self._columns, self._ratio)
@@ -176,6 +182,7 @@ class DistanceValues(KernelValues):
     def subset(self, index: np.ndarray) -> DistanceValues:
         part = copy(self)
         part.n_rows, part.diagonal = len(index), self.diagonal[index]
+        part._source = None  # sums are wanted of all rows only
         part._Z, part._norms = self._Z[index], self._norms[index]
         if self._X is not None:
             part._X = self._X[index]
@@ -190,6 +197,18 @@ class DistanceValues(KernelValues):
         if self._ratio != 1:
             out *= self._ratio
         self._kernel.value(out, out=out)
+
+    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+        from ._expansion import Expansion
+
+        X, support = self._source, np.flatnonzero(beta)
+        if support.size == 0:
+            return np.zeros(self.n_rows)
+        coef = beta[None, support]
+        expansion = Expansion(X[support], coef, self._kernel, self._gamma, exact=True)
+        step = tuning().points
+        blocks = (X[k : k + step] for k in range(0, self.n_rows, step))
+        return np.concatenate([expansion.sums(block) for block in blocks])[:, 0]
 
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
         """Kernel values at this gamma from a block of :meth:`distances`."""
@@ -238,6 +257,9 @@ class DotProducts(KernelValues):
         self.n_rows, self._X = X.shape[0], X
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+        return self._X @ (self._X.T @ beta)
 
     def subset(self, index: np.ndarray) -> DotProducts:
         return DotProducts(self._X[index])

@@ -23,7 +23,7 @@ from ..base.parameters import (
     unit_gamma,
 )
 from ..kernels import Kernel
-from ..solver import lower_bias, one_class_problem, svm_problem
+from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
 from ._warm_start import WarmStart, train_from
 
 
@@ -247,6 +247,7 @@ class OpenSetSVC(KernelMachineClassifier):
             settings = self.solver_settings
             limits = {"tol": settings["tol"], "max_iter": settings["max_iter"], "stop": stop}
             solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
+            solution = refined_bias(problem, solution, rows, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
             machine = BinaryMachine.of(solution)
         return replace(machine, extra=lam)
