@@ -134,9 +134,7 @@ def test_slow_kernels_far_beyond_the_certificate(kernel, d, layout):
         points = layout(directions * (far * scale))
         assert np.all(model.predict(points) == -1)
         with np.errstate(over="ignore"):
-            assert_allclose(
-                model.decision_function(points), exact_scores(model, points), atol=1e-6
-            )
+            assert_allclose(model.decision_function(points), exact_scores(model, points), atol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [1 / 32, 2.0**-9])

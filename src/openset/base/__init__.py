@@ -5,10 +5,10 @@ methods share) are imported by their names.
 """
 
 from ._certificate import Certificate, known_radius
-from ._classifier import OpenSetClassifier, Traits
+from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
-from ._search_spec import SearchSpec
+from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
     check_labels,
@@ -22,6 +22,7 @@ __all__ = [
     "Certificate",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
     "Traits",

@@ -32,9 +32,8 @@ def known_radius(
     ----------
     coef : ndarray of shape (K, n_sv)
         Coefficients of the kernel expansion of each class.
-    bias : ndarray of shape (K,)
-    kernel : Kernel or Linear
-    gamma : ndarray of shape (K,)
+    bias, kernel, gamma
+        Biases and widths, of shape (K,), and the kernel.
 
     Returns
     -------
@@ -47,9 +46,8 @@ def known_radius(
     positive = np.where(coef > 0, coef, 0.0).sum(axis=1)
     for c in np.flatnonzero(bias < 0):
         level = -bias[c] * (1 - _SLACK)
-        radius[c] = (
-            0.0 if level >= positive[c] else np.sqrt(kernel.inverse(level / positive[c]) / gamma[c])
-        )
+        inside = level < positive[c]
+        radius[c] = np.sqrt(kernel.inverse(level / positive[c]) / gamma[c]) if inside else 0.0
     return radius
 
 
@@ -158,4 +156,3 @@ class Certificate:
         # Squares of numbers up to `far` stay within float32; farther away is outside anyway.
         far = 1e6 * (np.sqrt(norms.max()) + reach[used].max() + 1)
         return planes, center, norms.max(), far
-

@@ -14,8 +14,8 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._row_cache import kernel_rows
 from ._refine import refined, refined_bias, refined_path
+from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
 from ._tuning import Tuning, tuned

@@ -178,7 +178,7 @@ class Expansion:
         self._sparse = sparse.issparse(support_vectors)
         if self._sparse:
             self.points = with_sorted_indices(sparse.csr_array(support_vectors))
-            self.center = 0.0  # centring would fill a sparse matrix
+            self.center = np.zeros(n_features)  # centring would fill a sparse matrix
         else:
             self.points = np.ascontiguousarray(support_vectors)
             self.center = center_of(self.points)
