@@ -16,7 +16,7 @@ from ..base import KernelMachineClassifier, Traits, validate_samples
 from ..base.machines import BinaryMachine, merge_copies
 from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel
-from ..solver import lower_bias, one_class_problem, svm_problem
+from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
 from ._warm_start import WarmStart, train_from
 
 
@@ -239,8 +239,10 @@ class OpenSetSVC(KernelMachineClassifier):
         problem, lam = path.problem, float(params["lam"][0])
         has_negatives = np.any(problem.lower)
         if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
-            limits = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            settings = self.solver_settings
+            limits = {"tol": settings["tol"], "max_iter": settings["max_iter"], "stop": stop}
             solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
+            solution = refined_bias(problem, solution, rows, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
             machine = BinaryMachine.of(solution)
         return replace(machine, extra=lam)
