@@ -23,7 +23,7 @@ _Home = Annotated[
 ]
 _Datasets = Annotated[str, typer.Option(help="Only these datasets, in this order; with commas.")]
 _Methods = Annotated[str, typer.Option(help="Only these methods, comma-separated.")]
-_Numbers = Annotated[str, typer.Option(help="Only these numbers of known classes.")]
+_Numbers = Annotated[str, typer.Option(help="Only these numbers (or ratios) of known classes.")]
 _Jobs = Annotated[int | None, typer.Option(help="Number of processes; default: one per core.")]
 _Scheduler = Annotated[
     str | None,
@@ -49,7 +49,7 @@ def _running(retry: bool, help: str):
         from openset.study import load_study, run_study
 
         plan = load_study(study).restrict(
-            split(datasets) or (), split(methods) or (), _integers(n_known)
+            split(datasets) or (), split(methods) or (), _known_counts(n_known)
         )
         with _open(plan, store, create=not retry) as results:
             try:
@@ -154,11 +154,11 @@ def report(
         typer.echo(write_report(results, folder, study=plan, reference=reference))
 
 
-def _integers(text: str) -> list[int]:
+def _known_counts(text: str) -> list[int | float]:
     try:
-        return [int(item) for item in split(text) or ()]
+        return [float(item) if "." in item else int(item) for item in split(text) or ()]
     except ValueError as error:
-        raise ValueError(f"--n-known takes comma-separated integers: {error}") from None
+        raise ValueError(f"--n-known takes comma-separated numbers or ratios: {error}") from None
 
 
 def _open(plan, store, create=False):

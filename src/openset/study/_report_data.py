@@ -17,7 +17,7 @@ from ..datasets import dataset_table
 from ..utils import method_table
 from ._spec import MEASURES, Study
 from ._store import Store
-from ._tasks import COLUMNS, load
+from ._tasks import COLUMNS, count_classes
 
 KEY = ["dataset", "n_known", "run", "method"]
 BLOCK = ["dataset", "n_known"]
@@ -110,12 +110,12 @@ def _class_counts(study: Study) -> dict[str, float]:
     counts: dict[str, float] = {}
     table = {row.name: row for row in dataset_table()}
     for name in study.datasets:
-        row = table.get(name)
+        row = None if study.protocol else table.get(name)
         if row is not None and (row.n_classes or row.published):
             counts[name] = row.n_classes or row.published[2]
             continue
         try:
-            counts[name] = len(np.unique(load(name, None)[1]))
+            counts[name] = count_classes(study, name, None)
         except (ImportError, OSError, ValueError):
             counts[name] = np.inf
     return counts

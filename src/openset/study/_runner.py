@@ -12,7 +12,7 @@ from ..utils import Progress
 from ._pools import DaskPool, LocalPool, available_cores
 from ._spec import Study, Task
 from ._store import Store
-from ._tasks import failed, load, run_task
+from ._tasks import count_classes, failed, run_task
 
 # A process may be killed because of another one; a task that kills its own does so again.
 _TRIES = 2
@@ -72,7 +72,7 @@ def run_study(
     """
     begin = time.monotonic()
     store.bind(study)
-    tasks = list(study.tasks(count_classes(study, data_home)))
+    tasks = list(study.tasks({d: count_classes(study, d, data_home) for d in study.datasets}))
     failures = store.tasks("failed")
     wanted = failures if retry else set(tasks) - store.tasks("done") - failures
     waiting = [task for task in reversed(tasks) if task in wanted]
@@ -105,11 +105,6 @@ def run_study(
                 show.step()
     finally:
         pool.close()
-
-
-def count_classes(study: Study, data_home: str | os.PathLike | None = None) -> dict[str, int]:
-    """Number of classes of each dataset of the study; an error if one cannot be loaded."""
-    return {name: len(set(load(name, data_home)[1])) for name in study.datasets}
 
 
 def _make_pool(study, data_home, jobs, scheduler):

@@ -10,15 +10,21 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import isfinite
 from pathlib import Path
+from types import UnionType
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 
+from ..calibration import CalibratedRejector
 from ..evaluation import method_names
 from ..model_selection import OpenSetSearchCV
+from ..svm import OpenSetSVC
+from ..wrappers import ThresholdRejector
 
 # Name in the results -> name in openset.metrics. OSFM counts the known classes alone, FM counts
 # unknown as one more class.
@@ -63,8 +69,9 @@ class Study:
     name : str
     datasets, methods : tuple of str
         In the order in which they run.
-    n_known : tuple of int
-        Numbers of known classes; a dataset needs more classes than that to take part.
+    n_known : tuple of int or float
+        Numbers of known classes; a dataset needs more classes than that to take part. A float is a
+        ratio of the classes of the dataset.
     runs : int
         Draws per dataset and number of known classes.
     seed : int
@@ -75,6 +82,14 @@ class Study:
         Arguments of :class:`openset.OpenSetSearchCV`.
     grids : dict of dict
         By method, values to try instead of those of the preset.
+    protocol : dict
+        Empty: known classes and training halves are drawn, and features scaled to [0, 1]. With the
+        keys ``column``, ``train`` and ``validation``, the values of that column tell the split of a
+        row, all other values being test rows; run r draws the known classes from the sorted ones
+        by the seed ``seed + r``, as TEXTOIR does; features are used as they are.
+    operating_point : dict
+        Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of every
+        method on the validation rows of the known classes.
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
         with each row, as JSON in the column ``extra``. The file is Python code and is run.
@@ -83,23 +98,28 @@ class Study:
     name: str
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    n_known: tuple[int, ...]
+    n_known: tuple[int | float, ...]
     runs: int
     seed: int = 0
     measures: tuple[str, ...] = tuple(MEASURES)
     search: dict[str, Any] = field(default_factory=dict)
     grids: dict[str, dict[str, list]] = field(default_factory=dict)
+    protocol: dict[str, str] = field(default_factory=dict)
+    operating_point: dict[str, Any] = field(default_factory=dict)
     record: str = ""
 
     def restrict(
-        self, datasets: Iterable[str] = (), methods: Iterable[str] = (), n_known: Iterable[int] = ()
+        self,
+        datasets: Iterable[str] = (),
+        methods: Iterable[str] = (),
+        n_known: Iterable[int | float] = (),
     ) -> Study:
         """Return the study with fewer datasets, methods or numbers, in the order given here.
 
         Parameters
         ----------
         datasets, methods : iterable of str
-        n_known : iterable of int
+        n_known : iterable of int or float
             Empty keeps all.
 
         Returns
@@ -131,12 +151,19 @@ class Study:
         Task
         """
         for dataset in self.datasets:
-            for n_known in self.n_known:
-                if n_classes[dataset] <= n_known:
-                    continue
+            for n_known in self._numbers(n_classes[dataset]):
                 for run in range(self.runs):
                     for method in self.methods:
                         yield Task(dataset, n_known, run, method)
+
+    def _numbers(self, n_classes: float) -> list[int]:
+        """Numbers of known classes for a dataset; no ratio if its number of classes is unknown."""
+        numbers = (
+            round(n_classes * n) if isinstance(n, float) else n
+            for n in self.n_known
+            if isinstance(n, int) or isfinite(n_classes)
+        )
+        return [n for n in dict.fromkeys(numbers) if 1 <= n < n_classes]
 
     def make_search(self, method: str, seed: int = 0, threads: int = 1) -> OpenSetSearchCV:
         """Return the search of the study for a method; it does not refit.
@@ -176,7 +203,10 @@ class Study:
     @property
     def fingerprint(self) -> str:
         """What a result depends on besides its task; results of two studies must not be mixed."""
-        content = json.dumps([self.seed, self.search, self.grids], sort_keys=True)
+        parts = [self.seed, self.search, self.grids]
+        if self.protocol:
+            parts += [self.protocol, self.operating_point]
+        content = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -185,7 +215,10 @@ def load_study(path: str | os.PathLike) -> Study:
 
     Required keys: ``datasets``, ``methods``, ``n_known`` and ``runs``. Optional keys: ``name``,
     ``seed``, ``measures``, ``record`` (a path relative to the file), ``search`` (a table of
-    arguments of :class:`openset.OpenSetSearchCV`) and ``grids`` (a table of values per method).
+    arguments of :class:`openset.OpenSetSearchCV`), ``grids`` (a table of values per method),
+    ``protocol`` and ``operating_point`` (tables; see :class:`Study`).
+
+    The method ``"ThresholdRejector"`` is logistic regression with a threshold on its probabilities.
 
     Parameters
     ----------
@@ -231,19 +264,23 @@ def load_study(path: str | os.PathLike) -> Study:
 
 
 # key -> (type of the value, or of the items of a list; whether it is a list)
-_KEYS: dict[str, tuple[type, bool]] = {
+_KEYS: dict[str, tuple[type | UnionType, bool]] = {
     "name": (str, False),
     "datasets": (str, True),
     "methods": (str, True),
-    "n_known": (int, True),
+    "n_known": (int | float, True),
     "runs": (int, False),
     "seed": (int, False),
     "measures": (str, True),
     "search": (dict, False),
     "grids": (dict, False),
+    "protocol": (dict, False),
+    "operating_point": (dict, False),
     "record": (str, False),
 }
 _SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
+_PROTOCOL = ("column", "train", "validation")
+_OPERATING_POINT = ("alpha", "per_class", "by")
 
 
 def _checked(content: dict[str, Any]) -> Study:
@@ -256,8 +293,11 @@ def _checked(content: dict[str, Any]) -> Study:
             continue
         value = content[key]
         items = value if many and isinstance(value, list) else [value]
-        if many != isinstance(value, list) or any(type(item) is not kind for item in items):
-            wanted = f"a list of {kind.__name__}" if many else f"of type {kind.__name__}"
+        if many != isinstance(value, list) or any(
+            isinstance(item, bool) or not isinstance(item, kind) for item in items
+        ):
+            name = getattr(kind, "__name__", str(kind).replace("|", "or"))
+            wanted = f"a list of {name}" if many else f"of type {name}"
             raise ValueError(f"{key} = {value!r} must be {wanted}.")
         if many:
             if not items or len(set(items)) < len(items):
@@ -267,14 +307,38 @@ def _checked(content: dict[str, Any]) -> Study:
     _check_names(content.get("measures", ()), MEASURES, "measure")
     if content["runs"] < 1:
         raise ValueError(f"runs = {content['runs']} must be 1 or more.")
-    if min(content["n_known"]) < 2:
-        raise ValueError(f"n_known = {list(content['n_known'])} must be 2 or more each.")
+    for n in content["n_known"]:
+        if not (0 < n < 1 if isinstance(n, float) else n >= 2):
+            raise ValueError(
+                f"n_known = {list(content['n_known'])} must be 2 or more each, or ratios between "
+                "0 and 1."
+            )
     study = Study(**content)
     _check_names(study.search, _SEARCH, "key of [search]")
     _check_names(study.grids, study.methods, "method in [grids]")
     for method in study.methods:
         _check_search(study, method)
+    _check_protocol(study)
     return study
+
+
+def _check_protocol(study: Study) -> None:
+    _check_names(study.protocol, _PROTOCOL, "key of [protocol]")
+    for key in _PROTOCOL if study.protocol else ():
+        if not isinstance(study.protocol.get(key), str):
+            raise ValueError(
+                f"[protocol] {key} = {study.protocol.get(key)!r} must be a text: the column of the "
+                "split, and its values for training and validation rows."
+            )
+    if not study.operating_point:
+        return
+    if not study.protocol:
+        raise ValueError("[operating_point] needs the validation rows that [protocol] names.")
+    _check_names(study.operating_point, _OPERATING_POINT, "key of [operating_point]")
+    try:
+        CalibratedRejector(OpenSetSVC(), **study.operating_point)._validate_params()
+    except ValueError as error:
+        raise ValueError(f"[operating_point]: {error}") from None
 
 
 def _check_search(study: Study, method: str) -> None:
@@ -293,9 +357,10 @@ def _check_search(study: Study, method: str) -> None:
         clone(search.estimator).set_params(**setting)._validate_params()
 
 
-def _estimators() -> dict[str, type]:
-    """The estimators that need no other estimator, by class name."""
-    return {cls.__name__: cls for cls in method_names().values()}
+def _estimators() -> dict[str, Callable]:
+    """The estimators that need no other estimator, by class name, and logistic regression."""
+    logistic = partial(ThresholdRejector, LogisticRegression(max_iter=1000))
+    return {cls.__name__: cls for cls in method_names().values()} | {"ThresholdRejector": logistic}
 
 
 @lru_cache
