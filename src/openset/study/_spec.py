@@ -21,9 +21,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 
 from ..calibration import CalibratedRejector
-from ..evaluation import method_names
 from ..model_selection import OpenSetSearchCV
 from ..svm import OpenSetSVC
+from ..utils import method_names
 from ..wrappers import ThresholdRejector
 
 # Name in the results -> name in openset.metrics. OSFM counts the known classes alone, FM counts
