@@ -101,7 +101,7 @@ def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.nda
     rows = np.unique(np.linspace(0, len(scores) - 1, _LOOKUPS).astype(int))
     alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
     largest = max(1.0, np.abs(scores).max())
-    return float(_ROUNDING * largest + _SAFETY * np.abs(alone - scores[rows]).max())
+    return float(_ROUNDING * largest + 2 * np.abs(alone - scores[rows]).max())
 
 
 def tradeoff_thresholds(
