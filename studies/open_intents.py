@@ -14,18 +14,13 @@ every other rule that was tried. The study records its curves through :func:`cur
 
 from __future__ import annotations
 
-import argparse
 import json
-import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from openset.study import Store, load_study, write_report
 from openset.utils import decide
-from openset.utils.page import Cell
 
 # our name of a dataset -> (name in the published table, number of its classes)
 DATASETS = {"clinc150-minilm": ("oos", 150), "banking77-minilm": ("banking", 77)}

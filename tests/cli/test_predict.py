@@ -9,8 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import OpenSetSVC, metrics
-from openset.base import explain
-from openset.evaluation import PredictionExplainer
+from openset.base import PredictionExplainer, explain
 from openset.persistence import load_model, save_model
 
 from .conftest import blobs
@@ -48,7 +47,7 @@ def test_answers_are_those_of_the_model(run, trained, questions, tmp_path, endin
     scores = model.decision_function(X)
     assert told.columns.tolist() == [
         *questions.columns,
-        *("prediction", "known_score", "runner_up", "reason"),
+        *("prediction", "known_score", "runner_up", "margin", "reason"),
     ]
     assert told.id.tolist() == questions.id.tolist()  # in order, zeros in front kept
     assert told.note.tolist() == questions.note.tolist()
@@ -68,11 +67,13 @@ def test_reasons_agree_with_explain(trained, questions):
     why = explain(model, X)
     columns = PredictionExplainer(final, 1).columns(Z, final.decision_function(Z))
     outside = 0
-    for reason, row in zip(columns[3].to_pylist(), why.itertuples(), strict=True):
+    assert columns[4].to_pylist() == why.reason.tolist()
+    np.testing.assert_allclose(columns[3].to_numpy(), why.margin, atol=1e-5)
+    for reason, row in zip(columns[4].to_pylist(), why.itertuples(), strict=True):
         if row.answer != "unknown":
-            assert reason.startswith(f"accepted by {row.answer}")
+            assert f"accepted by {row.answer}" in reason or f"accept: {row.answer}" in reason
             continue
-        nearest, _, rest = reason.removeprefix("nearest ").partition("; missed by ")
+        nearest, _, rest = reason.removeprefix("none accepts; nearest is ").partition("; missed by ")
         missed, _, where = rest.partition("; ")
         assert nearest == row.nearest_class
         assert float(missed) == pytest.approx(max(row.deficit, 1e-4), abs=1e-4)
@@ -104,7 +105,7 @@ def test_outside_means_farther_than_every_radius(gamma):
 def test_chunks_make_no_difference(run, trained, questions, tmp_path, monkeypatch):
     arguments = ("predict", trained.model, tmp_path / "questions.csv", "-o")
     run(*arguments, tmp_path / "one.csv")
-    monkeypatch.setattr("openset.cli._tables._read.CSV_BLOCK", 1000)
+    monkeypatch.setattr("openset.datasets.tables._read.CSV_BLOCK", 1000)
     run(*arguments, tmp_path / "many.csv")
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "many.csv").read_text()
 

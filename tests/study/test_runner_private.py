@@ -46,7 +46,7 @@ def serial(monkeypatch):
 
 
 def _tasks(study):
-    return list(study.tasks({d: runner.count_classes(study, d, None) for d in study.datasets}))
+    return list(study.tasks(runner.count_classes(study)))
 
 
 def test_everything_once_in_order(tiny, store, serial):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..utils import answer_labels, decide, split_fitted
+from ..utils import answer_labels, split_fitted
 from ..utils.distances import row_blocks
 from ._certificate import Certificate, distances_to
 from ._validation import validate_samples
 
 # Samples per batch: their scores are in memory at the same time.
 _ROWS = 4096
-
-# (X) -> similar, distance, region_gap, each of shape (n,).
-Surroundings = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def explain(estimator: BaseEstimator, X):
@@ -51,6 +46,11 @@ def explain(estimator: BaseEstimator, X):
             the certificate ``known_radius_``: the smallest :meth:`Certificate.margin` over the
             classes, or 0, which says nothing, where that is negative. Missing for a method without
             certificate.
+        runner_up, margin
+            The class with the second highest score, and by how much that is lower. Missing for a
+            model of one class. A small margin means that the answer is ambiguous.
+        reason
+            The answer in words: which class accepts, or that several do, or which one is nearest.
 
     Notes
     -----
@@ -68,6 +68,8 @@ def explain(estimator: BaseEstimator, X):
         answer nearest_class  similar  distance
     0     left          left        0       0.5
     1  unknown         right        3       5.0
+    >>> table.reason[0]
+    'accepted by left'
     >>> bool(table.region_gap[1] > 1)  # no accepted sample is nearer to (9, 9) than this
     True
     """
@@ -81,18 +83,22 @@ def explain(estimator: BaseEstimator, X):
     transform, model = split_fitted(estimator)
     check_is_fitted(model)
     surroundings = model.surroundings()
-    parts = []
-    # Without any samples there is still one block, so that the estimator can complain.
-    for rows in gen_batches(max(1, _num_samples(X)), _ROWS):
+
+    def columns(rows):
         block = transform(_safe_indexing(X, rows))
-        scores = model.decision_function(block)
-        parts.append(
-            (decide(scores), scores.argmax(axis=1), scores.max(axis=1), *surroundings(block))
-        )
-    answer, best, score, similar, distance, gap = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
+        return *best_two(model.decision_function(block)), *surroundings(block)
+
+    # Without any samples there is still one block, so that the estimator can complain.
+    parts = [columns(rows) for rows in gen_batches(max(1, _num_samples(X)), _ROWS)]
+    best, second, score, margin, n_accept, similar, distance, gap = map(
+        np.concatenate, zip(*parts, strict=True)
     )
     labels = answer_labels(model.classes_, model.unknown_label_)
+    answer = np.where(n_accept > 0, best, len(labels) - 1)
+    runner_up = labels[second].astype(object)
+    if len(labels) == 2:  # one class
+        runner_up[:] = None
+    reasons = zip(labels[best], labels[second], score, n_accept, gap, strict=True)
     return pd.DataFrame(
         {
             "answer": labels[answer],
@@ -102,19 +108,45 @@ def explain(estimator: BaseEstimator, X):
             "similar": pd.arrays.IntegerArray(similar.astype(np.int64), similar < 0),
             "distance": distance,
             "region_gap": gap,
+            "runner_up": runner_up,
+            "margin": margin,
+            "reason": [_reason(*row) for row in reasons],
         },
         index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None,
     )
 
 
-def surroundings_of(model: BaseEstimator) -> Surroundings:
-    """Nearest kept training sample and distance to the accepted region, for validated samples.
+def best_two(scores: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Rank the classes of each sample: best, second, score, margin and n_accept, each (n,).
 
-    Parameters
-    ----------
-    model : OpenSetClassifier
-        Fitted; ``kept_samples`` tells what it keeps. With ``known_radius_`` these are support
-        vectors.
+    With one class the second is the first, and the margin NaN.
+    """
+    rows = np.arange(len(scores))
+    best = scores.argmax(axis=1)
+    score, n_accept = scores[rows, best], (scores >= 0).sum(axis=1)
+    if scores.shape[1] == 1:
+        return best, best, score, np.full(len(scores), np.nan), n_accept
+    others = scores.copy()
+    others[rows, best] = -np.inf
+    second = others.argmax(axis=1)
+    return best, second, score, score - others[rows, second], n_accept
+
+
+def _reason(nearest, second, score, n_accept, gap) -> str:
+    """The words of :class:`openset.base.PredictionExplainer`, for one sample."""
+    if n_accept == 1:
+        return f"accepted by {nearest}"
+    if n_accept:
+        count = "two" if n_accept == 2 else n_accept
+        return f"{count} classes accept: {nearest} before {second}"
+    far = "; outside every certificate" if gap > 0 else ""
+    return f"none accepts; nearest is {nearest}; missed by {round(max(-score, 1e-4), 4)}{far}"
+
+
+def surroundings_of(model: BaseEstimator):
+    """``surroundings`` of a fitted open-set classifier, by its ``kept_samples``.
+
+    Those of a model with ``known_radius_`` are its support vectors.
     """
     kept = model.kept_samples()
     if kept is None:

@@ -93,7 +93,8 @@ def precision_threshold(
 
 def _promises(counts, target, confidence, unknown_share) -> bool:
     return any(
-        _last_passed(counts, start, target, share * (1 - confidence), unknown_share, first=True) >= 0
+        _last_passed(counts, start, target, share * (1 - confidence), unknown_share, first=True)
+        >= 0
         for start, share in _SEQUENCES
     )
 

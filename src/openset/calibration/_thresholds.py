@@ -34,22 +34,9 @@ def conformal_thresholds(
     """Thresholds that reject a known sample with a probability of at most alpha, shape (K,).
 
     A sample is rejected if its highest score is below a common threshold. It is not if its own
-    class accepts it, whatever the thresholds of the other classes.
-
-    Parameters
-    ----------
-    model : OpenSetClassifier
-    transform : callable
-        Maps X to the input of the model.
-    X : array-like of shape (n, d)
-        Calibration samples.
-    codes : ndarray of shape (n,)
-        Index of the class of each.
-    alpha : float
-    per_class : bool
-        Whether the probability holds for each class, or for all known samples together.
-    by : {"own", "highest"}
-        Which score of a sample counts: that for its own class, or the highest.
+    class accepts it, whatever the thresholds of the other classes. The calibration samples X have
+    the class indices `codes`; `transform` maps X to the input of the model. The other parameters
+    are those of CalibratedRejector.
     """
     groups = [np.arange(len(codes))]
     if per_class:
@@ -89,15 +76,7 @@ def _noise(scores, alone, exact_band):
 
 
 def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.ndarray) -> float:
-    """Difference below which two scores count as equal, of any size.
-
-    Parameters
-    ----------
-    model, transform, X
-        As for :func:`conformal_thresholds`.
-    scores : ndarray of shape (n, K)
-        Of X, computed in one batch.
-    """
+    """Difference below which two scores count as equal; `scores` are those of X in one batch."""
     rows = np.unique(np.linspace(0, len(scores) - 1, _LOOKUPS).astype(int))
     alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
     largest = max(1.0, np.abs(scores).max())
@@ -107,15 +86,9 @@ def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.nda
 def tradeoff_thresholds(
     scores: np.ndarray, codes: np.ndarray, alpha: float, criterion: str
 ) -> np.ndarray:
-    """One threshold, K times, from known and unknown samples.
+    """One threshold, K times, from the scores (n, K) of known and unknown samples.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n, K)
-    codes : ndarray of shape (n,)
-        Index of the class of each sample; K for unknown ones.
-    alpha : float
-    criterion : {"aus", "hna"}
+    The criterion is "aus" or "hna"; `codes` are the class indices of the samples, K for unknown.
     """
     n_classes = scores.shape[1]
     curve = curve_of(codes, scores, np.arange(n_classes))
@@ -135,21 +108,10 @@ def tradeoff_thresholds(
 def resolve_conflict(
     thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Resolve the conflict of thresholds that are too low to bound the accepted region.
+    """Resolve the conflict of thresholds (K,) that are too low to bound the accepted region.
 
-    Parameters
-    ----------
-    thresholds, far : ndarray of shape (K,)
-        The scores far away from all samples; inf where they are not known.
-    classes : ndarray of shape (K,)
-    prefer : {"promise", "bounded"}
-    point : str
-        The operating point, for the message.
-
-    Returns
-    -------
-    thresholds : ndarray of shape (K,)
-    lifted : ndarray of shape (K,), bool
+    `far` are the scores far away from all samples, inf where they are not known; `point` describes
+    the operating point in the message. Return the thresholds and which of them were lifted.
     """
     conflict = (thresholds <= far) & np.isfinite(far)
     if prefer == "bounded" and np.any(far == np.inf):

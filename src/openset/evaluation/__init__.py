@@ -8,7 +8,6 @@ from ._compare import ComparedMethod, compare_methods, confidence_interval, pair
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
 from ._held_out import HeldOutReport, held_out_report, model_card
 from ._methods import make_method
-from ._predictions import PredictionExplainer
 from ._splits import Split, comparison_splits, draw_split, stratified_rows
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "FittedMethod",
     "HeldOutReport",
     "MethodResult",
-    "PredictionExplainer",
     "Split",
     "compare_methods",
     "comparison_splits",

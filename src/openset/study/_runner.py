@@ -1,7 +1,5 @@
 """The runner: run the remaining tasks, and store each row as soon as it is finished."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -12,7 +10,7 @@ from ..utils import Progress
 from ._pools import DaskPool, LocalPool, available_cores
 from ._spec import Study, Task
 from ._store import Store
-from ._tasks import count_classes, failed, run_task
+from ._tasks import class_count, failed, run_task
 
 # A process may be killed because of another one; a task that kills its own does so again.
 _TRIES = 2
@@ -72,14 +70,16 @@ def run_study(
     """
     begin = time.monotonic()
     store.bind(study)
-    tasks = list(study.tasks({d: count_classes(study, d, data_home) for d in study.datasets}))
+    tasks = list(study.tasks(count_classes(study, data_home)))
     failures = store.tasks("failed")
     wanted = failures if retry else set(tasks) - store.tasks("done") - failures
     waiting = [task for task in reversed(tasks) if task in wanted]
     counts: Counter = Counter(left=len(waiting))
     if not waiting:
         return counts
-    show = _Display(len(waiting), study.name, verbose)
+    progress: Progress | _LogProgress = Progress(len(waiting), study.name, verbose)
+    if verbose and not sys.stderr.isatty():
+        progress = _LogProgress(len(waiting), study.name)
     pool = _make_pool(study, data_home, jobs, scheduler)
     running, tries = 0, Counter[Task]()
     try:
@@ -102,9 +102,14 @@ def run_study(
                 store.put(row)
                 counts[row["status"]] += 1
                 counts["left"] -= 1
-                show.step()
+                progress.step()
     finally:
         pool.close()
+
+
+def count_classes(study: Study, data_home: Any = None) -> dict[str, int]:
+    """Number of classes of each dataset of the study; an error if one cannot be loaded."""
+    return {name: class_count(study, name, data_home) for name in study.datasets}
 
 
 def _make_pool(study, data_home, jobs, scheduler):
@@ -118,21 +123,17 @@ def _make_pool(study, data_home, jobs, scheduler):
     return LocalPool(partial(work, threads=cores // jobs), jobs)
 
 
-class _Display:
-    """A progress bar on a terminal; in a log one line every half minute."""
+class _LogProgress:
+    """Progress in a log: one line every half minute."""
 
-    def __init__(self, total: int, title: str, verbose: bool):
-        terminal = sys.stderr.isatty()
-        self._bar = Progress(total, title, verbose and terminal)
-        self._lines = verbose and not terminal
+    def __init__(self, total: int, title: str):
         self._total, self._title, self._done = total, title, 0
         self._begin = self._last = time.monotonic()
 
     def step(self) -> None:
-        self._bar.step()
         self._done += 1
         now = time.monotonic()
-        if self._lines and (now - self._last >= 30 or self._done == self._total):
+        if now - self._last >= 30 or self._done == self._total:
             self._last = now
             left = (now - self._begin) * (self._total - self._done) / self._done
             text = f"{self._title}: {self._done}/{self._total}, {left / 60:.0f} min left"

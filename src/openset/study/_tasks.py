@@ -63,14 +63,14 @@ _EMBEDDED = {
 
 
 @lru_cache(maxsize=2)
-def load(dataset: str, data_home: str | os.PathLike | None) -> tuple[np.ndarray, np.ndarray]:
+def load(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
     """Features and classes of an embedded dataset or of one in the data home."""
     if dataset in _EMBEDDED:
         return _EMBEDDED[dataset]()
     return datasets.load_dataset(dataset, data_home=data_home, return_X_y=True)
 
 
-def count_classes(study: Study, dataset: str, data_home: str | os.PathLike | None) -> int:
+def class_count(study: Study, dataset: str, data_home: str | os.PathLike | None) -> int:
     """Number of classes from which the known ones are drawn; an error if it cannot be loaded."""
     if study.protocol:
         return count_labels(dataset, data_home, **study.protocol)
@@ -118,12 +118,9 @@ def make_split(y: ArrayLike, dataset: str, n_known: int, run: int, seed: int = 0
 
 @lru_cache(maxsize=2)  # the methods of a draw follow each other
 def prepare(
-    dataset: str, n_known: int, run: int, seed: int, data_home: str | os.PathLike | None
+    dataset: str, n_known: int, run: int, seed: int, data_home: Any
 ) -> tuple[np.ndarray, np.ndarray, Split]:
-    """Features, classes and split of a draw; features scaled to [0, 1] by the training rows.
-
-    A feature that is constant on the training rows becomes 0; test values may leave the interval.
-    """
+    """Features scaled to [0, 1] by the training rows (0 where constant), classes and split."""
     X, y = load(dataset, data_home)
     split = make_split(y, dataset, n_known, run, seed)
     low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
@@ -185,8 +182,8 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     search = study.make_search(task.method, int(draw_seed(*draw)[0]), threads)
     point = study.operating_point or None
     result = evaluate_method(search, X, y, split, operating_point=point, calibration=validation)
-    recorder = study.recorder()
-    extra = recorder(result, X[split.train], y[split.train]) if recorder else None
+    record = study.recorder
+    extra = record(result, X[split.train], y[split.train]) if record else None
     n_test_known = int(result.evaluation.is_known.sum())
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},
