@@ -73,7 +73,9 @@ def test_reasons_agree_with_explain(trained, questions):
         if row.answer != "unknown":
             assert f"accepted by {row.answer}" in reason or f"accept: {row.answer}" in reason
             continue
-        nearest, _, rest = reason.removeprefix("none accepts; nearest is ").partition("; missed by ")
+        nearest, _, rest = reason.removeprefix("none accepts; nearest is ").partition(
+            "; missed by "
+        )
         missed, _, where = rest.partition("; ")
         assert nearest == row.nearest_class
         assert float(missed) == pytest.approx(max(row.deficit, 1e-4), abs=1e-4)

@@ -5,6 +5,8 @@ The words contain no comma, so a CSV file needs no quotes for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PredictionExplainer:
-    """Turns acceptance scores into the columns prediction, known score, runner-up, margin and reason.
+    """Turns acceptance scores into answers: prediction, score, runner-up, margin and reason.
 
     Parameters
     ----------
@@ -49,9 +51,8 @@ class PredictionExplainer:
         answers = answer_labels(final.classes_, final.unknown_label_).tolist()
         self._answers = pa.array(answers)
         self._texts = pa.array([str(answer) for answer in answers])
-        self._n_classes, self._n_jobs = len(final.classes_), n_jobs
-        certificate = Certificate(final) if hasattr(final, "known_radius_") else None
-        self._certificate = certificate if certificate and certificate.complete else None
+        self._n_classes = len(final.classes_)
+        self._outside = _outside_of(final, n_jobs)
 
     def columns(self, X: np.ndarray, scores: np.ndarray) -> list[pa.Array]:
         """Return the columns `NAMES`.
@@ -96,9 +97,20 @@ class PredictionExplainer:
         missed = pc.cast(pc.round(pa.array(np.maximum(-score, 1e-4)), 4), pa.string())
         refused = join("none accepts; nearest is ", nearest, "; missed by ", missed, "")
         accepted = n_accept > 0
-        if self._certificate is not None:
+        if self._outside is not None and not accepted.all():
             outside = np.zeros(len(X), dtype=bool)
-            outside[~accepted] = self._certificate.outside(X[~accepted], self._n_jobs)
+            outside[~accepted] = self._outside(X[~accepted])
             further = join(refused, "; outside every certificate", "")
             refused = pc.if_else(pa.array(outside), further, refused)
         return pc.if_else(pa.array(accepted), taken, refused)
+
+
+def _outside_of(final, n_jobs) -> Callable | None:
+    """The function of X that tells which rows are outside every certificate, if there is one."""
+    if not hasattr(final, "known_radius_"):
+        return None
+    if not hasattr(final, "support_vectors_"):  # moved thresholds of another estimator
+        surroundings = final.surroundings()
+        return lambda X: surroundings(X)[2] > 0
+    certificate = Certificate(final)
+    return partial(certificate.outside, n_jobs=n_jobs) if certificate.complete else None

@@ -19,7 +19,7 @@ from ..base import Traits
 from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
-from ._cost import check_costs, cost_curve_of
+from ._cost import CostCurve, check_costs, cost_curve_of
 from ._curve import between
 from ._p_values import p_value
 from ._precision import count_above, precision_threshold
@@ -279,7 +279,8 @@ class CalibratedRejector(OpenSetWrapper):
         scores = np.vstack([scores, others])
         if self.criterion != "cost":
             return tradeoff_thresholds(scores, codes, self.alpha, self.criterion)
-        self.cost_curve_ = cost_curve_of(codes, scores, self.costs, self.unknown_share)
+        # As an array, which a model file can hold.
+        self._cost_values = np.array(cost_curve_of(codes, scores, self.costs, self.unknown_share))
         best = int(self.cost_curve_.cost.argmin())
         if best == 0:
             raise ValueError(
@@ -300,6 +301,11 @@ class CalibratedRejector(OpenSetWrapper):
         ]
         self._known_scores = np.sort(scores.max(axis=1))
         self._slack = score_slack(model, transform, X, scores)
+
+    @property
+    def cost_curve_(self) -> CostCurve:
+        """Expected cost at every threshold; only for criterion="cost"."""
+        return CostCurve(*self._cost_values)
 
     def p_values(self, X) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.
