@@ -1,9 +1,9 @@
-"""Are the promises of the operating points kept? ``python benchmarks/operating_points.py [--quick]``.
+"""Are the promises kept? Run ``python benchmarks/operating_points.py [--quick]``.
 
-Every simulation draws fresh calibration sets and asks how often a promise is broken. The populations
-of the p-values are made up, with ties and duplicates; those of precision and false discovery rate are
-the scores of a fitted model on held-out rows of three datasets. Calibration sets are drawn from them
-with replacement, so the true precision of a threshold is known exactly.
+Every simulation draws fresh calibration sets and asks how often a promise is broken. The
+populations of the p-values are made up, with ties and duplicates; those of precision and false
+discovery rate are the scores of a fitted model on held-out rows of three datasets. Calibration sets
+are drawn from them with replacement, so the true precision of a threshold is known exactly.
 
 The result is ``benchmarks/operating_points.md``; the tests run the same functions.
 """
@@ -264,7 +264,7 @@ def main():
 
 def _p_value_lines(shares, n_splits):
     excess, limit = worst(shares)
-    yield "Written by `python benchmarks/operating_points.py`; every calibration set is a fresh draw."
+    yield "Written by `python benchmarks/operating_points.py`; every calibration set is new."
     yield ""
     yield "## p-values"
     yield ""
@@ -290,7 +290,7 @@ def _precision_lines(pools, n_runs):
     yield "## Precision"
     yield ""
     yield f"{n_runs:,} fresh calibrations of 2,000 known samples (and 1,000 unknown ones where a "
-    yield "share of unknowns is stated), confidence 0.95: the promise may be broken in 5 % of them. "
+    yield "share of unknowns is stated), confidence 0.95: 5 % of them may break the promise. "
     yield "The target lies 2 points, or not at all, below the true precision at half coverage. "
     yield "*Picked* is the lowest threshold with a plain binomial bound above the target."
     yield ""

@@ -70,3 +70,129 @@ def reference(published: Path) -> pd.DataFrame:
     ]
     columns = ["dataset", "n_known", "method", "measure", "mean", "standard_error"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def read_results(path: str | Path) -> pd.DataFrame:
+    """The finished rows of an export."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with Store(Path(scratch) / "results.sqlite", create=True) as store:
+            store.import_csv(path)
+            rows = store.frame()
+    return rows[rows["status"] == "done"]
+
+
+def add_curves(page, tables: Path, done: pd.DataFrame) -> None:
+    """Draw accuracy and macro F1 against the share of known test rows that are rejected."""
+    page.section("Operating curves")
+    page.paragraph(
+        "Accuracy and macro F1 on the test rows at every threshold, means over the draws. A dot is "
+        "the operating point that the rule of the study chose without looking at a test row."
+    )
+    blocks = done[["dataset", "n_known"]].drop_duplicates().itertuples(index=False)
+    for dataset, n_known in blocks:
+        part = done[(done["dataset"] == dataset) & (done["n_known"] == n_known)]
+        figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+        for k, (method, rows) in enumerate(part.groupby("method", observed=True)):
+            recorded = [json.loads(text) for text in rows["extra"]]
+            curves = {
+                key: np.array([record[key] for record in recorded]) for key in ("accuracy", "f1")
+            }
+            # Where the curves of a draw come nearest to its result is its operating point.
+            away = np.abs(curves["accuracy"] - rows["FMmicro"].to_numpy()[:, None])
+            away += np.abs(curves["f1"] - rows["FMmacro"].to_numpy()[:, None])
+            rejected = SHARES[away.argmin(axis=1)].mean()
+            for ax, (key, values), measure in zip(axes, curves.items(), MEASURES, strict=True):
+                ax.plot(SHARES, values.mean(axis=0), color=f"C{k}", label=method)
+                ax.plot(rejected, rows[measure].mean(), "o", color=f"C{k}")
+                ax.set(xlabel="known test rows rejected", ylabel=MEASURES[measure][1])
+        axes[0].legend(fontsize="small")
+        page.figure(
+            figure,
+            alt=f"Operating curves of {dataset} with {n_known} known classes",
+            caption=f"{dataset}, {n_known} known classes.",
+        )
+
+
+def add_ceiling(page, tables: Path, done: pd.DataFrame, control="OpenSetSVC") -> None:
+    """Compare the rule with the best threshold of every draw, found on its test rows."""
+    page.section("What tuning on the test could reach")
+    page.paragraph(
+        f"{control}: the mean over the draws under the rule, and with the threshold that is best on "
+        "the test rows of each draw, in percent. The second is no result, only a ceiling."
+    )
+    rows = []
+    part = done[done["method"] == control]
+    for (dataset, n_known), group in part.groupby(["dataset", "n_known"], observed=True):
+        row = [f"{dataset}, {n_known}"]
+        recorded = [json.loads(text) for text in group["extra"]]
+        for key, measure in zip(("accuracy", "f1"), MEASURES, strict=True):
+            ceiling = np.mean([max(record[key]) for record in recorded])
+            row += [f"{100 * group[measure].mean():.2f}", Cell(f"{100 * ceiling:.2f}", "soft")]
+        rows.append(row)
+    page.table(["dataset, n", "accuracy", "ceiling", "macro F1", "ceiling"], rows)
+
+
+def rules_section(others: list[tuple[str, Path]], control="OpenSetSVC"):
+    """A section with every other rule that was tried."""
+
+    def add_rules(page, tables, done):
+        page.section("Other rules that were tried")
+        page.paragraph(
+            f"{control}, accuracy / macro F1 in percent. The rule of this report was fixed first."
+        )
+        tried = [("this report", done), *((name, read_results(path)) for name, path in others)]
+        header, rows = ["dataset, n", *(name for name, _ in tried)], []
+        frames = [frame[frame["method"] == control] for _, frame in tried]
+        keys = ["dataset", "n_known"]
+        means = [f.astype({"dataset": str}).groupby(keys)[list(MEASURES)].mean() for f in frames]
+        for key in means[0].index:
+            cells = [
+                f"{100 * m.loc[key, 'FMmicro']:.2f} / {100 * m.loc[key, 'FMmacro']:.2f}"
+                if key in m.index
+                else "–"
+                for m in means
+            ]
+            rows.append([f"{key[0]}, {key[1]}", *cells])
+        page.table(header, rows)
+
+    return add_rules
+
+
+def report(study, results, folder, published=None, others=()) -> Path:
+    """Write the report of the study from its exported results."""
+    sections = [add_ceiling, add_curves]
+    if others:
+        sections.insert(1, rules_section(others))
+    table = None if published is None else reference(Path(published))
+    return write_report(
+        read_results(results),
+        folder,
+        study=load_study(study),
+        reference=table,
+        sections=sections,
+    )
+
+
+def main():
+    """Run one of the two commands."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("reference", help="write the table of reference results")
+    one.add_argument("published", type=Path)
+    one.add_argument("csv")
+    other = commands.add_parser("report", help="write the report of the study")
+    other.add_argument("study")
+    other.add_argument("results")
+    other.add_argument("folder")
+    other.add_argument("--published", type=Path)
+    other.add_argument("--other", nargs=2, action="append", default=[], metavar=("NAME", "CSV"))
+    arguments = parser.parse_args()
+    if arguments.command == "reference":
+        reference(arguments.published).to_csv(arguments.csv, index=False)
+    else:
+        a = arguments
+        print(report(a.study, a.results, a.folder, a.published, a.other))
+
+
+if __name__ == "__main__":
+    main()

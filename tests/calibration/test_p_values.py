@@ -108,14 +108,14 @@ def test_warning_and_bad_alpha(digits):
     model.fit(X_cal[few], y_cal[few])
     assert_allclose(model.p_values(np.full((1, 64), 50.0)), 1 / 21)
     with pytest.warns(
-        UserWarning, match="alpha=0.04 is below 0.0476.* 20 calibration samples of a"
+        UserWarning, match=r"alpha=0.04 is below 0.0476.* 20 calibration samples of a"
     ):
         assert model.predict_set(X, alpha=0.04).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict_set(X, alpha=0.05)
     for alpha in (0, 1, -0.1, np.nan):
-        with pytest.raises(ValueError, match="alpha=.* must be between 0 and 1"):
+        with pytest.raises(ValueError, match=r"alpha=.* must be between 0 and 1"):
             model.predict_set(X, alpha=alpha)
 
 
@@ -148,7 +148,7 @@ def test_bad_discoveries(digits):
         find_unknowns(CalibratedRejector(frozen, alpha=0.2, per_class=True).fit(X_cal, y_cal), X)
     model = CalibratedRejector(frozen).fit(X_cal[:30], y_cal[:30])
     with pytest.raises(
-        ValueError, match="q=0.01 needs at least 99 calibration samples; there are 30"
+        ValueError, match=r"q=0.01 needs at least 99 calibration samples; there are 30"
     ):
         find_unknowns(model, X, q=0.01)
     for q in (0, 1, 2):

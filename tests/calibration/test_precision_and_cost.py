@@ -86,7 +86,7 @@ def test_unknown_samples_lower_the_coverage():
 
 def test_the_error_names_the_highest_target():
     X, y = _scores(np.arange(300), np.ones(300))
-    with pytest.raises(ValueError, match="precision=0.999 cannot be promised") as caught:
+    with pytest.raises(ValueError, match=r"precision=0.999 cannot be promised") as caught:
         _precision(precision=0.999).fit(X, y)
     message = str(caught.value)
     highest = float(message.split("promise is ")[1].split(". Lower")[0])
@@ -167,7 +167,7 @@ def test_bad_cost_curves():
     X, y = _scores(np.arange(5), np.ones(5))
     with pytest.raises(ValueError, match="no sample of a known class"):
         cost_curve(FROZEN, X, y + 7, costs=COSTS, unknown_share=0.1)
-    with pytest.raises(ValueError, match="unknown_share=0.1 needs samples of unknown"):
+    with pytest.raises(ValueError, match=r"unknown_share=0.1 needs samples of unknown"):
         cost_curve(FROZEN, X, y, costs=COSTS, unknown_share=0.1)
-    with pytest.raises(ValueError, match="unknown_share=1.5 must be"):
+    with pytest.raises(ValueError, match=r"unknown_share=1.5 must be"):
         cost_curve(FROZEN, X, y, costs=COSTS, unknown_share=1.5)

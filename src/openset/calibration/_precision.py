@@ -1,10 +1,10 @@
 """A threshold above which the answers are right with a given precision, with confidence.
 
 Thresholds are the scores of the held-out samples, from strict to lenient; a sample that sets a
-threshold is not counted. Each tests the hypothesis "precision < target" and the first that cannot be
-rejected ends the sequence (fixed-sequence testing), so no correction for the number of thresholds is
-needed. Only a sequence that begins where many samples are accepted has a chance to begin at all, but
-a high precision may hold at a low coverage only. So three sequences begin at a half, a quarter and an
+threshold is not counted. Each tests the hypothesis "precision < target", and the first that cannot
+be rejected ends the sequence (fixed-sequence testing), so no correction for the number of
+thresholds is needed. A sequence has a chance to begin only where many samples are accepted, but a
+high precision may hold at a low coverage only. So three sequences begin at a half, a quarter and an
 eighth of the samples, with a half, a quarter and a quarter of the allowed error.
 """
 

@@ -12,9 +12,8 @@ for Text Open Intent Recognition", ACL-IJCNLP 2021, system demonstrations.
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +38,8 @@ class _Columns(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _load(dataset: str, data_home: str | os.PathLike | None, column: str, train: str) -> _Columns:
-    found = datasets.load_dataset(dataset, data_home=data_home)
+def _load(dataset: str, data_home: Any, column: str, train: str) -> _Columns:
+    found: Any = datasets.load_dataset(dataset, data_home=data_home)
     if column not in found or column in ("data", "target", "feature_names", "name"):
         raise ValueError(
             f"dataset {dataset!r} has no text column {column!r}, which [protocol] names; set "
@@ -56,9 +55,7 @@ def _load(dataset: str, data_home: str | os.PathLike | None, column: str, train:
     return _Columns(found.data, found.target, part, np.unique(found.target[part == train]))
 
 
-def count_labels(
-    dataset: str, data_home: str | os.PathLike | None, column: str, train: str, validation: str
-) -> int:
+def count_labels(dataset: str, data_home: Any, column: str, train: str, validation: str) -> int:
     """Number of classes in the training split, from which the known ones are drawn."""
     return len(_load(dataset, data_home, column, train).labels)
 
@@ -68,7 +65,7 @@ def draw_from_column(
     dataset: str,
     n_known: int,
     seed: int,
-    data_home: str | os.PathLike | None,
+    data_home: Any,
     *,
     column: str,
     train: str,

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from functools import partial
+from typing import Any
 
 from ..utils import Progress
 from ._pools import DaskPool, LocalPool, available_cores

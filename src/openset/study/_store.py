@@ -170,7 +170,7 @@ class Store:
         return pandas.DataFrame(self.rows(), columns=list(COLUMNS))
 
     def export_csv(self, path: str | os.PathLike) -> int:
-        """Write all rows to a CSV file, with one more column: ``accuracy``, another name of FMmicro.
+        """Write all rows to a CSV file; its column ``accuracy`` is another name of FMmicro.
 
         Parameters
         ----------

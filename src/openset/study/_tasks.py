@@ -70,7 +70,7 @@ def load(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
     return datasets.load_dataset(dataset, data_home=data_home, return_X_y=True)
 
 
-def class_count(study: Study, dataset: str, data_home: str | os.PathLike | None) -> int:
+def class_count(study: Study, dataset: str, data_home: Any) -> int:
     """Number of classes from which the known ones are drawn; an error if it cannot be loaded."""
     if study.protocol:
         return count_labels(dataset, data_home, **study.protocol)
