@@ -14,13 +14,18 @@ every other rule that was tried. The study records its curves through :func:`cur
 
 from __future__ import annotations
 
+import argparse
 import json
+import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from openset.study import Store, load_study, write_report
 from openset.utils import decide
+from openset.utils.page import Cell
 
 # our name of a dataset -> (name in the published table, number of its classes)
 DATASETS = {"clinc150-minilm": ("oos", 150), "banking77-minilm": ("banking", 77)}
@@ -101,7 +106,7 @@ def add_curves(page, tables: Path, done: pd.DataFrame) -> None:
             away = np.abs(curves["accuracy"] - rows["FMmicro"].to_numpy()[:, None])
             away += np.abs(curves["f1"] - rows["FMmacro"].to_numpy()[:, None])
             rejected = SHARES[away.argmin(axis=1)].mean()
-            for ax, (key, values), measure in zip(axes, curves.items(), MEASURES, strict=True):
+            for ax, values, measure in zip(axes, curves.values(), MEASURES, strict=True):
                 ax.plot(SHARES, values.mean(axis=0), color=f"C{k}", label=method)
                 ax.plot(rejected, rows[measure].mean(), "o", color=f"C{k}")
                 ax.set(xlabel="known test rows rejected", ylabel=MEASURES[measure][1])
@@ -117,8 +122,8 @@ def add_ceiling(page, tables: Path, done: pd.DataFrame, control="OpenSetSVC") ->
     """Compare the rule with the best threshold of every draw, found on its test rows."""
     page.section("What tuning on the test could reach")
     page.paragraph(
-        f"{control}: the mean over the draws under the rule, and with the threshold that is best on "
-        "the test rows of each draw, in percent. The second is no result, only a ceiling."
+        f"{control}: the mean over the draws under the rule, and with the threshold that is best "
+        "on the test rows of each draw, in percent. The second is no result, only a ceiling."
     )
     rows = []
     part = done[done["method"] == control]

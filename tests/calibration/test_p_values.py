@@ -216,3 +216,11 @@ def _check_precision(simulation, data, n_runs, unknown_share):
         assert result.broken <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_runs)
         if margin and not unknown_share:
             assert result.given >= 0.9
+
+
+def test_where_is_predict_proba(digits):
+    svc, X_cal, y_cal, *_ = digits
+    for model in (svc, CalibratedRejector(FrozenEstimator(svc)).fit(X_cal, y_cal)):
+        assert not hasattr(model, "predict_proba")
+        with pytest.raises(AttributeError, match="has no predict_proba: .*p_values"):
+            model.predict_proba(X_cal)
