@@ -1,0 +1,87 @@
+"""What belongs to the open-intent study: its curves, the published table, its report."""
+
+import json
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+from openset.evaluation import Evaluation
+from openset.study import Store, load_study
+
+pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+
+
+@pytest.fixture(scope="module")
+def tools():
+    return runpy.run_path(str(STUDIES / "open_intents.py"))
+
+
+@pytest.fixture
+def result():
+    rng = np.random.default_rng(0)
+    truth = rng.choice(list("abcx"), 400)
+    scores = rng.normal(size=(400, 3)) + 2 * (truth[:, None] == np.array(list("abc")))
+    return SimpleNamespace(evaluation=Evaluation(truth, scores, np.array(list("abc"))))
+
+
+def test_measures_are_those_of_scikit_learn(tools, result):
+    scores, truth = result.evaluation.scores, result.evaluation.truth
+    codes = np.searchsorted(list("abcx"), truth)
+    answers = np.where(scores.max(axis=1) >= 0.7, scores.argmax(axis=1), 3)
+    accuracy, f1 = tools["accuracy_and_f1"](codes, scores - 0.7)
+    assert accuracy == pytest.approx(accuracy_score(codes, answers))
+    assert f1 == pytest.approx(f1_score(codes, answers, average="macro"))
+
+
+def test_curve(tools, result):
+    curve = tools["curve"](result, None, None)
+    json.dumps(curve)
+    assert len(curve["rejected"]) == len(curve["accuracy"]) == len(curve["f1"])
+    assert curve["accuracy"][0] < max(curve["accuracy"])  # nothing known is rejected at first
+
+
+def test_published(tools, golden_dir):
+    table = tools["reference"](golden_dir / "textoir_published.json")
+    assert len(table) == 2 * 3 * 14 * 2
+    best = table.groupby(["dataset", "n_known", "measure"])["mean"].max()
+    assert best["clinc150-minilm", 38, "FMmicro"] == pytest.approx(0.931, abs=5e-4)
+    assert best["banking77-minilm", 58, "FMmacro"] == pytest.approx(0.865, abs=5e-4)
+
+
+def test_the_rule_stands_in_the_file():
+    study = load_study(STUDIES / "open_intents.toml")
+    assert study.datasets == ("clinc150-minilm", "banking77-minilm")
+    assert (study.n_known, study.runs, study.seed) == ((0.25, 0.5, 0.75), 10, 0)
+    assert study.operating_point == {"alpha": 0.1, "by": "highest"}
+
+
+def test_report(tools, result, tmp_path):
+    curve = json.dumps(tools["curve"](result, None, None))
+    with Store(tmp_path / "r.sqlite", create=True) as store:
+        for n_known in (38, 75):
+            for run in (0, 1):
+                for method in ("OpenSetSVC", "OSNN"):
+                    store.put(
+                        {
+                            **{"dataset": "clinc150-minilm", "n_known": n_known, "run": run},
+                            **{"method": method, "status": "done", "extra": curve},
+                            **dict.fromkeys("NA HNA OSFMmacro OSFMmicro AKS AUS".split(), 0.5),
+                            **{"FMmacro": 0.6 + run / 10, "FMmicro": 0.6},
+                        }
+                    )
+        store.export_csv(tmp_path / "r.csv")
+    page = tools["report"](
+        *(STUDIES / "open_intents.toml", tmp_path / "r.csv", tmp_path / "out"),
+        others=[("another", tmp_path / "r.csv")],
+    )
+    text = page.read_text()
+    for words in ("tuning on the test could reach", "Operating curves", "Other rules"):
+        assert words in text
+    assert "60.00 / 65.00" in text
