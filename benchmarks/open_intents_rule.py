@@ -1,7 +1,7 @@
 """Choose the rule of ``studies/open_intents.toml`` without a test row.
 
-Run ``python benchmarks/open_intents_rule.py --data-home FOLDER``. In every draw of the study half of
-the known classes are withheld. Models are fitted on training rows of the others; half of their
+Run ``python benchmarks/open_intents_rule.py --data-home FOLDER``. In every draw of the study half
+of the known classes are withheld. Models are fitted on training rows of the others; half of their
 validation rows set the threshold and the other half are tested, together with rows of the withheld
 classes, as many as make up the share of unknown classes. So only training and validation rows of
 known classes are used. The result is ``benchmarks/open_intents_rule.md``.
@@ -75,8 +75,8 @@ def main():
     lines = [
         "# The rule of the open-intent study",
         "",
-        "Written by `python benchmarks/open_intents_rule.py`, before a test row was scored. In each "
-        "draw of the study half of the known classes act as unknown; only training and validation "
+        "Written by `python benchmarks/open_intents_rule.py`, before any test row was scored. In "
+        "each draw of the study half of the known classes act as unknown; only training and validation "
         "rows of known classes are used. Means over two datasets, three ratios and five seeds, in "
         "percent; accuracy / macro F1 for each share alpha of known validation rows rejected.",
         "",

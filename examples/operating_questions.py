@@ -71,8 +71,8 @@ def main():
     batch = np.concatenate([test[:200], unseen[:60]])
     found = find_unknowns(models["at most 5 % of known rejected"], X[batch], q=0.1)
     print(
-        f"of {len(batch)} samples {found.sum()} are reported as unknown, {found[:200].sum()} of them "
-        f"known; {found[200:].sum()} of the 60 unknown samples are among them"
+        f"of {len(batch)} samples {found.sum()} are reported as unknown, {found[:200].sum()} of "
+        f"them known; {found[200:].sum()} of the 60 unknown samples are among them"
     )
     save(figure, arguments.output, dpi=100)
 

@@ -222,5 +222,5 @@ def test_where_is_predict_proba(digits):
     svc, X_cal, y_cal, *_ = digits
     for model in (svc, CalibratedRejector(FrozenEstimator(svc)).fit(X_cal, y_cal)):
         assert not hasattr(model, "predict_proba")
-        with pytest.raises(AttributeError, match="has no predict_proba: .*p_values"):
+        with pytest.raises(AttributeError, match=r"has no predict_proba: .*p_values"):
             model.predict_proba(X_cal)
