@@ -22,7 +22,18 @@ from ..evaluation import Split
 
 
 class ColumnDraw(NamedTuple):
-    """Features, classes and rows of one draw; `validation` are sorted rows of known classes."""
+    """Features, classes and rows of one draw.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        Features and classes of all rows of the dataset.
+    split : Split
+        Known classes, training rows and test rows.
+    validation : ndarray of shape (n_validation,)
+        Sorted validation rows of the known classes.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -71,10 +82,40 @@ def draw_from_column(
     train: str,
     validation: str,
 ) -> ColumnDraw:
-    """Draw the known classes of a seed.
+    """Draw the known classes of a dataset whose split stands in a column.
 
     Training and validation rows of other classes are left out. All rows of neither split are test
     rows.
+
+    Parameters
+    ----------
+    dataset : str
+    n_known : int
+        Number of classes to draw from the sorted ones of the training rows.
+    seed : int
+    data_home : path-like or None
+        Folder of the datasets; None takes it from the environment variable ``OPENSET_DATA``.
+    column, train, validation : str
+        The column, and its values for training and validation rows.
+
+    Returns
+    -------
+    ColumnDraw
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> from openset.study import draw_from_column
+    >>> table = pd.DataFrame({"x": range(6), "target": list("abcabc"), "split": ["train"] * 6})
+    >>> table.loc[3:, "split"] = "test"
+    >>> columns = {"column": "split", "train": "train", "validation": "val"}
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     table.to_parquet(Path(home, "small.parquet"))
+    ...     draw = draw_from_column("small", 2, 0, home, **columns)
+    >>> draw.split.known, draw.split.train, draw.split.test
+    (array(['b', 'c'], dtype=object), array([1, 2]), array([3, 4, 5]))
     """
     X, y, part, labels = _load(dataset, data_home, column, train)
     known = np.random.RandomState(seed).choice(labels, n_known, replace=False)
