@@ -60,6 +60,7 @@ _SUBMODULES = frozenset(
         "kernels",
         "metrics",
         "model_selection",
+        "monitoring",
         "neighbors",
         "persistence",
         "plots",
