@@ -378,7 +378,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         GridScores
             Each setting on each split once, in no particular order.
         """
-        return grid_scores(self, settings, X, y, sample_weight, splits, n_jobs=n_jobs)
+        yield from grid_scores(self, settings, X, y, sample_weight, splits, n_jobs=n_jobs)
 
     @property
     def resolution(self) -> float:

@@ -48,8 +48,8 @@ def compare(
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli import _compare_page as pages
     from openset.cli._tables import open_table, read_training
-    from openset.evaluation import compare_methods, comparison_splits, make_method, method_names
-    from openset.utils import method_table, unwrap
+    from openset.evaluation import compare_methods, comparison_splits, make_method
+    from openset.utils import method_names, method_table, unwrap
 
     every = method_names()
     wanted = list(every) if methods == "all" else options.split(methods) or []

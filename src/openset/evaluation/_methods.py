@@ -9,28 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from ..utils import all_estimators, method_table
-
-
-def method_names() -> dict[str, type]:
-    """Return the estimators that need no other estimator, by short name.
-
-    Returns
-    -------
-    dict {str: type}
-
-    Examples
-    --------
-    >>> from openset.evaluation import method_names
-    >>> method_names()["ossvm"].__name__
-    'OpenSetSVC'
-    """
-    classes = dict(all_estimators())
-    return {
-        row.method.lower().replace(" ", "-"): classes[row.estimator]
-        for row in method_table()
-        if not row.estimator.endswith("Rejector")
-    }
+from ..utils import method_names
 
 
 def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -> Pipeline:

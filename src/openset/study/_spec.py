@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from ..evaluation import method_names
 from ..model_selection import OpenSetSearchCV
+from ..utils import method_names
 
 # Name in the results -> name in openset.metrics. OSFM counts the known classes alone, FM counts
 # unknown as one more class.

@@ -26,10 +26,7 @@ class Cell(NamedTuple):
 class Page:
     """A page to which text, tables and figures are added in order. All text is escaped.
 
-    Parameters
-    ----------
-    title : str
-        Title of the window and first heading.
+    The title is that of the window and the first heading.
 
     Examples
     --------
@@ -49,13 +46,7 @@ class Page:
         self._linked: list[str] = []  # anchors listed in the navigation
 
     def section(self, heading: str, level: Literal[2, 3] = 2) -> None:
-        """Begin a section. Sections of level 2 are listed at the top of the page.
-
-        Parameters
-        ----------
-        heading : str
-        level : {2, 3}, default=2
-        """
+        """Begin a section. Sections of level 2 are listed at the top of the page."""
         base = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
         anchor, count = base, 1
         while anchor in self._anchors:
@@ -88,21 +79,11 @@ class Page:
         text_columns: int = 1,
         folded: bool = False,
     ) -> None:
-        """Add a table, which scrolls sideways on a narrow screen.
+        """Add a table, which scrolls sideways on a narrow screen; its first column stays visible.
 
-        Parameters
-        ----------
-        header : sequence
-            Names of the columns.
-        rows : iterable of sequences
-            One cell per column; str() of the cell is shown. A `Cell` is highlighted.
-        caption : str, default=None
-            A sentence above the table.
-        text_columns : int, default=1
-            Number of text columns, from the left; the others are aligned as numbers. The first
-            column stays visible when the table is scrolled.
-        folded : bool, default=False
-            Show only the caption; a click opens the table.
+        ``str()`` of each cell is shown, and a `Cell` is highlighted. The first `text_columns` are
+        aligned as text, the others as numbers. The caption is above the table; if `folded`, only
+        the caption is shown and a click opens the table.
         """
         lines = []
         for row in rows:
@@ -134,17 +115,9 @@ class Page:
     ) -> None:
         """Embed a matplotlib figure and close it in pyplot.
 
-        Parameters
-        ----------
-        figure : matplotlib Figure
-        alt : str
-            Description of the figure for readers who cannot see it.
-        caption : str, default=None
-            A sentence below the figure.
-        format : {"svg", "png"}, default="svg"
-            Use "png" for a figure with very many points.
-        half : bool, default=False
-            Use half the width of a wide screen, so that two figures fit side by side.
+        `alt` describes the figure for readers who cannot see it; the caption is below the figure.
+        Use "png" for a figure with very many points, and `half` for half the width of a wide
+        screen, so that two figures fit side by side.
         """
         import matplotlib
         import matplotlib.pyplot as plt
