@@ -19,8 +19,9 @@ from sklearn.svm import OneClassSVM
 from openset.base import explain
 from openset.datasets import make_four_gauss
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
+from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OSNN
+from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
     FixedBiasSVC,
@@ -51,8 +52,11 @@ KEEPING = [
     ExtremeValueMachine(metric="cosine", cover_threshold=1.0),
     OSNN(),
     OSNN(metric="cosine"),
+    OpenSetKNN(),
 ]
 KEEPING_NOTHING = [
+    OpenSetLDA(),
+    OpenSetCentroids(),
     ThresholdRejector(GaussianNB()),
     CascadeRejector(OneClassSVM(), LogisticRegression()),
 ]

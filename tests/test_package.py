@@ -21,7 +21,7 @@ FLOORS = [
     ["kernels", "metrics", "datasets"],
     ["solver"],
     ["base"],
-    ["svm", "evt", "neighbors", "wrappers"],
+    ["svm", "evt", "neighbors", "gaussian", "wrappers"],
     ["model_selection"],
     ["calibration", "discovery"],
     ["evaluation"],

@@ -6,13 +6,16 @@ methods share) are imported by their names.
 
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, Traits
+from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
 from ._search_spec import SearchSpec
 from ._validation import (
     TrainingData,
     check_labels,
+    find_unknown_label,
     resolve_unknown_label,
+    set_labels,
     validate_samples,
     validate_targets,
     validate_training_data,
@@ -20,6 +23,7 @@ from ._validation import (
 
 __all__ = [
     "Certificate",
+    "DistanceClassifier",
     "KernelMachineClassifier",
     "OpenSetClassifier",
     "SearchSpec",
@@ -27,8 +31,11 @@ __all__ = [
     "Traits",
     "check_labels",
     "explain",
+    "find_unknown_label",
     "known_radius",
     "resolve_unknown_label",
+    "set_labels",
+    "unit_rows",
     "validate_samples",
     "validate_targets",
     "validate_training_data",

@@ -31,6 +31,8 @@ class Traits:
         Whether the regions it accepts are bounded as a rule.
     condition : str
         Exactly when they are, where that depends on the fit or on a parameter.
+    known_unknowns : str
+        How it uses training rows that carry an explicit unknown label; empty if it refuses them.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Traits:
     one_class: bool = False
     bounded: bool = False
     condition: str = ""
+    known_unknowns: str = ""
 
 
 class OpenSetClassifier(ClassifierMixin, BaseEstimator):
@@ -55,6 +58,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         The known classes, sorted; never the unknown label.
     unknown_label_ : object
         The answer for a sample that no class accepts.
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     """
 
     traits: Traits

@@ -19,6 +19,7 @@ __all__ = [
     "NARROW",
     "DistancesTo",
     "direct_distances",
+    "directions",
     "expand_distances",
     "padded_columns",
     "point_distances",
@@ -59,7 +60,7 @@ class DistancesTo:
         self.n_points, n_features = B.shape
         self._rounding = n_features * np.finfo(np.float64).eps
         if metric == "cosine":
-            self._B = _directions(B)
+            self._B = directions(B)
             self._block = self._cosine
         elif n_features <= NARROW:
             self._columns = padded_columns(B)
@@ -95,12 +96,12 @@ class DistancesTo:
         return np.sqrt(squares, out=squares)
 
     def _cosine(self, A, start, stop):
-        distances = 1.0 - _directions(A) @ self._B[start:stop].T
+        distances = 1.0 - directions(A) @ self._B[start:stop].T
         distances[distances <= self._rounding] = 0.0
         return distances
 
 
-def _directions(X):
+def directions(X: np.ndarray) -> np.ndarray:
     """Rows scaled to norm 1; rows of zeros stay."""
     largest = np.abs(X).max(axis=1, keepdims=True)
     X = X / np.where(largest > 0, largest, 1.0)  # so that no square over- or underflows
