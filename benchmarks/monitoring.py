@@ -109,8 +109,8 @@ def detection(n_streams):
         "alarm before the change (their share in brackets). The windowed binomial test and "
         f"Page-Hinkley (delta {DELTA:g}) are tuned by simulation so that 5 % of streams of "
         f"{LENGTH:,} samples without a change raise an alarm. They know rate0 exactly and when the "
-        "stream ends, and after that end their promise is void; ours is for ever. \"From a "
-        f"reference\" has to allow for what {N_REFERENCE} scores leave open about the usual rate."
+        'stream ends, and after that end their promise is void; ours is for ever. "From a '
+        f'reference" has to allow for what {N_REFERENCE} scores leave open about the usual rate.'
         f"\n\n{markdown(rows)}"
     )
 
@@ -171,7 +171,10 @@ def score_pools():
         run = open_set_run("letter", 15, 0)
         X, y = np.vstack([run.X_train, run.X_test]), np.concatenate([run.y_train, run.y_test])
         n = len(run.y_train)
-        yield "letter", pools(OpenSetSVC(gamma=8.0, C=8.0), X, y, np.arange(n), np.arange(n, len(y)))
+        yield (
+            "letter",
+            pools(OpenSetSVC(gamma=8.0, C=8.0), X, y, np.arange(n), np.arange(n, len(y))),
+        )
         bunch = _load("clinc150-minilm")
         split = bunch.split.astype(str)
         yield (

@@ -74,6 +74,10 @@ class KernelMachineClassifier(OpenSetClassifier):
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
     own_samples_only: bool = False
+    class_attributes = (
+        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
+        *("dual_objective_", "kkt_gap_", "n_iter_"),
+    )
 
     search_spec = SearchSpec(
         grids={"default": {"C": BOXES, "gamma": SCALED_GAMMAS}, "paper": {"gamma": PAPER_GAMMAS}},
@@ -277,6 +281,12 @@ class KernelMachineClassifier(OpenSetClassifier):
         return decision_values(
             X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs, self.device
         )
+
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        used = self.dual_coef_.any(axis=0)  # vectors that only supported a removed class go
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, used])
+        self.support_, self.support_vectors_ = self.support_[used], self.support_vectors_[used]
 
     @property
     def exact_band(self) -> float:

@@ -106,6 +106,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         after_fit=("threshold",),
     )
 
+    class_attributes = (*KernelMachineClassifier.class_attributes, "weibull_", "prior_")
+
     def __init__(
         self,
         C: float | dict = 1.0,

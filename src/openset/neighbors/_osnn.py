@@ -134,6 +134,14 @@ class OSNN(OpenSetClassifier):
         far = -1.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
 
+    def take_classes(self, index):
+        # Samples of removed classes stay behind the others: their neighbourhood is still rejected.
+        parts = np.split(np.arange(len(self._X)), self._starts[1:])
+        order = [*index, *np.setdiff1d(np.arange(len(parts)), index)]
+        rows = np.concatenate([parts[k] for k in order])
+        self._X, self._rows = self._X[rows], self._rows[rows]
+        self._starts = np.r_[0, np.cumsum([len(parts[k]) for k in order])[:-1]]
+
     def kept_samples(self):
         return self._X, self._rows, self.metric
 
@@ -149,11 +157,12 @@ class OSNN(OpenSetClassifier):
         def score(block):
             by_class = np.split(distances(X[block]), self._starts[1:], axis=1)
             nearest = np.column_stack([d.min(axis=1) for d in by_class])
+            n_classes = len(self.classes_)  # removed ones follow
             if self.rule == "ratio":
-                return -_ratio(nearest, _nearest_other(nearest))
+                return -_ratio(nearest, _nearest_other(nearest))[:, :n_classes]
             # Both nearest samples are of a class iff its second is nearer than any of the others.
             second = np.column_stack([_second_smallest(d) for d in by_class])
-            return -_ratio(second, _nearest_other(nearest))
+            return -_ratio(second, _nearest_other(nearest))[:, :n_classes]
 
         blocks = row_blocks(0, len(X), len(self._X))
         return np.concatenate(list(thread_map(score, blocks, self.n_jobs)))

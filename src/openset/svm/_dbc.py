@@ -68,6 +68,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     traits = Traits("DBC", condition="b_c < epsilon_c for every class")
 
+    class_attributes = (*KernelMachineClassifier.class_attributes, "epsilon_")
+
     def __init__(
         self,
         C: float | dict = 1.0,

@@ -125,6 +125,7 @@ class OpenSetSVC(KernelMachineClassifier):
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
     )
     min_classes = 1
+    class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = SearchSpec(
         grids={

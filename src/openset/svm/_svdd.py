@@ -94,6 +94,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         engine=("gamma", "C", "nu"),
     )
 
+    class_attributes = (*KernelMachineClassifier.class_attributes, "radius_")
+
     def __init__(
         self,
         C: float | dict = 1.0,
