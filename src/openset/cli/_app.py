@@ -5,7 +5,19 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli import _compare, _datasets, _demo, _evaluate, _fit, _info, _predict, _study
+from openset.cli import (
+    _compare,
+    _datasets,
+    _demo,
+    _evaluate,
+    _fit,
+    _info,
+    _learn,
+    _monitor,
+    _predict,
+    _review,
+    _study,
+)
 
 app = typer.Typer(
     help="Open-set recognition: one of your classes, or unknown.",
@@ -15,6 +27,9 @@ app = typer.Typer(
 app.command()(_fit.fit)
 app.command()(_predict.predict)
 app.command()(_evaluate.evaluate)
+app.command()(_monitor.monitor)
+app.command()(_review.review)
+app.command()(_learn.learn)
 app.command()(_info.info)
 app.add_typer(_study.app, name="study")
 app.command()(_compare.compare)

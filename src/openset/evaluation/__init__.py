@@ -7,6 +7,7 @@ go through :func:`evaluate_method`; they differ only in the splits they draw.
 from ._compare import ComparedMethod, compare_methods, confidence_interval, paired_differences
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
 from ._held_out import HeldOutReport, held_out_report, model_card
+from ._learn import Learned, learn_decisions
 from ._methods import make_method
 from ._predictions import PredictionExplainer
 from ._splits import Split, comparison_splits, draw_split, stratified_rows
@@ -16,6 +17,7 @@ __all__ = [
     "Evaluation",
     "FittedMethod",
     "HeldOutReport",
+    "Learned",
     "MethodResult",
     "PredictionExplainer",
     "Split",
@@ -26,6 +28,7 @@ __all__ = [
     "evaluate_method",
     "fit_method",
     "held_out_report",
+    "learn_decisions",
     "make_method",
     "measures",
     "model_card",
