@@ -40,7 +40,16 @@ class Decisions:
         return len(self.rows)
 
     def of_kind(self, *kinds: str) -> np.ndarray:
-        """(n,) bool: the decisions of these kinds."""
+        """Return which decisions are of these kinds.
+
+        Parameters
+        ----------
+        *kinds : str
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+        """
         return np.isin(self.kinds, kinds)
 
 
