@@ -121,7 +121,7 @@ def test_troubles(fails, tmp_path):
     data, model = tmp_path / "t.csv", tmp_path / "m.skops"
     assert "did you mean 'kind'" in fails("fit", data, "-t", "knd", "-o", model)
     told = fails("fit", data, "-t", "kind", "-o", model, "-m", "ossvn")
-    assert "--method ossvn: no such method: ossvn; did you mean ossvm?" in told
+    assert "no such method: ossvn; did you mean ossvm?" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a,q")
     assert "has no class 'q'" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a")

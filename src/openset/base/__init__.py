@@ -5,17 +5,20 @@ methods share) are imported by their names.
 """
 
 from ._certificate import Certificate, known_radius
-from ._classifier import OpenSetClassifier, Traits
+from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
-from ._search_spec import SearchSpec
+from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
     check_labels,
     find_unknown_label,
+    known_classes,
     resolve_unknown_label,
     set_labels,
+    takes_known_unknowns,
+    usable_rows,
     validate_samples,
     validate_targets,
     validate_training_data,
@@ -26,16 +29,20 @@ __all__ = [
     "DistanceClassifier",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
     "Traits",
     "check_labels",
     "explain",
     "find_unknown_label",
+    "known_classes",
     "known_radius",
     "resolve_unknown_label",
     "set_labels",
+    "takes_known_unknowns",
     "unit_rows",
+    "usable_rows",
     "validate_samples",
     "validate_targets",
     "validate_training_data",

@@ -46,7 +46,7 @@ def learn(
     import numpy as np
 
     from openset.cli._predict import TableScorer
-    from openset.cli._tables import TableError, open_table, read_training
+    from openset.datasets.tables import TableError, open_table, read_training
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import learn_decisions
     from openset.persistence import descent, load_model, read_card, save_model

@@ -68,7 +68,7 @@ def _scores(path: Path, encoding: str):
     """The known scores of a table of answers."""
     import numpy as np
 
-    from openset.cli._tables import TableError, numbers, open_table, read_batches, require
+    from openset.datasets.tables import TableError, numbers, open_table, read_batches, require
 
     table = open_table(path, encoding)
     require(table, ["known_score"], "which `openset predict` writes")

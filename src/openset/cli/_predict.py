@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from openset.cli._tables import Table
+    from openset.datasets.tables import Table
 
 
 @reported
@@ -41,8 +41,8 @@ def predict(
     """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
     import pyarrow as pa
 
-    from openset.cli._tables import check_writable, open_table, open_writer
-    from openset.evaluation import PredictionExplainer
+    from openset.base import PredictionExplainer
+    from openset.datasets.tables import check_writable, open_table, open_writer
     from openset.monitoring import UnknownRateMonitor
 
     check_writable(output)
@@ -138,7 +138,7 @@ class TableScorer:
         """
         import numpy as np
 
-        from openset.cli._tables import TableError, read_batches, require
+        from openset.datasets.tables import TableError, read_batches, require
 
         names, shown = self.features(table), shown or {}
         require(table, list(shown), "which is to be shown")
@@ -156,7 +156,7 @@ class TableScorer:
 
     def features(self, table: Table) -> list[str]:
         """The columns that the model needs, in its order; TableError if one is missing."""
-        from openset.cli._tables import TableError, require
+        from openset.datasets.tables import TableError, require
 
         names = self._names
         if names is None:  # fitted on an array: columns are identified by position
@@ -171,7 +171,7 @@ class TableScorer:
 
     def blocks(self, table: Table, title: str) -> Iterator[ScoredBlock]:
         """Score all rows in order; show progress on a terminal."""
-        from openset.cli._tables import TableError, read_batches
+        from openset.datasets.tables import TableError, read_batches
 
         names = self.features(table)
         n_rows = 0
@@ -190,7 +190,7 @@ class TableScorer:
     def _matrix(self, table, batch, names, n_before):
         import numpy as np
 
-        from openset.cli._tables import TableError, numbers
+        from openset.datasets.tables import TableError, numbers
 
         X = np.empty((batch.num_rows, len(names)))
         for j, name in enumerate(names):
@@ -201,14 +201,10 @@ class TableScorer:
                     f"{table.path}: column {name!r} has {content!r} in data row "
                     f"{n_before + bad[0] + 1}; the model needs a number there"
                 )
-        gaps = np.isinf(X) if self._fills_gaps else ~np.isfinite(X)
-        if gaps.any():
-            i, j = np.argwhere(gaps)[0]
-            what, remedy = "is infinite", ""
+        for i, j in np.argwhere(np.isinf(X) if self._fills_gaps else ~np.isfinite(X))[:1]:
+            where = f"in data row {n_before + i + 1}; fix it"
+            what = f"is infinite {where}"
             if np.isnan(X[i, j]):
-                what, remedy = "has no value", ", or fit with --missing median to have it filled"
-            raise TableError(
-                f"{table.path}: column {names[j]!r} {what} in data row {n_before + i + 1}; fix "
-                f"it{remedy}"
-            )
+                what = f"has no value {where}, or fit with --missing median to have it filled"
+            raise TableError(f"{table.path}: column {names[j]!r} {what}")
         return X

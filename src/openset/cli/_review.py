@@ -38,7 +38,7 @@ def review(
 ) -> None:
     """Show the unknown rows on one page, in groups; names given there go to decisions.csv."""
     from openset.cli._predict import TableScorer
-    from openset.cli._tables import open_table
+    from openset.datasets.tables import open_table
     from openset.discovery import review_data, write_review
 
     options.check_folder(output)
@@ -67,7 +67,7 @@ def review(
 
 def _check_answers(table, expected: np.ndarray) -> None:
     """Raise TableError unless the table holds the answers of this model for these rows."""
-    from openset.cli._tables import TableError, label_text, read_batches, require
+    from openset.datasets.tables import TableError, label_text, read_batches, require
 
     require(table, ["prediction"], "which `openset predict` writes")
     given = [

@@ -9,7 +9,6 @@ from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, 
 from ._held_out import HeldOutReport, held_out_report, model_card
 from ._learn import Learned, learn_decisions
 from ._methods import make_method
-from ._predictions import PredictionExplainer
 from ._splits import Split, comparison_splits, draw_split, stratified_rows
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "HeldOutReport",
     "Learned",
     "MethodResult",
-    "PredictionExplainer",
     "Split",
     "compare_methods",
     "comparison_splits",

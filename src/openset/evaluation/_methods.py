@@ -1,7 +1,5 @@
 """Methods by the names they have on the command line."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 
 from sklearn.base import BaseEstimator
@@ -27,12 +25,6 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
     Returns
     -------
     Pipeline
-
-    Examples
-    --------
-    >>> from openset.evaluation import make_method
-    >>> make_method("osnn").steps[-1]
-    ('model', OSNN())
     """
     known = method_names()
     found = known | {cls.__name__.lower(): cls for cls in known.values()}

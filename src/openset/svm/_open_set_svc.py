@@ -12,16 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
+from ..base import KernelMachineClassifier, Traits, validate_samples
 from ..base.machines import BinaryMachine
-from ..base.parameters import (
-    BOXES,
-    FRACTIONS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    per_class,
-    unit_gamma,
-)
+from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._warm_start import WarmStart, train_from
@@ -127,13 +120,9 @@ class OpenSetSVC(KernelMachineClassifier):
     min_classes = 1
     class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
-    search_spec = SearchSpec(
-        grids={
-            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "lam": FRACTIONS},
-            "paper": {"gamma": PAPER_GAMMAS, "lam": FRACTIONS},
-        },
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
+    search_spec = kernel_search(
+        {"C": BOXES, "lam": FRACTIONS},
+        {"lam": FRACTIONS},
         engine=("gamma", "C", "lam"),
         path="lam",
         bounded_switch="ensure_bounded",

@@ -7,11 +7,16 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import atomic_write
+
+if TYPE_CHECKING:
+    import pandas
 
 _STYLE = files(__package__).joinpath("page.css").read_text("utf-8")
 
@@ -163,3 +168,61 @@ def _cell(value: object, is_text: bool, tag: str = "td") -> str:
     classes = " ".join(filter(None, ["text" if is_text else "", mark]))
     attribute = f' class="{classes}"' if classes else ""
     return f"<{tag}{attribute}>{escape(str(value))}</{tag}>"
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """One table of a report: on the page, as CSV with all digits, and in LaTeX.
+
+    Parameters
+    ----------
+    name : str
+        File name without suffix.
+    caption : str
+    header, rows : sequence
+        As they are read, on the page and in LaTeX; a `Cell` stands out.
+    values : DataFrame
+        The numbers behind it, for the CSV file.
+    text_columns : int, default=1
+        How many columns, from the left, are text.
+    """
+
+    name: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    values: pandas.DataFrame
+    text_columns: int = 1
+
+    def write(self, folder: str | os.PathLike, page: Page, *, folded: bool = False) -> None:
+        """Add the table to the page, and write ``NAME.csv`` and ``NAME.tex`` to the folder."""
+        folder = Path(folder)
+        shape: dict[str, Any] = {"text_columns": self.text_columns, "folded": folded}
+        page.table(self.header, self.rows, caption=self.caption, **shape)
+        with atomic_write(folder / f"{self.name}.csv") as temporary:
+            self.values.to_csv(temporary, index=False, lineterminator="\n")
+        with atomic_write(folder / f"{self.name}.tex") as temporary:
+            temporary.write_text(self.latex(), encoding="utf-8")
+
+    def latex(self) -> str:
+        """The tabular, with the rules of booktabs."""
+        numbers = len(self.header) - self.text_columns
+        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (self.header, *self.rows))
+        begin = rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}"
+        lines = [f"% {self.caption}", begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*lines, "\\end{tabular}\n"])
+
+
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
+    | {"χ": r"$\chi$", "²": "$^2$", "λ": r"$\lambda$"}
+)
+
+
+def _latex(cell: str | Cell) -> str:
+    if not isinstance(cell, Cell):
+        return str(cell).translate(_LATEX)
+    text = str(cell.text).translate(_LATEX)
+    return {"best": rf"\textbf{{{text}}}", "flag": rf"{text}$^\ast$", "soft": text}[cell.mark]

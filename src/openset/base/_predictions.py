@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..base import Certificate
 from ..utils import answer_labels, decide
+from ._certificate import Certificate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class PredictionExplainer:
     --------
     >>> import numpy as np
     >>> from openset import OpenSetSVC
-    >>> from openset.evaluation import PredictionExplainer
+    >>> from openset.base import PredictionExplainer
     >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 6.0]])
     >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
     >>> rows = np.array([[0.0, 0.5], [9.0, 9.0]])
