@@ -6,7 +6,13 @@ from sklearn.datasets import make_blobs
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from openset import OSNN, CalibratedRejector, OpenSetSearchCV, OpenSetSVC
+from openset import (
+    OSNN,
+    CalibratedRejector,
+    MulticlassOneClassSVM,
+    OpenSetSearchCV,
+    OpenSetSVC,
+)
 from openset.discovery import Decisions
 from openset.evaluation import learn_decisions
 from openset.gaussian import OpenSetLDA
@@ -55,11 +61,14 @@ def test_the_model_is_that_of_a_fit_to_all_rows(blobs, final):
 def test_junk_becomes_known_unknowns_where_the_method_can(blobs):
     X, y, new, junk = blobs
     both = np.vstack([new, junk])
-    learned = learn_decisions(OpenSetLDA().fit(X, y), X, y, both, decisions(40, 40))
-    assert learned.model.n_known_unknowns_ == 40
-    assert learned.warnings == []
-    learned = learn_decisions(OSNN().fit(X, y), X, y, both, decisions(40, 40))
-    assert "40 junk rows were left out: OSNN" in learned.warnings[0]
+    for model in (OpenSetLDA(), OpenSetSVC(gamma=1.0, C=8.0)):
+        learned = learn_decisions(model.fit(X, y), X, y, both, decisions(40, 40))
+        assert learned.model.n_known_unknowns_ == 40
+        assert learned.model.classes_.tolist() == list("abcd")
+        assert learned.warnings == []
+    one_class = MulticlassOneClassSVM(gamma=1.0).fit(X, y)
+    learned = learn_decisions(one_class, X, y, both, decisions(40, 40))
+    assert "40 junk rows were left out: MulticlassOneClassSVM" in learned.warnings[0]
     assert learned.changes["junk"] == 40
 
 
@@ -104,3 +113,13 @@ def test_a_search_is_refused(blobs):
     search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [1.0]}, n_repeats=1, random_state=0)
     with pytest.raises(ValueError, match="best_estimator_"):
         learn_decisions(search.fit(X, y), X, y, new, decisions(40))
+
+
+def test_known_unknowns_of_the_first_training_stay(blobs):
+    X, y, new, junk = blobs
+    X, y = np.vstack([X, junk]), np.r_[y, ["none"] * 40]
+    model = OpenSetSVC(gamma=1.0, C=8.0, unknown_label="none").fit(X, y)
+    learned = learn_decisions(model, X, y, new, decisions(40))
+    assert learned.model.classes_.tolist() == list("abcd")
+    assert learned.model.n_known_unknowns_ == 40
+    assert learned.report["old"]["rows"] == 24  # of the classes only

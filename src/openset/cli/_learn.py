@@ -46,7 +46,8 @@ def learn(
     import numpy as np
 
     from openset.cli._predict import TableScorer
-    from openset.datasets.tables import TableError, open_table, read_training
+    from openset.cli._training import read_training
+    from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import learn_decisions
     from openset.persistence import descent, load_model, read_card, save_model
@@ -64,8 +65,11 @@ def learn(
     classes = {str(label): label for label in scorer.final.classes_.tolist()}
     table = open_table(data[0], encoding)
     training = read_training(table, target, features=scorer.features(table), missing=scorer.missing)
-    used = np.isin(training.y.astype(str), list(classes))
-    y = np.array([classes[str(label)] for label in training.y[used].tolist()])
+    labels = dict(classes)
+    if getattr(scorer.final, "n_known_unknowns_", 0):
+        labels[str(scorer.final.unknown_label_)] = scorer.final.unknown_label_
+    used = np.isin(training.y.astype(str), list(labels))
+    y = np.array([labels[str(label)] for label in training.y[used].tolist()])
     X_new = scorer.read(open_table(data[1], encoding), raw=True)
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
     if decisions is not None:

@@ -56,7 +56,7 @@ class Decisions:
 def read_decisions(
     path: str | os.PathLike, n_rows: int, classes: Sequence, unknown_label: Hashable
 ) -> Decisions:
-    """Read and check a file of decisions.
+    r"""Read and check a file of decisions.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def read_decisions(
     >>> from openset.discovery import read_decisions
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "decisions.csv")
-    ...     _ = path.write_text("row,decision,label\\n3,new,bus\\n1,junk,\\n")
+    ...     _ = path.write_text("row,decision,label\n3,new,bus\n1,junk,\n")
     ...     decisions = read_decisions(path, 3, ["car"], "unknown")
     >>> decisions.rows, decisions.labels
     (array([2, 0]), ['bus', None])

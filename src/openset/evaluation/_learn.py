@@ -15,8 +15,8 @@ from ..discovery import Decisions
 from ..utils import split_fitted
 from ..wrappers import OpenSetWrapper
 
-# A loss of accuracy on the old classes above this is worth a warning.
-_TOLERATED = 0.01
+# A loss of accuracy on the old classes above this, and of more rows than that, is worth a warning.
+_TOLERATED, _CHANCE = 0.01, 2
 # Classes with fewer rows are not held out.
 _FEWEST = 5
 
@@ -71,7 +71,7 @@ def learn_decisions(
     X : array-like of shape (n, d)
         The samples that the model was trained on.
     y : array-like of shape (n,)
-        Their classes.
+        Their classes; rows of an explicit unknown label are known unknowns.
     X_new : array-like of shape (m, d)
         The samples that the decisions are about.
     decisions : Decisions
@@ -122,7 +122,7 @@ def learn_decisions(
         taught = _fit(final, np.vstack([Z, added[kept]]), y_all, junk)
         report = _compare(final, Z, y, (added[kept], labels, junk), random_state)
         lost = report["old"]["before"] - report["old"]["after"]
-        if lost > _TOLERATED:
+        if lost > _TOLERATED and lost * report["old"]["rows"] > _CHANCE + 0.5:
             warnings.append(
                 f"the old classes suffer: {report['old']['before']:.1%} of their held-out rows "
                 f"were named correctly before, {report['old']['after']:.1%} are now"
@@ -152,7 +152,8 @@ def _fit(final, Z, y, junk):
         if isinstance(value, dict) and name != "class_weight":
             # A new class gets the median of the others.
             middle = float(np.median(list(value.values())))
-            params[name] = {label: value.get(label, middle) for label in np.unique(y).tolist()}
+            labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
+            params[name] = {label: value.get(label, middle) for label in labels}
     if isinstance(getattr(final, "gamma", None), str):
         params["gamma"] = float(final.gamma_[0])  # the width that was chosen
     if len(junk):
@@ -171,8 +172,9 @@ def _compare(final, Z, y, added, random_state):
     """Accuracies of both training sets on rows that neither has."""
     rng = np.random.default_rng(random_state)
     Z_new, y_new, junk = added
-    fit_old, test_old = _hold_out(y, rng)
-    fit_new, test_new = _hold_out(y_new, rng)
+    unknown = final.unknown_label_
+    fit_old, test_old = _hold_out(y, unknown, rng)
+    fit_new, test_new = _hold_out(y_new, unknown, rng)
     before = _fit(final, Z[fit_old], y[fit_old], junk[:0])
     both = np.vstack([Z[fit_old], Z_new[fit_new]])
     labels = np.concatenate([y[fit_old], y_new[fit_new]]) if len(y_new) else y[fit_old]
@@ -194,12 +196,12 @@ def _compare(final, Z, y, added, random_state):
     return report
 
 
-def _hold_out(y, rng):
+def _hold_out(y, unknown_label, rng):
     """Rows to fit and a fifth of the rows of each class, unless it has few."""
     test = []
     for label in np.unique(y):
         rows = rng.permutation(np.flatnonzero(y == label))
-        if len(rows) >= _FEWEST:
+        if len(rows) >= _FEWEST and label != unknown_label:  # known unknowns stay
             test.append(rows[: len(rows) // 5])
     held = np.sort(np.concatenate(test)) if test else np.empty(0, dtype=np.intp)
     return np.setdiff1d(np.arange(len(y)), held), held

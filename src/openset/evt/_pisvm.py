@@ -92,7 +92,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         {"C": BOXES, "threshold": FRACTIONS}, {"threshold": FRACTIONS}, after_fit=("threshold",)
     )
 
-    class_attributes = (*KernelMachineClassifier.class_attributes, "weibull_", "prior_")
+    class_attributes = (*TailClassifier.class_attributes, "weibull_", "prior_")
 
     def __init__(
         self,

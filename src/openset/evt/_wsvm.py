@@ -109,7 +109,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     )
 
     class_attributes = (
-        *KernelMachineClassifier.class_attributes,
+        *TailClassifier.class_attributes,
         *("inclusion_weibull_", "exclusion_weibull_", "cap_weibull_"),
         *("cap_dual_coef_", "cap_intercept_"),
     )

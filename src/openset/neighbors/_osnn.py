@@ -146,19 +146,18 @@ class OSNN(OpenSetClassifier):
 
     def raw_scores(self, X):
         # Minus the ratio of each class: its distance over that of the nearest other class. Known
-        # unknowns are such a class and come last; nothing is assigned to them.
+        # unknowns and removed classes are such classes and come last; none of them is answered.
         X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 
         def score(block):
             by_class = np.split(distances(X[block]), self._starts[1:], axis=1)
             nearest = np.column_stack([d.min(axis=1) for d in by_class])
-            n_classes = len(self.classes_)  # removed ones follow
             if self.rule == "ratio":
-                return -_ratio(nearest, _nearest_other(nearest))[:, :n_classes]
+                return -_ratio(nearest, _nearest_other(nearest))
             # Both nearest samples are of a class iff its second is nearer than any of the others.
             second = np.column_stack([_second_smallest(d) for d in by_class])
-            return -_ratio(second, _nearest_other(nearest))[:, :n_classes]
+            return -_ratio(second, _nearest_other(nearest))
 
         blocks = row_blocks(0, len(X), len(self._X))
         scores = np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
