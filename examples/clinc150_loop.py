@@ -6,8 +6,8 @@ queries that belong to no intent at all. The monitor raises an alarm; the unknow
 grouped; a person names the groups (here the true intents do); the model learns them; and we measure
 what that did to the old intents, on queries that nobody has used before.
 
-The script needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. ``--review`` also writes
-the page on which a person would name the groups.
+The script needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. ``--review`` also
+writes the page on which a person would name the groups.
 """
 
 from pathlib import Path

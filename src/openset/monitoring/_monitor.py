@@ -98,6 +98,20 @@ class UnknownRateMonitor:
     615
     """
 
+    test: str
+    alpha: float
+    rate0: float | None
+    log_threshold: float
+    n_samples: int
+    n_unknown: int
+    log_evidence: float
+    alarm_at: int | None
+    _rng: np.random.Generator
+    _capital: np.ndarray
+    _history: np.ndarray
+    _earlier: np.ndarray
+    _stride: int
+
     def __init__(
         self,
         rate0: float | None = None,
@@ -133,7 +147,7 @@ class UnknownRateMonitor:
         self.log_threshold = float(np.log(split / alpha))
         self.n_samples = self.n_unknown = 0
         self.log_evidence = 0.0
-        self.alarm_at: int | None = None
+        self.alarm_at = None
         self._rng = np.random.default_rng(int(random_state))
         self._earlier = np.sort(scores) if test == "scores" else np.empty(0)
         self._capital = np.full(len(self._bets()[0]), -np.inf)
@@ -303,7 +317,7 @@ def _check_scores(name, scores) -> np.ndarray:
 
 
 def _check_fraction(name, value) -> None:
-    if not isinstance(value, Real) or not 0 < value < 1:
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ValueError(f"{name}={value!r} must be a number strictly between 0 and 1.")
 
 
