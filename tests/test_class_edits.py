@@ -125,3 +125,20 @@ def test_wrappers_say_what_to_do(data):
     model = CalibratedRejector(OpenSetSVC(gamma=0.1), alpha=0.1, random_state=0).fit(*data)
     with pytest.raises(ValueError, match="the estimator inside"):
         model.remove_classes(["ash"])
+
+
+@ALL
+def test_added_classes_are_those_of_a_fit(name, cls, data):
+    X, y = data
+    old = y != "date"
+    model = cls().fit(X[old], y[old])
+    gamma = {"gamma": float(model.gamma_[0])} if "gamma" in model.get_params() else {}
+    assert model.add_classes(X, y) is model
+    other = cls(**gamma).fit(X, y)
+    assert model.classes_.tolist() == ["ash", "birch", "cedar", "date"]
+    np.testing.assert_allclose(
+        model.decision_function(X), other.decision_function(X), rtol=0, atol=2e-2
+    )
+    assert model.get_params() == cls().get_params()
+    with pytest.raises(ValueError, match=r"y has no samples of \['date'\]"):
+        model.add_classes(X[old], y[old])

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 
@@ -21,6 +23,56 @@ class ClassEdits:
     class_attributes: tuple[str, ...] = ()
     classes_: np.ndarray
     unknown_label_: Any
+
+    def add_classes(self, X: Any, y: ArrayLike) -> Self:
+        """Learn new classes in addition to the present ones: a fit to all data, old and new.
+
+        The kernel width does not follow the new data: gamma="scale" and "auto" keep the value
+        ``gamma_`` they had. Parameters given as a dict have to name the new classes, too; call
+        ``set_params`` first.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            All samples, old and new, in any order.
+        y : array-like of shape (m,)
+            Their classes; none of the present classes may be missing.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from openset.neighbors import OSNN
+        >>> X, y = [[0, 0], [0, 1], [5, 5], [5, 6]], ["left", "left", "right", "right"]
+        >>> model = OSNN().fit(X, y)
+        >>> X, y = [*X, [0, 9], [1, 9]], [*y, "above", "above"]
+        >>> model.add_classes(X, y).predict([[0, 0.5], [0.5, 9]])
+        array(['left', 'above'], dtype='<U7')
+        """
+        check_is_fitted(self)
+        self.check_no_class_lost(y)
+        if not isinstance(getattr(self, "gamma", None), str):
+            return self.fit(X, y)  # type: ignore[attr-defined]
+        gamma = float(self.gamma_[0])  # type: ignore[attr-defined]
+        grown = clone(self).set_params(gamma=gamma).fit(X, y)  # type: ignore[type-var]
+        self.__dict__.update(vars(grown) | self.get_params(deep=False))  # type: ignore[attr-defined]
+        return self
+
+    def check_no_class_lost(self, y: ArrayLike) -> None:
+        """Raise ValueError if y has no samples of a class that the model knows.
+
+        Parameters
+        ----------
+        y : array-like of shape (m,)
+        """
+        labels = set(np.asarray(y).tolist())
+        if gone := [c for c in self.classes_.tolist() if c not in labels]:
+            raise ValueError(
+                f"y has no samples of {gone}, which the model knows: add_classes takes all data, "
+                "old and new. Use fit to train without a class."
+            )
 
     def remove_classes(self, labels: Iterable) -> Self:
         """Stop answering some classes.

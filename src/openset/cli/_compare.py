@@ -12,7 +12,7 @@ from openset.cli import _options as options
 from openset.cli._failures import reported
 
 # Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
-_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn"
+_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"
 # A class must leave two samples for tuning after half are held out.
 _FEWEST_ROWS = 4
 # Simulations in the search of each repeat.

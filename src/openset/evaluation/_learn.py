@@ -119,7 +119,7 @@ def learn_decisions(
             )
             junk = junk[:0]
         y_all = np.concatenate([y, labels]) if len(labels) else y
-        taught = _fit(final, np.vstack([Z, added[kept]]), y_all, junk)
+        taught = _grow(final, np.vstack([Z, added[kept]]), y_all, junk, warnings)
         report = _compare(final, Z, y, (added[kept], labels, junk), random_state)
         lost = report["old"]["before"] - report["old"]["after"]
         if lost > _TOLERATED and lost * report["old"]["rows"] > _CHANCE + 0.5:
@@ -145,8 +145,8 @@ def learn_decisions(
     return Learned(_put_back(model, taught), changes, report, warnings)
 
 
-def _fit(final, Z, y, junk):
-    """The method of `final`, with its parameters, fitted to all rows."""
+def _with_params(final, y, junk):
+    """The parameters for these labels, and y with the label of the junk that follows."""
     params: dict[str, Any] = {}
     for name, value in final.get_params(deep=False).items():
         if isinstance(value, dict) and name != "class_weight":
@@ -154,18 +154,29 @@ def _fit(final, Z, y, junk):
             middle = float(np.median(list(value.values())))
             labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
             params[name] = {label: value.get(label, middle) for label in labels}
-    if isinstance(getattr(final, "gamma", None), str):
-        params["gamma"] = float(final.gamma_[0])  # the width that was chosen
     if len(junk):
         params["unknown_label"] = final.unknown_label_
-        Z = np.vstack([Z, junk])
         y = np.concatenate([y, np.full(len(junk), final.unknown_label_)])
-    if hasattr(final, "add_classes") and not len(junk):
-        try:
-            return deepcopy(final).set_params(**params).add_classes(Z, y)
-        except ValueError:  # not all rows of its training are there: a warm start is impossible
-            pass
-    return clone(final).set_params(**params).fit(Z, y)
+    return params, y
+
+
+def _fit(final, Z, y, junk):
+    """The method of `final`, with its parameters, fitted to all rows."""
+    params, y = _with_params(final, y, junk)
+    if isinstance(getattr(final, "gamma", None), str):
+        params["gamma"] = float(final.gamma_[0])  # the width that was chosen
+    return clone(final).set_params(**params).fit(np.vstack([Z, junk]), y)
+
+
+def _grow(final, Z, y, junk, warnings):
+    """The same, from the present solution if the rows are those of its training."""
+    params, labels = _with_params(final, y, junk)
+    try:
+        return deepcopy(final).set_params(**params).add_classes(np.vstack([Z, junk]), labels)
+    except ValueError:
+        taught = _fit(final, Z, y, junk)  # raises again unless the rows were the reason
+    warnings.append("the training rows are not those that the model was fitted to; it was refitted")
+    return taught
 
 
 def _compare(final, Z, y, added, random_state):
