@@ -84,6 +84,10 @@ class KernelMachineClassifier(GridEngine):
     min_classes: int = 2
     own_samples_only: bool = False
     counts_samples: bool = False
+    class_attributes: tuple[str, ...] = (
+        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
+        *("dual_objective_", "kkt_gap_", "n_iter_"),
+    )
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
@@ -404,6 +408,12 @@ class KernelMachineClassifier(GridEngine):
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
         self.finish_model(training, [machine.extra for machine in machines])
+
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        used = self.dual_coef_.any(axis=0)  # vectors that only supported a removed class go
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, used])
+        self.support_, self.support_vectors_ = self.support_[used], self.support_vectors_[used]
 
     def _certify(self):
         kernel = get_kernel(self.kernel)

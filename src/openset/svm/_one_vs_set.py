@@ -139,6 +139,10 @@ kkt_gap_, n_iter_ : ndarray
     def finish_model(self, training, extras):
         self._slabs = extras
 
+    def take_classes(self, index):
+        super().take_classes(index)
+        self._slabs = [self._slabs[k] for k in index]
+
     @property
     def near_(self) -> np.ndarray:
         """(K,) near planes under the present pressure, as decision values."""

@@ -123,6 +123,7 @@ class OpenSetSVC(KernelMachineClassifier):
         known_unknowns="negatives of every machine",
     )
     min_classes = 1
+    class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"C": BOXES, "lam": FRACTIONS},
@@ -197,11 +198,7 @@ class OpenSetSVC(KernelMachineClassifier):
         grown = clone(self).set_params(gamma=gamma)
         training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))
         labels = grown.classes_.tolist()
-        if gone := [c for c in self.classes_.tolist() if c not in labels]:
-            raise ValueError(
-                f"y has no samples of {gone}, which the model knows: add_classes takes all data, "
-                "old and new. Use fit to train without a class."
-            )
+        self.check_no_class_lost(labels)
         row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
         start = WarmStart(self.support_vectors_, self.dual_coef_, row, training)
         if missing := np.sum(start.found < 0):
