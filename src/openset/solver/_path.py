@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from ..utils import interrupts
-from ._active_set import Limits, optimise
+from ._shrinking import Limits, optimise
 from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
 from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged

@@ -21,7 +21,7 @@ class KernelRows(Protocol):
     """Rows of a kernel matrix in float32, as solvers see them; made by :func:`kernel_rows`.
 
     There are two kinds: a whole matrix, and a cache of rows that several threads may share. Parts
-    of either that one solver uses alone are made by compiled code, see ``_active_set``.
+    of either that one solver uses alone are made by compiled code, see ``_shrinking``.
 
     Attributes
     ----------

@@ -125,7 +125,7 @@ def _add_others(page, folder, ours, reference, control) -> int:
     for measure in wide.columns.unique("measure"):
         part = wide[measure]
         best = part.max()
-        rows = [
+        rows: list[list[Cell | str]] = [
             [names[method]]
             + [
                 Cell(number(v), "best") if v == best[block] else number(v)
