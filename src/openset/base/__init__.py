@@ -7,6 +7,7 @@ methods share) are imported by their names.
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, Traits
 from ._explain import explain
+from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
 from ._search_spec import SearchSpec
 from ._validation import (
@@ -20,6 +21,7 @@ from ._validation import (
 
 __all__ = [
     "Certificate",
+    "GridScores",
     "KernelMachineClassifier",
     "OpenSetClassifier",
     "SearchSpec",

@@ -1,0 +1,95 @@
+"""Landmark models against the exact machine at the exact machine's setting.
+
+``python -m benchmarks.landmark_quality [letter clinc150 mnist]`` writes benchmarks/scale-quality.json,
+the section of benchmarks/scale.md and the figure docs/images/landmarks.png.
+"""
+
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from openset import OpenSetSVC
+from openset.metrics import normalized_accuracy
+
+from .data import _load, open_set_run
+from .programs import N_JOBS
+
+SIZES = [500, 1000, 2000, 4000, 8000]
+SEED = 0
+_HERE = Path(__file__).resolve().parent
+
+
+def _letter():
+    """20 known classes, half of their samples train; gamma and C by the default search."""
+    return open_set_run("letter", 20, 0), {"gamma": 32.0, "C": 8.0}
+
+
+def _clinc():
+    bunch = _load("clinc150-minilm")
+    train = bunch.split == "train"
+    test = np.isin(bunch.split, ["test", "oos_test"])
+    data = bunch.data[train], bunch.target[train], bunch.data[test], bunch.target[test]
+    return data, {"gamma": 2.0, "C": 8.0}
+
+
+def _mnist():
+    """Digits 0 to 5 are known; the test images hold all ten."""
+    bunch = _load("mnist")
+    X, y = bunch.data / 255, bunch.target
+    train = np.flatnonzero((np.arange(len(y)) < 60_000) & (y < 6))
+    test = np.arange(60_000, len(y))
+    return (X[train], y[train], X[test], y[test]), {"gamma": 0.03, "C": 8.0}
+
+
+CASES = {"letter": _letter, "clinc150": _clinc, "mnist": _mnist}
+
+
+def measure(name, sizes=SIZES):
+    """Exact and landmark models on one case: a list of rows."""
+    (X, y, X_test, y_test), setting = CASES[name]()
+    known = np.unique(y)
+    rows = []
+    for landmarks in [None, *sizes]:
+        if landmarks is not None and landmarks > len(y):
+            continue
+        model = OpenSetSVC(
+            landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=N_JOBS, **setting
+        )
+        start = perf_counter()
+        model.fit(X, y)
+        seconds = perf_counter() - start
+        answers = model.predict(X_test)
+        rows.append(
+            {
+                "landmarks": landmarks,
+                "NA": float(
+                    normalized_accuracy(
+                        y_test, answers, known=known, unknown_label=model.unknown_label_
+                    )
+                ),
+                "seconds": seconds,
+                "kkt_gap": float(model.kkt_gap_.max()),
+                "bounded": int(model.bounded_.sum()),
+                "n_train": len(y),
+                "n_classes": len(known),
+                **setting,
+            }
+        )
+        print(name, rows[-1], flush=True)
+    return rows
+
+
+def main():
+    names = sys.argv[1:] or list(CASES)
+    store = _HERE / "results" / "landmarks.json"
+    results = json.loads(store.read_text()) if store.exists() else {}
+    for name in names:
+        results[name] = measure(name)
+        store.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
