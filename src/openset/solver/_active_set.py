@@ -28,6 +28,7 @@ from ._path import feasible_near
 from ._problem import Problem
 from ._row_cache import kernel_rows
 from ._solve import lower_bias, solve
+from ._tuning import tuning
 
 # Rows that every class starts with, and positives of its own in addition.
 _START, _OWN = 1000, 200
@@ -251,7 +252,8 @@ class _Pool:
         self.place = np.full(len(rows.codes), -1)
         self.psi = np.empty((0, 0), dtype=np.float32)
         self._size = 0
-        side = min(len(rows.codes), int(np.sqrt(cache_size * 2**20 / 4)))
+        side = max(tuning().small, int(np.sqrt(cache_size * 2**20 / 4)))
+        side = min(len(rows.codes), side)
         self._gram = empty_rows(side, side)
         self._diagonal = np.empty(side, dtype=np.float32)
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..base import GridScores, KernelMachineClassifier
-from ..base.machines import TrainingSet
+from ..base.machines import TrainingSet, train_one_vs_rest
 from ..solver import (
     LandmarkFeatures,
     LandmarkSolution,
@@ -26,6 +26,10 @@ from ..solver import (
     spread_over_classes,
 )
 from ._warm_start import keys_of
+
+
+# Rows drawn for each landmark, and the tolerance of the machines that choose among them.
+_SAMPLE, _TOL = 3, 1e-2
 
 
 class Landmarks(NamedTuple):
@@ -100,7 +104,10 @@ class LandmarkClassifier(KernelMachineClassifier):
         return training
 
     def choose_landmarks(self, training: TrainingSet) -> Landmarks:
-        """Draw landmarks with the classes in view, or check those that were given.
+        """Choose landmarks with the classes in view, or check those that were given.
+
+        Three times as many rows as are wanted are drawn, and exact machines trained on these: rows
+        with large multipliers make better landmarks than others.
 
         Parameters
         ----------
@@ -113,15 +120,42 @@ class LandmarkClassifier(KernelMachineClassifier):
         """
         if not isinstance(self.landmarks, Integral):
             return given_landmarks(self.landmarks, training.X)
-        counts = np.bincount(training.codes)
-        picks = spread_over_classes(counts, min(self.landmarks, len(training.codes)))
-        order = check_random_state(self.random_state).permutation(len(training.codes))
-        order = order[np.argsort(training.codes[order], kind="stable")]
-        starts = np.cumsum(counts) - counts
-        chosen = np.concatenate(
-            [order[start : start + n] for start, n in zip(starts, picks, strict=True)]
-        )
+        n_landmarks = min(self.landmarks, len(training.codes))
+        rng = check_random_state(self.random_state)
+        sample = _draw(training.codes, min(_SAMPLE * n_landmarks, len(training.codes)), rng)
+        importance = self._importance(training, sample)
+        # Half of the share of each class is reserved for it; the rest goes to whatever counts most.
+        order = np.argsort(-importance, kind="stable")
+        own = np.bincount(training.codes[sample])
+        reserved = spread_over_classes(own, n_landmarks) // 2
+        by_class = order[np.argsort(training.codes[sample[order]], kind="stable")]
+        rank = np.arange(len(sample)) - np.repeat(np.cumsum(own) - own, own)
+        first = by_class[rank < reserved[training.codes[sample[by_class]]]]
+        others = order[~np.isin(order, first)]
+        chosen = sample[np.concatenate([first, others])[:n_landmarks]]
         return Landmarks(training.X[chosen], training.rows[chosen])
+
+    def _importance(self, training, sample):
+        """How much each sampled row matters: its multipliers in exact machines of the sample."""
+        codes = training.codes[sample]
+        n_classes = len(self.classes_)
+        if n_classes == 1 or len(np.unique(codes)) < n_classes:
+            return np.zeros(len(sample))
+        small = replace(
+            training,
+            X=training.X[sample],
+            codes=codes,
+            weight=training.weight[sample],
+            rows=np.arange(len(sample)),
+        )
+        exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
+        if "ensure_bounded" in exact.get_params():
+            exact.set_params(ensure_bounded=False)
+        exact.classes_, exact.gamma_ = self.classes_, training.gamma
+        exact.fit_machines(small, train_one_vs_rest)
+        importance = np.zeros(len(sample))
+        importance[exact.support_] = np.abs(exact.dual_coef_).sum(axis=0)
+        return importance
 
     def fit_on_landmarks(self, training: TrainingSet, landmarks: Landmarks, rows_of) -> None:
         """Train all machines and set the fitted attributes.
@@ -218,8 +252,7 @@ class LandmarkClassifier(KernelMachineClassifier):
             at: dict[Any, list[int]] = {}
             for i, setting in enumerate(settings):
                 at.setdefault(setting.get("gamma", self.gamma), []).append(i)
-            landmarks = None
-            for gamma, members in at.items():
+            for members in at.values():
                 features = None
                 for i in members:
                     model = clone(base).set_params(**settings[i])
@@ -227,9 +260,8 @@ class LandmarkClassifier(KernelMachineClassifier):
                         X[fit], y[fit], sample_weight[fit], self.min_classes
                     )
                     training = merge_duplicates(training)
-                    if landmarks is None:
-                        landmarks = model.choose_landmarks(training)
                     if features is None:
+                        landmarks = model.choose_landmarks(training)
                         width = float(training.gamma[0])
                         features = LandmarkFeatures(landmarks.points, training.kernel, width)
                         rows = model._local_rows(training, features)
@@ -252,6 +284,15 @@ class LandmarkClassifier(KernelMachineClassifier):
 
     def _fraction(self, training, c):
         return float(training.params[c].get("lam", np.zeros(1))[0])
+
+
+def _draw(codes, n, rng):
+    """n rows, drawn with the classes in view."""
+    counts = np.bincount(codes)
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[rank < spread_over_classes(counts, n)[codes[order]]]
 
 
 def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
