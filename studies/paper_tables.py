@@ -28,7 +28,7 @@ from sklearn.base import clone
 
 from openset.study import Store, load_study, write_report
 from openset.svm import DecisionBoundaryCarving, OneVsRestSVC, OpenSetSVC, one_vs_one_bias
-from openset.utils.page import Cell
+from openset.utils.page import Cell, ReportTable
 
 # our class -> name in the published files
 METHODS = {
@@ -229,7 +229,6 @@ def add_bias_signs(page, folder, rows):
     if table.empty:
         page.paragraph("No row has recorded the biases of an SVM.")
         return
-    table.to_csv(Path(folder) / "bias-signs.csv", index=False, lineterminator="\n")
     numbers = ", ".join(str(n) for n in sorted(rows["n_known"].unique()))
     page.paragraph(
         "Percentage of the binary machines whose bias is negative, so that the region they accept "
@@ -248,7 +247,8 @@ def add_bias_signs(page, folder, rows):
             shown[0] = Cell(shown[0], "flag")
         lines.append([row["dataset"], *shown])
     header = ["dataset", "SVM one-vs-all", "paper", "SVM one-vs-one", "paper"]
-    page.table([*header, "OSSVM before", "OSSVM after"], lines, caption="Negative biases, %.")
+    header += ["OSSVM before", "OSSVM after"]
+    ReportTable("bias-signs", "Negative biases, %.", header, lines, table).write(folder, page)
 
 
 def report(study, results, folder, published=None):

@@ -90,7 +90,7 @@ def _timed(function, *arguments):
 
 
 def _read(folder, names):
-    from openset.cli._tables import numbers, open_table
+    from openset.datasets.tables import numbers, open_table
 
     for batch in open_table(folder / "long.csv").batches():
         for name in names:

@@ -18,7 +18,7 @@ from openset.utils import method_table
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies" / "results"
 _CONTROL = "OpenSetSVC"
-# The tables are wide: no list of contents next to them.
+# The tables are wide, so these pages have no table of contents at the side.
 _HEAD = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
 

@@ -196,8 +196,7 @@ class InverseMultiquadric(Kernel):
 
     def value(self, s, out=None):
         c = s.dtype.type(self.c)
-        root = np.sqrt(np.add(s, c * c, out=out), out=out)
-        return np.divide(c, root, out=out)
+        return np.divide(c, np.sqrt(np.add(s, c * c, out=out), out=out), out=out)
 
     def inverse(self, t):
         return self.c**2 * (1 / t**2 - 1)
@@ -302,15 +301,11 @@ def check_kernel(kernel: Kernel) -> None:
         s = grid.astype(dtype)
         k = attempt("value(s)", kernel.value, s)
         require(np.array_equal(s, grid.astype(dtype)), "value(s) must leave s as it is")
-        require(
-            isinstance(k, np.ndarray) and k.shape == s.shape and k.dtype == dtype,
-            "value(s) must be an array of the shape and dtype of s",
-        )
+        alike = isinstance(k, np.ndarray) and k.shape == s.shape and k.dtype == dtype
+        require(alike, "value(s) must be an array of the shape and dtype of s")
         in_place = attempt("value(s, out=s)", kernel.value, s, out=s)
-        require(
-            in_place is s and np.array_equal(s, k, equal_nan=True),
-            "value(s, out=s) must work in place and return out",
-        )
+        same = in_place is s and np.array_equal(s, k, equal_nan=True)
+        require(same, "value(s, out=s) must work in place and return out")
         eps = 4 * np.finfo(dtype).eps
         require(np.all(np.isfinite(k)), "k(s) must be finite, also for s = inf")
         require(abs(k[0] - 1) <= eps, f"k(0) must be 1, got {k[0]!r}")

@@ -40,14 +40,13 @@ _CARD = "openset.json"
 _SCHEMA = "schema.json"
 # Largest card that is unpacked; a real one is small.
 _LARGEST_CARD = 64 * 2**20
-
+_CONTENT = (
+    "A model file holds estimators and kernels of openset, and of scikit-learn those that skops "
+    "trusts."
+)
 
 # Old name of a class -> its name today.
-_RENAMED = {
-    "OpenSetNearestNeighbors": "OSNN",
-    "UnbiasedSVC": "FixedBiasSVC",
-    "WeibullSVM": "WSVM",
-}
+_RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
 
 class ModelFileError(ValueError):
@@ -106,16 +105,12 @@ def save_model(
     try:
         content = sio.dumps(model, compression=ZIP_DEFLATED)
     except Exception as error:
-        raise ModelFileError(
-            f"cannot save {type(final).__name__}: {error}. A model file holds estimators and "
-            "kernels of openset, and of scikit-learn those that skops trusts."
-        ) from error
+        raise ModelFileError(f"cannot save {type(final).__name__}: {error}. {_CONTENT}") from error
     foreign = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
     if foreign:
         raise ModelFileError(
             f"cannot save a model with parts of type {', '.join(foreign)}: no reader would load "
-            "it. A model file holds estimators and kernels of openset, and of scikit-learn those "
-            "that skops trusts."
+            f"it. {_CONTENT}"
         )
     archive = BytesIO(content)
     with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
@@ -248,8 +243,7 @@ def _stamp(final) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "openset": __version__,
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in packages},
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": type(final).__name__,
         "classes": final.classes_.tolist(),

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
 
-from openset.evaluation import method_names
 from openset.persistence import load_model, read_card
-from openset.utils import unwrap
+from openset.utils import method_names, unwrap
 
 from .conftest import blobs
 
@@ -98,8 +97,8 @@ def test_two_classes_cannot_be_withheld(run, tmp_path):
     assert result.exit_code == 0, result.stderr
     assert "two classes are too few to withhold any" in result.stdout
     assert set(result.stderr.splitlines()) == {
-        "openset: warning: y has 2 classes; withholding some takes at least 3. The search is "
-        "closed-set: it cannot learn to reject."
+        "openset: warning: y has 2 classes; at least 3 are required to withhold some. The "
+        "search is closed-set: it cannot learn to reject."
     }
 
 
@@ -122,7 +121,7 @@ def test_troubles(fails, tmp_path):
     data, model = tmp_path / "t.csv", tmp_path / "m.skops"
     assert "did you mean 'kind'" in fails("fit", data, "-t", "knd", "-o", model)
     told = fails("fit", data, "-t", "kind", "-o", model, "-m", "ossvn")
-    assert "--method ossvn: no such method: ossvn; did you mean ossvm?" in told
+    assert "no such method: ossvn; did you mean ossvm?" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a,q")
     assert "has no class 'q'" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a")

@@ -9,8 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import OpenSetSVC, metrics
-from openset.base import explain
-from openset.evaluation import PredictionExplainer
+from openset.base import PredictionExplainer, explain
 from openset.persistence import load_model, save_model
 
 from .conftest import blobs
@@ -104,7 +103,7 @@ def test_outside_means_farther_than_every_radius(gamma):
 def test_chunks_make_no_difference(run, trained, questions, tmp_path, monkeypatch):
     arguments = ("predict", trained.model, tmp_path / "questions.csv", "-o")
     run(*arguments, tmp_path / "one.csv")
-    monkeypatch.setattr("openset.cli._tables._read.CSV_BLOCK", 1000)
+    monkeypatch.setattr("openset.datasets.tables._read.CSV_BLOCK", 1000)
     run(*arguments, tmp_path / "many.csv")
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "many.csv").read_text()
 

@@ -8,7 +8,8 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from openset.cli._tables import TableError, numbers, open_table, open_writer, read_training
+from openset.cli._training import read_training
+from openset.datasets.tables import TableError, numbers, open_table, open_writer
 
 from .conftest import blobs
 
@@ -63,7 +64,7 @@ def test_formats_of_arrays(tmp_path):
 
 
 def test_svmlight_is_read_in_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr("openset.cli._tables._read.SVMLIGHT_WINDOW", 100)
+    monkeypatch.setattr("openset.datasets.tables._read.SVMLIGHT_WINDOW", 100)
     rng = np.random.default_rng(0)
     X = rng.random((50, 30)) * (rng.random((50, 30)) < 0.2)
     X[:, 29] = 0
@@ -93,7 +94,7 @@ def test_quoted_newlines_commas_and_quotes(tmp_path):
 
 
 def test_quoted_newlines_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("openset.cli._tables._read.CSV_BLOCK", 256)
+    monkeypatch.setattr("openset.datasets.tables._read.CSV_BLOCK", 256)
     rows = "".join(f'{i * i},"line\n{i}",{"ab"[i % 2]}\n' for i in range(200))
     data = _read(tmp_path / "t.csv", "x,note,c\n" + rows)
     assert data.X.ravel().tolist() == [i * i for i in range(200)]
@@ -107,7 +108,9 @@ def test_other_delimiters_are_found(tmp_path, delimiter):
 
 def test_other_encodings_are_named(tmp_path):
     content = "x,c\n1,café\n2.5,thé\n".encode("latin-1")
-    with pytest.raises(TableError, match=r"not utf-8 text.*--encoding latin-1"):
+    with pytest.raises(
+        TableError, match="not utf-8 text; set its encoding"
+    ):
         _read(tmp_path / "t.csv", content)
     assert _read(tmp_path / "t.csv", content, encoding="latin-1").y.tolist() == ["café", "thé"]
     with pytest.raises(TableError, match="unknown encoding 'latin-99'"):

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from openset import OSNN, OpenSetSearchCV
-from openset.evaluation import fit_method, held_out_report, make_method, method_names
+from openset.evaluation import fit_method, held_out_report, make_method
+from openset.utils import method_names
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_other_width():
             assert np.abs(all_rows(rows) - np.exp(-gamma * distances)).max() < 1e-6
 
 
-# --- the same machine by every route --------------------------------------------------------------
+# --- the same solution by every route -------------------------------------------------------------
 
 
 def test_sparse_and_dense_agree():

@@ -88,7 +88,7 @@ def cvxopt_solution(problem, K):
     return beta, 0.0 if problem.total is None else answer["y"][0]
 
 
-def assert_same_machine(problem, K, solution, beta, bias, atol):
+def assert_same_solution(problem, K, solution, beta, bias, atol):
     """`solution` has the objective and the decision values of the multipliers `beta`."""
 
     def objective(b):
@@ -116,7 +116,7 @@ def test_agrees_with_reference(kind, kernel):
     solution = solve(problem, kernel_rows(X, kernel, 0.7, 1), tol=1e-8)
     reference = solve_reference(problem, K, tol=1e-8)
     assert solution.status == reference.status == "optimal"
-    assert_same_machine(problem, K, solution, reference.beta, reference.bias, 1e-5)
+    assert_same_solution(problem, K, solution, reference.beta, reference.bias, 1e-5)
 
 
 @pytest.mark.parametrize("solver", ["compiled", "reference"])
@@ -133,14 +133,14 @@ def test_agrees_with_interior_point(kind, seed, solver):
     else:
         solution = solve_reference(problem, K, tol=1e-8)
     beta, bias = cvxopt_solution(problem, K)
-    assert_same_machine(problem, K, solution, beta, bias, 1e-6)
+    assert_same_solution(problem, K, solution, beta, bias, 1e-6)
 
 
 # --- facts about every problem --------------------------------------------------------------------
 
 
 @st.composite
-def machines(draw):
+def training_sets(draw):
     """Rows and signs of a random training set with weights, C from 0.01 to 100."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X, signs = blobs(rng, draw(st.integers(4, 40)), draw(st.integers(1, 5)))
@@ -155,9 +155,9 @@ quick = settings(deadline=None, max_examples=100)
 
 
 @quick
-@given(machines(), fractions)
-def test_constraints_hold(machine, lam):
-    rows, signs, boxes = machine
+@given(training_sets(), fractions)
+def test_constraints_hold(training_set, lam):
+    rows, signs, boxes = training_set
     problem = svm_problem(signs, boxes, lam)
     solution = solve(problem, rows, tol=1e-6)
     assert solution.beta.sum() == pytest.approx(problem.total, abs=1e-10 * boxes.sum())
@@ -171,9 +171,9 @@ def test_constraints_hold(machine, lam):
 
 
 @quick
-@given(machines(), st.sets(st.integers(0, 98), min_size=2, max_size=6))
-def test_bias_never_rises_with_lam(machine, percent):
-    rows, signs, boxes = machine
+@given(training_sets(), st.sets(st.integers(0, 98), min_size=2, max_size=6))
+def test_bias_never_rises_with_lam(training_set, percent):
+    rows, signs, boxes = training_set
     problems = [svm_problem(signs, boxes, lam / 100) for lam in sorted(percent)]
     intervals = [solve(problem, rows, tol=1e-9).bias_interval for problem in problems]
     slack = 1e-6 * max(1.0, max(abs(b) for interval in intervals for b in interval))
@@ -182,9 +182,9 @@ def test_bias_never_rises_with_lam(machine, percent):
 
 
 @quick
-@given(machines())
-def test_closed_form_lam_bounds_the_class(machine):
-    rows, signs, boxes = machine
+@given(training_sets())
+def test_closed_form_lam_bounds_the_class(training_set):
+    rows, signs, boxes = training_set
     positive, negative = boxes[signs > 0].sum(), boxes[signs < 0].sum()
     lam = max(0.0, 1 - 0.5 * min(1.0, negative) / positive)
     solution = solve(svm_problem(signs, boxes, lam), rows, tol=1e-6)
@@ -193,9 +193,9 @@ def test_closed_form_lam_bounds_the_class(machine):
 
 
 @quick
-@given(machines(), st.floats(-3, 1))
-def test_held_bias_comes_back(machine, bias):
-    rows, signs, boxes = machine
+@given(training_sets(), st.floats(-3, 1))
+def test_held_bias_comes_back(training_set, bias):
+    rows, signs, boxes = training_set
     problem = svm_problem(signs, boxes, 0.0)
     held = solve(fixed_bias_problem(problem, bias), rows, tol=1e-9)
     assert held.bias == 0.0
@@ -213,9 +213,9 @@ def test_held_bias_comes_back(machine, bias):
 
 
 @quick
-@given(machines(), fractions, st.integers(0, 2**32 - 1))
-def test_any_start_gives_the_same_objective(machine, lam, seed):
-    rows, signs, boxes = machine
+@given(training_sets(), fractions, st.integers(0, 2**32 - 1))
+def test_any_start_gives_the_same_objective(training_set, lam, seed):
+    rows, signs, boxes = training_set
     problem = svm_problem(signs, boxes, lam)
     cold = solve(problem, rows, tol=1e-8)
     rng = np.random.default_rng(seed)
@@ -233,9 +233,9 @@ def test_any_start_gives_the_same_objective(machine, lam, seed):
 
 
 @quick
-@given(machines(), st.floats(0.01, 2))
-def test_lower_bias(machine, drop):
-    rows, signs, boxes = machine
+@given(training_sets(), st.floats(0.01, 2))
+def test_lower_bias(training_set, drop):
+    rows, signs, boxes = training_set
     problem = svm_problem(signs, boxes, 0.0)
     plain = solve(problem, rows, tol=1e-9)
     target = plain.bias_interval[0] - drop
@@ -256,7 +256,7 @@ def test_lower_bias(machine, drop):
 # --- stopping early, and questions without an answer ----------------------------------------------
 
 
-def _hard_machine():
+def _hard_problem():
     rng = np.random.default_rng(0)
     X, signs = blobs(rng, 100)
     return svm_problem(signs, np.full(100, 10.0), 0.1), kernel_rows(X, RBF(), 0.5, 1)
@@ -265,7 +265,7 @@ def _hard_machine():
 @pytest.mark.parametrize("max_iter", [0, 1, 7])
 @pytest.mark.parametrize("held", [False, True])
 def test_max_iter_warns(max_iter, held):
-    problem, rows = _hard_machine()
+    problem, rows = _hard_problem()
     if held:
         problem = fixed_bias_problem(problem, -0.5)
     with pytest.warns(ConvergenceWarning, match=r"Raise max_iter .* or tol") as record:
@@ -280,7 +280,7 @@ def test_max_iter_warns(max_iter, held):
 
 
 def test_iterations_of_two_runs_add_up():
-    problem, rows = _hard_machine()
+    problem, rows = _hard_problem()
     whole = solve(problem, rows, tol=1e-6)
     with pytest.warns(ConvergenceWarning):
         half = solve(problem, rows, tol=1e-6, max_iter=whole.n_iter // 2)
@@ -291,13 +291,13 @@ def test_iterations_of_two_runs_add_up():
 
 @pytest.mark.parametrize("total", [1000.1, -2000.1, np.nan])
 def test_bad_total(total):
-    problem, rows = _hard_machine()
+    problem, rows = _hard_problem()
     with pytest.raises(ValueError, match="total="):
         solve(Problem(problem.p, problem.lower, problem.upper, total), rows, tol=1e-3)
 
 
 def test_total_at_the_end_of_its_range():
-    problem, rows = _hard_machine()
+    problem, rows = _hard_problem()
     full = Problem(problem.p, problem.lower, problem.upper, problem.upper.sum())
     with pytest.raises(ValueError, match="one side only"):
         solve(full, rows, tol=1e-3)

@@ -228,7 +228,7 @@ def test_biases_of_pairs(task):
 def test_the_studies_record_the_biases(name):
     study = load_study(STUDIES / f"{name}.toml")
     assert study.record.endswith("paper_tables.py:biases")
-    assert study.recorder() is not None
+    assert study.recorder is not None
 
 
 def test_signs_are_pooled_over_runs_and_numbers():

@@ -1,40 +1,9 @@
-"""Tables and numbers of the report as they are printed."""
+"""Numbers of the report as they are printed."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from openset.study._report_tables import ReportTable, duration, p_value, with_error
-from openset.utils.page import Cell, Page
-
-
-def test_latex_of_a_table():
-    table = ReportTable(
-        "t", "50 % of it", ["data_set", "NA"],
-        [["a&b", Cell("0.5±.1", "best")], ["c", Cell("<0.1", "flag")], ["d", Cell("x", "soft")]],
-        pd.DataFrame(),
-    )  # fmt: skip
-    assert table.latex().splitlines() == [
-        r"% 50 % of it",
-        r"\begin{tabular}{lr}",
-        r"\toprule",
-        r"data\_set & NA \\",
-        r"\midrule",
-        r"a\&b & \textbf{0.5$\pm$.1} \\",
-        r"c & $<$0.1$^\ast$ \\",
-        r"d & x \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
-def test_table_is_written_in_all_three_shapes(tmp_path):
-    page = Page("t")
-    values = pd.DataFrame({"x": [1 / 3]})
-    ReportTable("t", "c", ["x"], [["0.333"]], values).write(tmp_path, page)
-    assert "0.333" in page.html()
-    assert pd.read_csv(tmp_path / "t.csv")["x"][0] == 1 / 3
-    assert "0.333" in (tmp_path / "t.tex").read_text()
+from openset.study._report_data import duration, p_value, with_error
 
 
 @pytest.mark.parametrize(

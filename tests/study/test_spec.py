@@ -79,7 +79,7 @@ def test_a_function_of_the_study_records_something(tmp_path):
     (tmp_path / "own.py").write_text("def count(result, X, y):\n    return {'rows': len(y)}\n")
     study = load_study(_write(tmp_path, record='"own.py:count"'))
     assert study.record == f"{tmp_path.resolve()}/own.py:count"
-    assert study.recorder()(None, [], [1, 2]) == {"rows": 2}
+    assert study.recorder(None, [], [1, 2]) == {"rows": 2}
     for record, message in [
         ("absent.py:count", "there is no file"),
         ("count", "must be FILE.py:FUNCTION"),

@@ -5,11 +5,11 @@ methods share) are imported by their names.
 """
 
 from ._certificate import Certificate, known_radius
-from ._classifier import OpenSetClassifier, Traits
+from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._explain import explain
 from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
-from ._search_spec import SearchSpec
+from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
     check_labels,
@@ -24,6 +24,7 @@ __all__ = [
     "GridScores",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
     "Traits",

@@ -33,9 +33,8 @@ def known_radius(
     ----------
     coef : ndarray of shape (K, n_sv)
         Coefficients of the kernel expansion of each class.
-    bias : ndarray of shape (K,)
-    kernel : Kernel or Linear
-    gamma : ndarray of shape (K,)
+    bias, kernel, gamma
+        Biases and widths, of shape (K,), and the kernel.
 
     Returns
     -------
@@ -48,9 +47,8 @@ def known_radius(
     positive = np.where(coef > 0, coef, 0.0).sum(axis=1)
     for c in np.flatnonzero(bias < 0):
         level = -bias[c] * (1 - _SLACK)
-        radius[c] = (
-            0.0 if level >= positive[c] else np.sqrt(kernel.inverse(level / positive[c]) / gamma[c])
-        )
+        inside = level < positive[c]
+        radius[c] = np.sqrt(kernel.inverse(level / positive[c]) / gamma[c]) if inside else 0.0
     return radius
 
 
@@ -163,11 +161,7 @@ class Certificate:
 
 def distances_to(vectors, metric: str = "euclidean"):
     """Return a function from n samples, dense or sparse, to their distances (n, m) to m vectors."""
-    dense = None if sparse.issparse(vectors) else DistancesTo(vectors, metric)
-
-    def distances(X):
-        if dense is None or sparse.issparse(X):
-            return euclidean_distances(X, vectors)
-        return dense(X)
-
-    return distances
+    if sparse.issparse(vectors):
+        return lambda X: euclidean_distances(X, vectors)
+    dense = DistancesTo(vectors, metric)
+    return lambda X: euclidean_distances(X, vectors) if sparse.issparse(X) else dense(X)

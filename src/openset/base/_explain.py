@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, gen_batches
@@ -16,9 +14,6 @@ from ._validation import validate_samples
 
 # Samples per batch: their scores are in memory at the same time.
 _ROWS = 4096
-
-# (X) -> similar, distance, region_gap, each of shape (n,).
-Surroundings = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def explain(estimator: BaseEstimator, X):
@@ -81,17 +76,15 @@ def explain(estimator: BaseEstimator, X):
     transform, model = split_fitted(estimator)
     check_is_fitted(model)
     surroundings = model.surroundings()
-    parts = []
-    # Without any samples there is still one block, so that the estimator can complain.
-    for rows in gen_batches(max(1, _num_samples(X)), _ROWS):
+
+    def columns(rows):
         block = transform(_safe_indexing(X, rows))
         scores = model.decision_function(block)
-        parts.append(
-            (decide(scores), scores.argmax(axis=1), scores.max(axis=1), *surroundings(block))
-        )
-    answer, best, score, similar, distance, gap = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
-    )
+        return decide(scores), scores.argmax(axis=1), scores.max(axis=1), *surroundings(block)
+
+    # Without any samples there is still one block, so that the estimator can complain.
+    parts = [columns(rows) for rows in gen_batches(max(1, _num_samples(X)), _ROWS)]
+    answer, best, score, similar, distance, gap = map(np.concatenate, zip(*parts, strict=True))
     labels = answer_labels(model.classes_, model.unknown_label_)
     return pd.DataFrame(
         {
@@ -107,14 +100,10 @@ def explain(estimator: BaseEstimator, X):
     )
 
 
-def surroundings_of(model: BaseEstimator) -> Surroundings:
-    """Nearest kept training sample and distance to the accepted region, for validated samples.
+def surroundings_of(model: BaseEstimator):
+    """``surroundings`` of a fitted open-set classifier, by its ``kept_samples``.
 
-    Parameters
-    ----------
-    model : OpenSetClassifier
-        Fitted; ``kept_samples`` tells what it keeps. With ``known_radius_`` these are support
-        vectors.
+    Those of a model with ``known_radius_`` are its support vectors.
     """
     kept = model.kept_samples()
     if kept is None:

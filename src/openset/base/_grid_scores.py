@@ -7,69 +7,77 @@ have an empty box, so they take no part, and their decision values come with the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from ..kernels import get_kernel
 from ..solver import solve_grid
-
-if TYPE_CHECKING:
-    from ._kernel_machine import KernelMachineClassifier
-
+from ._classifier import OpenSetClassifier
 
 # Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class GridScores(NamedTuple):
-    """Scores of the validation rows of one split under T settings that form one path.
+    """Scores of the validation rows of one split under T settings that form one path."""
 
-    Parameters
-    ----------
-    settings : list of T lists of int
-        Which settings the T entries belong to.
-    split : int
-    scores : ndarray of shape (T, n_validation, K)
-        Acceptance scores, one column per class of the split.
-    far : ndarray of shape (T, K)
-        Scores far away from all samples; inf if the kernel does not decay.
-    """
-
-    settings: list[list[int]]
+    settings: list[list[int]]  # the settings that each of the T entries belongs to
     split: int
-    scores: np.ndarray
-    far: np.ndarray
+    scores: np.ndarray  # (T, n_validation, K), one column per class of the split
+    far: np.ndarray  # (T, K) scores far away from all samples; inf if the kernel does not decay
 
 
-def grid_scores(
-    model: KernelMachineClassifier,
-    settings: Sequence[dict[str, Any]],
-    X: Any,
-    y: np.ndarray,
-    sample_weight: np.ndarray,
-    splits: Sequence[Split],
-    *,
-    n_jobs: int | None = None,
-) -> Iterator[GridScores]:
-    """Score settings on splits; see :meth:`KernelMachineClassifier.grid_scores`."""
-    spec = model.search_spec
-    full = [{name: getattr(model, name) for name in spec.engine} | own for own in settings]
-    # The same checks as in fit.
-    X = clone(model).prepare(X, y, sample_weight, model.min_classes).X
-    numeric = [i for i, setting in enumerate(full) if not isinstance(setting["gamma"], str)]
-    if numeric:
-        lattice = _Lattice(spec, {i: full[i] for i in numeric})
-        yield from _solve(model, lattice, X, y, sample_weight, dict(enumerate(splits)), n_jobs)
-    for name in sorted({s["gamma"] for s in full if isinstance(s["gamma"], str)}):
-        named = clone(model).set_params(gamma=name)
-        for s, split in enumerate(splits):
-            fit = split[0]
-            gamma = named.resolve_gamma(X[fit], _weights(model, y, sample_weight, fit))
-            own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
-            lattice = _Lattice(spec, own)
-            yield from _solve(model, lattice, X, y, sample_weight, {s: split}, n_jobs)
+class GridEngine(OpenSetClassifier):
+    """The part of a kernel machine classifier that a search uses."""
+
+    def grid_scores(
+        self: Any,
+        settings: Sequence[dict[str, Any]],
+        X: Any,
+        y: np.ndarray,
+        sample_weight: np.ndarray,
+        splits: Sequence[Split],
+        *,
+        n_jobs: int | None = None,
+    ) -> Iterator[GridScores]:
+        """Score held-out rows under many settings on many splits, without a fit per setting.
+
+        Parameters
+        ----------
+        settings : sequence of dict
+            Values of the parameters in ``search_spec.engine``; those missing are taken from the
+            estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
+        X : array-like or CSR matrix of shape (m, d)
+        y, sample_weight : ndarray of shape (m,)
+        splits : sequence of (fit, validation, classes)
+            Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
+            the sorted classes of y.
+        n_jobs : int, default=None
+            Number of threads.
+
+        Yields
+        ------
+        GridScores
+            Each setting on each split once, in no particular order.
+        """
+        spec = self.search_spec
+        full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
+        # The same checks as in fit.
+        X = clone(self).prepare(X, y, sample_weight, self.min_classes).X
+        numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
+        if numeric:
+            on = dict(enumerate(splits))
+            yield from _solve(self, _Lattice(spec, numeric), X, y, sample_weight, on, n_jobs)
+        for name in sorted({own["gamma"] for own in full if isinstance(own["gamma"], str)}):
+            named = clone(self).set_params(gamma=name)
+            for s, split in enumerate(splits):
+                fit = split[0]
+                gamma = named.resolve_gamma(X[fit], _weights(self, y, sample_weight, fit))
+                own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
+                lattice = _Lattice(spec, own)
+                yield from _solve(self, lattice, X, y, sample_weight, {s: split}, n_jobs)
 
 
 class _Lattice:
@@ -120,19 +128,8 @@ def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs
         return scores, path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
 
     collected: list[tuple[np.ndarray, np.ndarray]] = []
-    for g, k, result in solve_grid(
-        X,
-        get_kernel(model.kernel),
-        lattice.gammas,
-        len(problems),
-        problem_of,
-        reduce,
-        tol=model.tol,
-        max_iter=model.max_iter,
-        cache_size=model.cache_size,
-        n_jobs=n_jobs,
-        device=model.device,
-    ):
+    what = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
+    for g, k, result in solve_grid(*what, n_jobs=n_jobs, **model.solver_settings):
         s, point, _ = problems[k]
         collected.append(result)
         if len(collected) < len(splits[s][2]):

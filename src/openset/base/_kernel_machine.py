@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Self
 
@@ -17,24 +17,16 @@ from ..kernels import Kernel, Linear, get_kernel
 from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
-from ._grid_scores import GridScores, grid_scores
-from ._search_spec import SearchSpec
+from ._grid_scores import GridEngine
 from ._validation import validate_samples, validate_training_data
-from .machines import (
-    BinaryMachine,
-    TrainingSet,
-    pack_machines,
-    train_one_class,
-    train_one_vs_rest,
-)
+from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
 from .parameters import (
     BOXES,
     C_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
-    PAPER_GAMMAS,
     POSITIVE,
-    SCALED_GAMMAS,
     SOLVER_CONSTRAINTS,
+    kernel_search,
     per_class,
     unit_gamma,
 )
@@ -43,7 +35,7 @@ from .parameters import (
 _ROUNDING = 1e-5
 
 
-class KernelMachineClassifier(OpenSetClassifier):
+class KernelMachineClassifier(GridEngine):
     """Base class of methods with one kernel machine per class.
 
     The machines are plain SVMs unless a subclass describes another quadratic program in
@@ -75,12 +67,7 @@ class KernelMachineClassifier(OpenSetClassifier):
     min_classes: int = 2
     own_samples_only: bool = False
 
-    search_spec = SearchSpec(
-        grids={"default": {"C": BOXES, "gamma": SCALED_GAMMAS}, "paper": {"gamma": PAPER_GAMMAS}},
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
-        engine=("gamma", "C"),
-    )
+    search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
     def __init__(
         self,
@@ -107,6 +94,8 @@ class KernelMachineClassifier(OpenSetClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        # One-class machines reject a part of their own samples by design.
+        tags.classifier_tags.poor_score = self.own_samples_only
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -136,9 +125,8 @@ class KernelMachineClassifier(OpenSetClassifier):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (m, d)
-        y : array-like of shape (m,)
-        sample_weight : array-like of shape (m,) or None
+        X, y, sample_weight
+            As for :meth:`fit`.
         min_classes : int
             Fewest classes.
 
@@ -153,15 +141,11 @@ class KernelMachineClassifier(OpenSetClassifier):
         self.check_kernel(kernel)
         weight = weight * self.class_sample_weights(self.classes_[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
-        columns = [per_class(self, name, getattr(self, name)) for name in self.problem_params]
-        params = [
-            dict(zip(self.problem_params, values, strict=True))
-            for values in zip(*columns, strict=True)
-        ]
-        path = self.search_spec.path
-        for machine in params:
-            if path is not None:
-                machine[path] = np.array([machine[path]])
+        columns = {name: per_class(self, name, getattr(self, name)) for name in self.problem_params}
+        if path := self.search_spec.path:
+            columns[path] = columns[path][:, None]
+        classes = range(len(self.classes_))
+        params = [{name: column[c] for name, column in columns.items()} for c in classes]
         return TrainingSet(X, codes, weight, rows, kernel, self.gamma_, params)
 
     def problem(
@@ -175,7 +159,6 @@ class KernelMachineClassifier(OpenSetClassifier):
             +1 for the class, -1 for the rest, 0 for rows that are held out.
         weight : ndarray of shape (m,)
         **params
-            The parameters of the machine.
 
         Returns
         -------
@@ -193,7 +176,6 @@ class KernelMachineClassifier(OpenSetClassifier):
         path : Path
             Solutions at T totals.
         **params
-            The parameters of the machine.
 
         Returns
         -------
@@ -203,12 +185,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return np.ones(len(path.totals)), np.zeros(len(path.totals))
 
     def finish_machine(
-        self,
-        machine: BinaryMachine,
-        path: Path,
-        rows: KernelRows,
-        stop: threading.Event,
-        **params,
+        self, machine: BinaryMachine, path: Path, rows: KernelRows, stop: threading.Event, **params
     ) -> BinaryMachine:
         """Return the machine that is stored; a method adds here what a search does without.
 
@@ -216,14 +193,9 @@ class KernelMachineClassifier(OpenSetClassifier):
         ----------
         machine : BinaryMachine
             The solution, with :meth:`score_map` applied.
-        path : Path
-            Of length 1.
-        rows : KernelRows
-            Kernel rows of the training set.
-        stop : threading.Event
-            To be passed on to the solver.
+        path, rows, stop
+            Path of length 1, kernel rows of the training set, event to be passed to the solver.
         **params
-            The parameters of the machine.
 
         Returns
         -------
@@ -261,10 +233,8 @@ class KernelMachineClassifier(OpenSetClassifier):
 
         Parameters
         ----------
-        X : ndarray or CSR matrix of shape (n, d)
-        support_vectors : ndarray or CSR matrix of shape (n_sv, d)
-        coef : ndarray of shape (K, n_sv)
-        bias : ndarray of shape (K,)
+        X, support_vectors : ndarray or CSR matrix of shapes (n, d) and (n_sv, d)
+        coef, bias : ndarray of shapes (K, n_sv) and (K,)
 
         Returns
         -------
@@ -273,10 +243,8 @@ class KernelMachineClassifier(OpenSetClassifier):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        kernel = get_kernel(self.kernel)
-        return decision_values(
-            X, support_vectors, coef, bias, kernel, self.gamma_, self.n_jobs, self.device
-        )
+        machines = support_vectors, coef, bias, get_kernel(self.kernel), self.gamma_
+        return decision_values(X, *machines, self.n_jobs, self.device)
 
     @property
     def exact_band(self) -> float:
@@ -347,39 +315,6 @@ class KernelMachineClassifier(OpenSetClassifier):
             return self.gamma
         return 1.0 / X.shape[1] if self.gamma == "auto" else unit_gamma(X, weight)
 
-    def grid_scores(
-        self,
-        settings: Sequence[dict[str, Any]],
-        X: Any,
-        y: np.ndarray,
-        sample_weight: np.ndarray,
-        splits: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
-        *,
-        n_jobs: int | None = None,
-    ) -> Iterator[GridScores]:
-        """Score held-out rows under many settings on many splits, without a fit per setting.
-
-        Parameters
-        ----------
-        settings : sequence of dict
-            Values of the parameters in ``search_spec.engine``; those missing are taken from the
-            estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
-        X : array-like or CSR matrix of shape (m, d)
-        y : ndarray of shape (m,)
-        sample_weight : ndarray of shape (m,)
-        splits : sequence of (fit, validation, classes)
-            Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
-            the sorted classes of y.
-        n_jobs : int, default=None
-            Number of threads.
-
-        Yields
-        ------
-        GridScores
-            Each setting on each split once, in no particular order.
-        """
-        return grid_scores(self, settings, X, y, sample_weight, splits, n_jobs=n_jobs)
-
     @property
     def resolution(self) -> float:
         """Precision to which the decision values of the training samples are known."""
@@ -388,8 +323,7 @@ class KernelMachineClassifier(OpenSetClassifier):
     @property
     def solver_settings(self) -> dict[str, Any]:
         """The parameters of the solver, by name."""
-        names = ("tol", "max_iter", "cache_size", "device")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("tol", "max_iter", "cache_size", "device")}
 
     def fit_machines(self, training: TrainingSet, train: Callable) -> None:
         """Train all machines and set the fitted attributes.
@@ -429,6 +363,5 @@ class KernelMachineClassifier(OpenSetClassifier):
         self.finish_model(training, [machine.extra for machine in machines])
 
     def _certify(self):
-        self.known_radius_ = known_radius(
-            self.dual_coef_, self.intercept_, get_kernel(self.kernel), self.gamma_
-        )
+        kernel = get_kernel(self.kernel)
+        self.known_radius_ = known_radius(self.dual_coef_, self.intercept_, kernel, self.gamma_)

@@ -26,28 +26,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BinaryMachine:
-    """The trained machine of one class, reduced to what prediction and reports need.
+    """The trained machine of one class, reduced to what prediction and reports need."""
 
-    Attributes
-    ----------
-    support : ndarray of shape (n_sv,)
-        Rows of the training set.
-    coef : ndarray of shape (n_sv,)
-        Coefficients of their kernel functions.
-    bias : float
-    objective, kkt_gap, n_iter
-        Reported by the solver.
-    extra : object
-        What a method adds, such as a threshold or the model of a tail.
-    """
-
-    support: np.ndarray
-    coef: np.ndarray
+    support: np.ndarray  # (n_sv,) rows of the training set
+    coef: np.ndarray  # (n_sv,) coefficients of their kernel functions
     bias: float
     objective: float
     kkt_gap: float
     n_iter: int
-    extra: Any = None
+    extra: Any = None  # what a method adds, such as a threshold or the model of a tail
 
     @classmethod
     def of(
@@ -55,42 +42,22 @@ class BinaryMachine:
     ) -> BinaryMachine:
         """Return the machine whose scores are ``scale * f + shift``, f those of the solution."""
         support = np.flatnonzero(solution.beta)
-        return cls(
-            support,
-            scale * solution.beta[support],
-            float(scale * solution.bias + shift),
-            solution.objective,
-            solution.kkt_gap,
-            solution.n_iter,
-            extra,
-        )
+        coef, bias = scale * solution.beta[support], float(scale * solution.bias + shift)
+        report = solution.objective, solution.kkt_gap, solution.n_iter
+        return cls(support, coef, bias, *report, extra)
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Validated training data with resolved parameters; rows of weight zero are dropped.
+    """Validated training data with resolved parameters; rows of weight zero are dropped."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-    codes : ndarray of shape (m,)
-    weight : ndarray of shape (m,)
-        Sample weight times class weight.
-    rows : ndarray of shape (m,)
-        Rows of the X that was passed.
-    kernel : Kernel or Linear
-    gamma : ndarray of shape (K,)
-    params : list of K dicts
-        The other parameters of each machine.
-    """
-
-    X: Any
-    codes: np.ndarray
-    weight: np.ndarray
-    rows: np.ndarray
+    X: Any  # ndarray or CSR matrix of shape (m, d)
+    codes: np.ndarray  # (m,)
+    weight: np.ndarray  # (m,) sample weight times class weight
+    rows: np.ndarray  # (m,) rows of the X that was passed
     kernel: Kernel | Linear
-    gamma: np.ndarray
-    params: list[dict[str, Any]]
+    gamma: np.ndarray  # (K,)
+    params: list[dict[str, Any]]  # the other parameters of the K machines
 
     def signs(self, c: int) -> np.ndarray:
         """+1 for class c, -1 for the rest, shape (m,)."""
@@ -107,24 +74,10 @@ def train_one_vs_rest(
 ) -> Iterator[tuple[int, Any]]:
     """Train each class against the rest; classes with equal gamma share kernel rows.
 
-    Parameters
-    ----------
-    training : TrainingSet
-    problem_of : callable
-        ``problem_of(c, signs, weight)`` gives the problem of class c and its totals.
-    reduce : callable
-        ``reduce(c, path, rows, stop)`` gives what is stored of the solved path; it passes `stop`
-        on to whatever it solves itself.
-    n_jobs : int or None
-    **settings
-        tol, max_iter, cache_size and device of :func:`openset.solver.solve_grid`.
-
-    Yields
-    ------
-    c : int
-        The class.
-    result
-        What `reduce` returned.
+    ``problem_of(c, signs, weight)`` gives the problem of class c and its totals.
+    ``reduce(c, path, rows, stop)`` gives what is stored of the solved path, and passes `stop` on to
+    whatever it solves itself. Yields each class with what `reduce` returned. The settings are tol,
+    max_iter, cache_size and device of :func:`openset.solver.solve_grid`.
     """
     stop = threading.Event()
     for gamma in np.unique(training.gamma):
@@ -136,17 +89,8 @@ def train_one_vs_rest(
         def keep(k, path, rows, group=group):
             return reduce(group[k], path, rows, stop)
 
-        for _, k, result in solve_grid(
-            training.X,
-            training.kernel,
-            [gamma],
-            len(group),
-            problem,
-            keep,
-            n_jobs=n_jobs,
-            stop=stop,
-            **settings,
-        ):
+        what = training.X, training.kernel, [gamma], len(group), problem, keep
+        for _, k, result in solve_grid(*what, n_jobs=n_jobs, stop=stop, **settings):
             yield int(group[k]), result
 
 
@@ -155,7 +99,7 @@ def train_one_class(
 ) -> Iterator[tuple[int, BinaryMachine]]:
     """Train each class on its own samples alone, which keeps kernel rows short.
 
-    Parameters and yields are those of :func:`train_one_vs_rest`; `reduce` returns a BinaryMachine.
+    As :func:`train_one_vs_rest`, but `reduce` returns a BinaryMachine.
     """
     stop = threading.Event()
 
@@ -177,21 +121,11 @@ def train_one_class(
     yield from enumerate(thread_map(train, range(len(training.params)), n_jobs, stop))
 
 
-def pack_machines(
-    machines: list[BinaryMachine],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Join the machines of all classes into one kernel expansion.
 
-    Parameters
-    ----------
-    machines : list of K BinaryMachine
-
-    Returns
-    -------
-    used : ndarray of shape (n_sv,)
-        Rows of the training set that support any machine.
-    coef : ndarray of shape (K, n_sv)
-    bias : ndarray of shape (K,)
+    Return the rows of the training set that support any machine, shape (n_sv,), the coefficients,
+    shape (K, n_sv), and the biases, shape (K,).
     """
     used = np.unique(np.concatenate([machine.support for machine in machines]))
     coef = np.zeros((len(machines), len(used)))

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear
+from ._classifier import SearchSpec
 
 __all__ = [
     "BOXES",
@@ -20,6 +21,7 @@ __all__ = [
     "POSITIVE",
     "SCALED_GAMMAS",
     "SOLVER_CONSTRAINTS",
+    "kernel_search",
     "per_class",
     "unit_gamma",
 ]
@@ -34,10 +36,7 @@ BOXES = [1.0, 8.0]
 
 # Entries of scikit-learn's ``_parameter_constraints``.
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
-C_CONSTRAINTS = {
-    "C": [POSITIVE, dict],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-}
+C_CONSTRAINTS = {"C": [POSITIVE, dict], "class_weight": [StrOptions({"balanced"}), dict, None]}
 KERNEL_CONSTRAINTS = {
     "gamma": [StrOptions({"scale", "auto"}), POSITIVE, dict],
     "kernel": [str, Kernel, Linear],
@@ -51,6 +50,25 @@ SOLVER_CONSTRAINTS = {
     "verbose": ["verbose"],
     "unknown_label": "no_validation",
 }
+
+
+def kernel_search(
+    default: dict, paper: dict, engine: tuple[str, ...] = (), **options
+) -> SearchSpec:
+    """Declare the search of a kernel machine: grids over gamma and what else the presets try.
+
+    With a grid engine the paper's preset chooses one setting per class.
+    """
+    return SearchSpec(
+        grids={
+            "default": {"gamma": SCALED_GAMMAS, **default},
+            "paper": {"gamma": PAPER_GAMMAS, **paper},
+        },
+        levels={"paper": "class"} if engine else {},
+        scaled={"gamma": unit_gamma},
+        engine=engine,
+        **options,
+    )
 
 
 def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:
@@ -79,14 +97,7 @@ def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarr
 def unit_gamma(X, weight: np.ndarray) -> float:
     """Return 1 / (features x variance): the width at which distances are of the order of one.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-    weight : ndarray of shape (m,)
-
-    Returns
-    -------
-    float
+    X is an ndarray or a CSR matrix of shape (m, d), `weight` has shape (m,).
     """
     total = weight.sum() * X.shape[1]
     first = (weight @ X).sum() / total

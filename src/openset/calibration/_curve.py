@@ -22,14 +22,11 @@ class OperatingCurve(NamedTuple):
     thresholds : ndarray of shape (n_thresholds,)
         Smallest score that accepts, descending from infinity, which rejects all samples; 0 is the
         threshold of the estimator itself.
-    aks : ndarray of shape (n_thresholds,)
-        Accuracy on known samples: accepted, and by their own class.
-    fu : ndarray of shape (n_thresholds,)
-        Share of the known samples that are rejected.
-    aus : ndarray of shape (n_thresholds,)
-        Accuracy on unknown samples: the share that is rejected.
-    hna : ndarray of shape (n_thresholds,)
-        Harmonic mean of `aks` and `aus`.
+    aks, fu : ndarray of shape (n_thresholds,)
+        Shares of the known samples that their own class accepts (the accuracy on known samples),
+        and that are rejected.
+    aus, hna : ndarray of shape (n_thresholds,)
+        Accuracy on unknown samples (the share that is rejected), and its harmonic mean with `aks`.
     """
 
     thresholds: np.ndarray
@@ -56,7 +53,6 @@ def operating_curve(estimator: BaseEstimator, X, y) -> OperatingCurve:
     Returns
     -------
     OperatingCurve
-        Arrays thresholds, aks, fu, aus and hna.
 
     Examples
     --------

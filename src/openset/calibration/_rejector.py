@@ -88,10 +88,8 @@ class CalibratedRejector(OpenSetWrapper):
     known_radius_ : ndarray of shape (K,)
         The certificate of :class:`openset.OpenSetSVC` at the moved threshold; only for estimators
         that have one. Behind a Pipeline it is a distance in the transformed space.
-    n_features_in_ : int
-        Only if the fitted estimator has it.
-    feature_names_in_ : ndarray of shape (d,)
-        Only if the fitted estimator has it.
+    n_features_in_, feature_names_in_
+        Only if the fitted estimator has them.
 
     Notes
     -----
@@ -186,8 +184,7 @@ class CalibratedRejector(OpenSetWrapper):
         self._check_request(X_unknown)
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
-        self._fit_rows = None
-        X_fit, y_fit = X, y
+        self._fit_rows, X_fit, y_fit = None, X, y
         if not isinstance(self.estimator, FrozenEstimator):
             self._fit_rows, rows = self._split(y)
             X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
@@ -200,9 +197,8 @@ class CalibratedRejector(OpenSetWrapper):
             self.unknown_label_ = model.unknown_label_
         codes = self._encode(y)
         if self.criterion == "fu":
-            thresholds = conformal_thresholds(
-                model, transform, X, codes, self.alpha, self.per_class, self.by
-            )
+            promise = self.alpha, self.per_class, self.by
+            thresholds = conformal_thresholds(model, transform, X, codes, *promise)
         else:
             samples = transform(X), codes, transform(X_unknown)
             thresholds = tradeoff_thresholds(model, *samples, self.alpha, self.criterion)
@@ -219,17 +215,6 @@ class CalibratedRejector(OpenSetWrapper):
         return tags
 
     def decision_function(self, X) -> np.ndarray:
-        """Scores of the estimator less the thresholds.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
-        """
         check_is_fitted(self)
         transform, moved = self._moved()
         return moved.decision_function(transform(X))

@@ -34,22 +34,9 @@ def conformal_thresholds(
     """Thresholds that reject a known sample with a probability of at most alpha, shape (K,).
 
     A sample is rejected if its highest score is below a common threshold. It is not if its own
-    class accepts it, whatever the thresholds of the other classes.
-
-    Parameters
-    ----------
-    model : OpenSetClassifier
-    transform : callable
-        Maps X to the input of the model.
-    X : array-like of shape (n, d)
-        Calibration samples.
-    codes : ndarray of shape (n,)
-        Index of the class of each.
-    alpha : float
-    per_class : bool
-        Whether the probability holds for each class, or for all known samples together.
-    by : {"own", "highest"}
-        Which score of a sample counts: that for its own class, or the highest.
+    class accepts it, whatever the thresholds of the other classes. The calibration samples X have
+    the class indices `codes`; `transform` maps X to the input of the model. The other parameters
+    are those of CalibratedRejector.
     """
     groups = [np.arange(len(codes))]
     if per_class:
@@ -91,15 +78,9 @@ def _noise(scores, alone, exact_band):
 def tradeoff_thresholds(
     model: OpenSetClassifier, X, codes: np.ndarray, X_unknown, alpha: float, criterion: str
 ) -> np.ndarray:
-    """One threshold, K times, from known and unknown samples.
+    """One threshold, K times, from known and unknown samples, both transformed.
 
-    Parameters
-    ----------
-    model, codes, alpha
-        As for :func:`conformal_thresholds`.
-    X, X_unknown : array-like of shapes (n, d) and (n_unknown, d)
-        Transformed.
-    criterion : {"aus", "hna"}
+    The criterion is "aus" or "hna"; `codes` are the class indices of the known samples X.
     """
     n_classes = len(model.classes_)
     scores = np.vstack([_finite(model.decision_function(Z), model) for Z in (X, X_unknown)])
@@ -121,21 +102,10 @@ def tradeoff_thresholds(
 def resolve_conflict(
     thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Resolve the conflict of thresholds that are too low to bound the accepted region.
+    """Resolve the conflict of thresholds (K,) that are too low to bound the accepted region.
 
-    Parameters
-    ----------
-    thresholds, far : ndarray of shape (K,)
-        The scores far away from all samples; inf where they are not known.
-    classes : ndarray of shape (K,)
-    prefer : {"promise", "bounded"}
-    point : str
-        The operating point, for the message.
-
-    Returns
-    -------
-    thresholds : ndarray of shape (K,)
-    lifted : ndarray of shape (K,), bool
+    `far` are the scores far away from all samples, inf where they are not known; `point` describes
+    the operating point in the message. Return the thresholds and which of them were lifted.
     """
     conflict = (thresholds <= far) & np.isfinite(far)
     if prefer == "bounded" and np.any(far == np.inf):

@@ -12,15 +12,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(_fit.fit)
-app.command()(_predict.predict)
-app.command()(_evaluate.evaluate)
-app.command()(_info.info)
+for command in (_fit.fit, _predict.predict, _evaluate.evaluate, _info.info, _compare.compare):
+    app.command()(command)
+for command in (_info.export, _datasets.datasets, _demo.demo):
+    app.command()(command)
 app.add_typer(_study.app, name="study")
-app.command()(_compare.compare)
-app.command()(_info.export)
-app.command()(_datasets.datasets)
-app.command()(_demo.demo)
 
 
 def _print_version(wanted: bool) -> None:

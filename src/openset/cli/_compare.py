@@ -1,12 +1,10 @@
 """``openset compare``: find the method that suits the data."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -47,9 +45,10 @@ def compare(
     options.check_folder(output)
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli import _compare_page as pages
-    from openset.cli._tables import open_table, read_training
-    from openset.evaluation import compare_methods, comparison_splits, make_method, method_names
-    from openset.utils import method_table, unwrap
+    from openset.cli._training import read_training
+    from openset.datasets.tables import open_table
+    from openset.evaluation import compare_methods, comparison_splits, make_method
+    from openset.utils import method_names, method_table, unwrap
 
     every = method_names()
     wanted = list(every) if methods == "all" else options.split(methods) or []
@@ -62,27 +61,14 @@ def compare(
         title = titles[type(unwrap(model)).__name__]
         models[title], short[title] = model, name
     table = read_training(
-        open_table(data, encoding),
-        target,
-        features=options.split(features),
-        drop=options.split(drop),
-        missing=missing,
+        open_table(data, encoding), target, **options.columns(features, drop), missing=missing
     )
-    rows, notes = _choose_rows(table, max_rows, seed)
-    X, y = table.X[rows], table.y[rows]
+    X, y, notes = _choose_rows(table, max_rows, seed)
     splits = comparison_splits(y, repeats, random_state=seed)
     report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
     print("\n".join(report), file=sys.stderr)
-    compared = compare_methods(
-        models,
-        X,
-        y,
-        splits,
-        n_repeats=_N_TUNING,
-        random_state=seed,
-        n_jobs=jobs,
-        verbose=int(sys.stderr.isatty()),
-    )
+    how: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
+    compared = compare_methods(models, X, y, splits, **how, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:
         raise ValueError(f"no method could be fitted; {best.name}, {best.error}")
@@ -119,16 +105,15 @@ def _choose_rows(table, max_rows, seed):
     classes, counts = np.unique(table.y, return_counts=True)
     small = classes[counts < _FEWEST_ROWS]
     rows = np.flatnonzero(~np.isin(table.y, small))
-    rows = rows[
-        stratified_rows(table.y[rows], max_rows, min_per_class=_FEWEST_ROWS, random_state=seed)
-    ]
+    options = {"min_per_class": _FEWEST_ROWS, "random_state": seed}
+    rows = rows[stratified_rows(table.y[rows], max_rows, **options)]
     notes = [f"column {name!r} is left out: {why}" for name, why in table.dropped.items()]
     if len(table.y) < table.n_rows:
         notes.append(f"{table.n_rows - len(table.y):,} rows are left out: a value is missing")
     if len(small):
         named = shortened([str(label) for label in small], 11)
         notes.append(f"{len(small)} classes with too few rows are left out: {named}")
-    return rows, notes
+    return table.X[rows], table.y[rows], notes
 
 
 def _fit_command(data, target, method, given):
@@ -145,16 +130,14 @@ def _as_dict(compared, short, subject, output):
 
     behind = paired_differences(compared)
     ranking = []
-    for method in compared:
-        if method.error:
-            continue
+    for method in (m for m in compared if not m.error):
         gap, gap_half = behind.get(method.name, (0.0, 0.0))
-        accuracies = method.values("normalized_accuracy")
+        interval = confidence_interval(method.values("normalized_accuracy"))
         names = method.results[0].measures
         ranking.append(
             {
                 "method": short[method.name],
-                "normalized_accuracy_interval": confidence_interval(accuracies)[1],
+                "normalized_accuracy_interval": interval[1],
                 "behind": gap,
                 "behind_interval": gap_half,
                 "measures": {name: float(method.values(name).mean()) for name in names},

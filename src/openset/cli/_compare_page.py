@@ -1,7 +1,5 @@
 """The results of a comparison as a page, a table and a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +15,8 @@ from openset.utils import split_fitted
 from openset.utils.page import Cell, Page
 
 _NA, _AKS, _AUS = "normalized_accuracy", "accuracy_known", "accuracy_unknown"
+_COLUMNS = {"NA": _NA, "AKS": _AKS, "AUS": _AUS, "HNA": "harmonic_normalized_accuracy"}
+_COLUMNS |= {"OSCR area": "oscr_area", "AUROC": "auroc_known"}
 # False positive rates at which the curves of the repeats are averaged.
 _GRID = np.linspace(0.0, 1.0, 201)
 # Large letters: on a phone a figure is shown at half its size.
@@ -25,22 +25,7 @@ _FONT = 12
 
 @dataclass(frozen=True)
 class Subject:
-    """The data that were compared on, and how.
-
-    Attributes
-    ----------
-    source, target : str
-        The file and its column of labels.
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-        The rows that were used.
-    n_known, n_read, n_repeats, n_tuning, seed : int
-        Known classes per repeat, rows of the file, repeats, simulations per search.
-    notes : list of str
-        What was left out, and why.
-    fit_command : str
-        The command that fits the winner.
-    """
+    """The data that were compared on (X, y: the rows that were used), and how."""
 
     source: str
     target: str
@@ -51,17 +36,16 @@ class Subject:
     n_repeats: int
     n_tuning: int
     seed: int
-    notes: list[str]
-    fit_command: str
+    notes: list[str]  # what was left out, and why
+    fit_command: str  # fits the winner
 
 
 def verdict(compared: Sequence[ComparedMethod]) -> str:
     """The answer in words: which method leads, and which others may be as good."""
-    first = compared[0]
-    mean, half = confidence_interval(first.values(_NA))
+    mean, half = confidence_interval(compared[0].values(_NA))
     behind = paired_differences(compared)
     close = [name for name, (gap, width) in behind.items() if gap - width <= 0]
-    text = f"{first.name} leads, with a normalized accuracy of {mean:.3f} ± {half:.3f}."
+    text = f"{compared[0].name} leads, with a normalized accuracy of {mean:.3f} ± {half:.3f}."
     if close:
         text += f" These repeats cannot tell it from {join(close)}."
     elif behind:
@@ -105,9 +89,10 @@ def make_page(compared: Sequence[ComparedMethod], subject: Subject) -> Page:
     if subject.X.shape[1] > 1:
         _add_regions(page, ranked, subject)
     page.section("Times")
+    times = [(m.name, m.seconds_tune, 1e6 * m.seconds_predict) for m in ranked]
     page.table(
         ["method", "tune and fit", "predict one sample"],
-        [[m.name, f"{m.seconds_tune:.2f} s", f"{1e6 * m.seconds_predict:.1f} µs"] for m in ranked],
+        [[name, f"{tune:.2f} s", f"{predict:.1f} µs"] for name, tune, predict in times],
         caption="Medians over the repeats, on this machine.",
     )
     _add_protocol(page, compared, subject)
@@ -116,12 +101,12 @@ def make_page(compared: Sequence[ComparedMethod], subject: Subject) -> Page:
 
 def _add_ranking(page, ranked):
     page.section("Ranking")
+    intervals = [confidence_interval(method.values(_NA)) for method in ranked]
     figure = Figure(figsize=(6.4, 0.9 + 0.42 * len(ranked)), layout="constrained")
     ax = figure.subplots()
-    for k, method in enumerate(ranked):
-        mean, half = confidence_interval(method.values(_NA))
-        style = {"color": "tab:blue" if k == 0 else "0.15", "capsize": 4, "markersize": 7}
-        ax.errorbar(mean, k, xerr=half, fmt="o", **style)
+    for k, (mean, half) in enumerate(intervals):
+        color = "tab:blue" if k == 0 else "0.15"
+        ax.errorbar(mean, k, xerr=half, fmt="o", color=color, capsize=4, markersize=7)
     ax.set_yticks(range(len(ranked)), [method.name for method in ranked], fontsize=_FONT)
     ax.invert_yaxis()
     ax.set_xlabel("normalized accuracy", fontsize=_FONT)
@@ -133,28 +118,18 @@ def _add_ranking(page, ranked):
         caption="Mean over the repeats and its 95% interval.",
     )
     behind = paired_differences(ranked)
-    columns = {
-        "NA": _NA,
-        "AKS": _AKS,
-        "AUS": _AUS,
-        "HNA": "harmonic_normalized_accuracy",
-        "OSCR area": "oscr_area",
-        "AUROC": "auroc_known",
-    }
-    means = np.array([[m.values(name).mean() for name in columns.values()] for m in ranked])
+    means = np.array([[m.values(name).mean() for name in _COLUMNS.values()] for m in ranked])
     rows = []
     for k, method in enumerate(ranked):
         cells = [
             Cell(f"{value:.3f}", "best") if value == best else f"{value:.3f}"
             for value, best in zip(means[k], means.max(axis=0), strict=True)
         ]
-        half = confidence_interval(method.values(_NA))[1]
         gap = "{:.3f} ± {:.3f}".format(*behind[method.name]) if k else ""
-        rows.append(
-            [method.name, cells[0], f"± {half:.3f}", gap, *cells[1:], f"{method.bounded:.0%}"]
-        )
+        half = f"± {intervals[k][1]:.3f}"
+        rows.append([method.name, cells[0], half, gap, *cells[1:], f"{method.bounded:.0%}"])
     page.table(
-        ["method", "NA", "", "behind the first", *list(columns)[1:], "bounded"],
+        ["method", "NA", "", "behind the first", *list(_COLUMNS)[1:], "bounded"],
         rows,
         caption="Means over the repeats; the best value of each column in bold.",
     )
@@ -176,20 +151,22 @@ def _add_curves(page, ranked):
         "Share of known samples accepted when a given share of the unknown ones is. Higher and "
         "further left is better; the marker is where the method itself decides."
     )
-    for named, display_class, rate, area, refused, title in (
-        (True, OSCRDisplay, "ccr", "oscr_area", None, "Accepted and named correctly (OSCR)"),
-        (False, KnownROCDisplay, "tpr", "auroc_known", "false_unknown_rate", "Accepted (ROC)"),
+    for title, kind, rate, area in (
+        ("Accepted and named correctly (OSCR)", OSCRDisplay, "ccr", "oscr_area"),
+        ("Accepted (ROC)", KnownROCDisplay, "tpr", "auroc_known"),
     ):
+        named = kind is OSCRDisplay
         figure = Figure(figsize=(6.4, 5.4), layout="constrained")
         ax = figure.subplots()
         for method in ranked:
-            at = 1 - method.values(refused).mean() if refused else method.values(_AKS).mean()
             curves = [r.evaluation.curve_at(_GRID, named=named) for r in method.results]
-            display = display_class(
+            accepted = method.values(_AKS) if named else 1 - method.values("false_unknown_rate")
+            point = 1 - method.values(_AUS).mean(), accepted.mean()
+            display = kind(
                 fpr=_GRID,
                 **{rate: np.mean(curves, axis=0)},
                 area=method.values(area).mean(),
-                operating_point=(1 - method.values(_AUS).mean(), at),
+                operating_point=point,
                 name=method.name,
             ).plot(ax=ax)
         ax.set_title(title, fontsize=_FONT + 1)
@@ -229,8 +206,8 @@ def _regions_figure(ranked, X, y):
     shown = np.isin(y, drawn)
     Z, y = transform(X[shown]), y[shown]
     means = np.stack([Z[y == label].mean(axis=0) for label in drawn[:3]])
-    plane = means if Z.shape[1] > 2 and np.linalg.matrix_rank(means[1:] - means[0]) == 2 else None
-
+    flat = Z.shape[1] == 2 or np.linalg.matrix_rank(means[1:] - means[0]) < 2
+    options = {"plane": None if flat else means, "margin": 0.5, "grid_resolution": 150}
     n_rows = -(-len(ranked) // 2)
     figure = Figure(figsize=(6.8, 0.6 + 3.2 * n_rows), layout="constrained")
     axes = figure.subplots(n_rows, 2, squeeze=False)
@@ -239,15 +216,7 @@ def _regions_figure(ranked, X, y):
     entries = {}
     for ax, method, (_, final) in zip(axes.flat, ranked, models, strict=False):
         display = DecisionRegionsDisplay.from_estimator(
-            final,
-            Z,
-            y,
-            plane=plane,
-            margin=0.5,
-            grid_resolution=150,
-            legend=True,
-            point_size=8,
-            ax=ax,
+            final, Z, y, **options, legend=True, point_size=8, ax=ax
         )
         names = [text.get_text() for text in display.legend_.get_texts()]
         entries |= dict(zip(names, display.legend_.legend_handles, strict=True))
@@ -255,14 +224,10 @@ def _regions_figure(ranked, X, y):
         ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
         ax.set_title(method.name, fontsize=_FONT + 2)
     order = [*(name for name in entries if name != "unknown"), "unknown"]
-    figure.legend(
-        [entries[name] for name in order],
-        # Names short enough for several in a row of the legend.
-        [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in order],
-        loc="outside lower center",
-        ncols=4,
-        fontsize=_FONT,
-    )
+    # Names short enough for several in a row of the legend.
+    names = [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in order]
+    handles = [entries[name] for name in order]
+    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=_FONT)
     return figure
 
 
@@ -292,5 +257,5 @@ def _add_protocol(page, compared, subject):
         f"{subject.n_tuning} simulations {withheld}",
         f"Seed {subject.seed}: the same command gives the same measures; only the times vary.",
     ]
-    failed = [m for m in compared if m.error]
-    page.bullets(points + [f"{m.name} failed and is not ranked. {m.error}" for m in failed])
+    points += [f"{m.name} failed and is not ranked. {m.error}" for m in compared if m.error]
+    page.bullets(points)

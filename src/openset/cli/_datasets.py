@@ -53,7 +53,7 @@ def datasets(
 def _cells(row: DatasetRow) -> list[str]:
     if row.source != "file":
         return [*"------", ""]
-    samples, features, classes, smallest, largest = row.counted
+    samples, features, classes, smallest, largest = (n or 0 for n in row.counted)
     sizes = (classes, samples, features, samples / classes, smallest, largest)
     cells = [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in sizes]
     same = "same" if row.counted == row.published else "differs"
@@ -71,8 +71,7 @@ def _remark(row: DatasetRow) -> str:
         )
     if row.source == "pmlb":
         return "Missing datasets that PMLB has are downloaded on first use (pip install pmlb)."
-    if row.source == "":
-        return f"{row.name} is not here{sizes}: {row.where}."
-    if row.published and row.counted != row.published:
-        return f"{row.name} is not the paper's{sizes}: {row.where}."
-    return ""
+    if row.source == "file" and row.counted == (row.published or row.counted):
+        return ""
+    what = "here" if row.source == "" else "the paper's"
+    return f"{row.name} is not {what}{sizes}: {row.where}."

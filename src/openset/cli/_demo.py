@@ -14,13 +14,14 @@ N_KNOWN = 6
 SEED = 0
 PICTURE = Path("demo-regions.png")
 TUNED = {"closed": "Tuned as usual, with all digits known", "open": "Tuned with digits withheld"}
+_COLUMNS = ("AKS", "AUS", "NA", "HNA", "bounded", "time")
+_MEASURES = ("accuracy_known", "accuracy_unknown", "normalized_accuracy")
 
 
 @reported
 def demo() -> None:
     """Learn six of the ten digits, leave four unknown, and compare two classifiers."""
     # Imported here, so that --version and --help do not load the estimators.
-    import numpy as np
     from rich.console import Console
     from sklearn.datasets import load_digits
 
@@ -29,20 +30,16 @@ def demo() -> None:
     X, y = load_digits(return_X_y=True)
     X = X / 16  # grey levels to [0, 1]
     split = draw_split(y, N_KNOWN, random_state=SEED)
-    console = Console()
-
-    def tell(text):
-        console.print(text, highlight=False)
-
-    tell(
+    console = Console(highlight=False)
+    unknown = [digit for digit in range(10) if digit not in split.known]
+    console.print(
         f"Digits {', '.join(map(str, split.known))} are learned from {len(split.train)} samples; "
-        f"{', '.join(map(str, np.setdiff1d(y, split.known)))} are never shown, and should be "
-        "answered 'unknown'.\n"
+        f"{', '.join(map(str, unknown))} are never shown, and should be answered 'unknown'.\n"
     )
     with console.status("Tuning (the first run also compiles, once) ..."):
         results = run_methods(X, y, split)
     console.print(_table(results))
-    tell(
+    console.print(
         "AKS: share of known samples named correctly. AUS: share of unknown samples rejected. "
         "NA: their mean. HNA: their harmonic mean. bounded: classes that accept only a bounded "
         "region. SVM: OneVsRestSVC. OpenSetSearchCV has chosen the parameters from the training "
@@ -50,9 +47,9 @@ def demo() -> None:
         "the known digits, in turn, acting as unknown. One split of one small dataset.\n"
     )
     for sentence in verdict(results):
-        tell(f"- {sentence}")
+        console.print(f"- {sentence}")
     if _save_picture(results, X[split.train], y[split.train]):
-        tell(f"\nPicture of what OpenSetSVC accepts: {PICTURE}")
+        console.print(f"\nPicture of what OpenSetSVC accepts: {PICTURE}")
 
 
 def run_methods(X, y, split) -> dict[str, dict[str, MethodResult]]:
@@ -65,15 +62,12 @@ def run_methods(X, y, split) -> dict[str, dict[str, MethodResult]]:
     few = split.train[::10]
     for model in methods.values():  # compile before the times are taken
         OpenSetSearchCV(model, n_repeats=1).fit(X[few], y[few])
-    return {
-        scenario: {
-            name: evaluate_method(
-                OpenSetSearchCV(model, scenario=scenario, random_state=SEED), X, y, split
-            )
-            for name, model in methods.items()
-        }
-        for scenario in TUNED
-    }
+    results: dict[str, dict[str, MethodResult]] = {scenario: {} for scenario in TUNED}
+    for scenario, by_method in results.items():
+        for name, model in methods.items():
+            search = OpenSetSearchCV(model, random_state=SEED).set_params(scenario=scenario)
+            by_method[name] = evaluate_method(search, X, y, split)
+    return results
 
 
 def _table(results):
@@ -84,27 +78,25 @@ def _table(results):
     table = Table()
     table.add_column("method")
     table.add_column("chosen")
-    for name in ("AKS", "AUS", "NA", "HNA", "bounded", "time"):
+    for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    names = ("accuracy_known", "accuracy_unknown", "normalized_accuracy")
     for by_method in results.values():
         for method, result in by_method.items():
-            shown = [result.measures[n] for n in (*names, "harmonic_normalized_accuracy")]
-            table.add_row(
-                method,
-                parameters(result.fitted.params),
-                *(f"{value:.3f}" for value in shown),
-                f"{result.bounded.sum()} of {len(result.bounded)}",
-                f"{result.fitted.seconds_search + result.fitted.seconds_fit:.1f} s",
-            )
+            fitted = result.fitted
+            names = (*_MEASURES, "harmonic_normalized_accuracy")
+            cells = [f"{result.measures[name]:.3f}" for name in names]
+            bounded = f"{result.bounded.sum()} of {len(result.bounded)}"
+            seconds = f"{fitted.seconds_search + fitted.seconds_fit:.1f} s"
+            table.add_row(method, parameters(fitted.params), *cells, bounded, seconds)
         table.add_section()
     return table
 
 
 def verdict(results: dict[str, dict[str, MethodResult]]) -> list[str]:
     """What the numbers show, in words."""
-    sentences = []
-    for scenario, (svm, open_set) in ((s, tuple(r.values())) for s, r in results.items()):
+    sentences, same = [], False
+    for scenario, by_method in results.items():
+        svm, open_set = by_method.values()
         n_known = int(svm.evaluation.is_known.sum())
         n_unknown = len(svm.evaluation.truth) - n_known
         pair = (svm.measures, open_set.measures)
@@ -119,8 +111,8 @@ def verdict(results: dict[str, dict[str, MethodResult]]) -> list[str]:
             f"samples of known digits the SVM names {right[0]} correctly and OpenSetSVC "
             f"{_change(*right)}. {f'NA {ours} for both.' if ours == theirs else balance}"
         )
-    pairs = [tuple(result.fitted.params for result in r.values()) for r in results.values()]
-    if any({**svm, "lam": 0.0} == open_set for svm, open_set in pairs):
+        same |= {**svm.fitted.params, "lam": 0.0} == open_set.fitted.params
+    if same:
         sentences.append(
             "Where lam=0 was chosen with the same C and gamma, the two are one machine: the SVM "
             "happens to be bounded, OpenSetSVC would have raised lam had it not been."
@@ -152,15 +144,8 @@ def _save_picture(results, X, y) -> bool:
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for k, (scenario, by_method) in enumerate(results.items()):
         result = by_method["OpenSetSVC"]  # where lam=0 is chosen the SVM's picture is the same
-        DecisionRegionsDisplay.from_estimator(
-            result.fitted.model,
-            X[shown],
-            y[shown],
-            plane="means",
-            margin=0.9,
-            legend=k == 1,
-            ax=axes[k],
-        )
+        options = {"plane": "means", "margin": 0.9, "legend": k == 1, "ax": axes[k]}
+        DecisionRegionsDisplay.from_estimator(result.fitted.model, X[shown], y[shown], **options)
         bounded = f"{result.bounded.sum()} of {len(result.bounded)} classes bounded"
         title = f"OpenSetSVC, {scenario}-set search\n{bounded}"
         axes[k].set(title=title, aspect="equal", xlabel="", ylabel="")

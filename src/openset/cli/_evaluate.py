@@ -37,7 +37,7 @@ def evaluate(
 ) -> None:
     """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
     from openset.cli._predict import TableScorer
-    from openset.cli._tables import open_table, require
+    from openset.datasets.tables import open_table, require
 
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
@@ -52,24 +52,22 @@ def evaluate(
         typer.echo(json.dumps(_as_json(evaluation, others), indent=1))
         return
     typer.echo("\n".join(_lines(evaluation, others, str(data))))
-    for path in drawn:
-        typer.echo(f"wrote {path}")
+    typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
 
 
 def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
-    """Score the table; labels are compared as texts, so that 1, 1.0 and "1" are one class.
-
-    Returns the evaluation, and the labels that count as unknown.
-    """
+    """The evaluation, and the labels that count as unknown; 1, 1.0 and "1" are one class."""
     import numpy as np
 
-    from openset.cli._tables import TableError, label_text
+    from openset.cli._training import label_text
+    from openset.datasets.tables import TableError
     from openset.evaluation import Evaluation
     from openset.utils import answer_labels
 
     final = scorer.final
     codes = {label_text(label): code for code, label in enumerate(final.classes_.tolist())}
-    unknown, others, n_rows = len(codes), {}, 0
+    unknown, n_rows = len(codes), 0
+    others: dict[str, None] = {}
     truth, scores = [], []
     for block in scorer.blocks(table, "evaluate"):
         labels = block.batch.column(target).dictionary_encode()
@@ -96,14 +94,10 @@ def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
 
     from openset.metrics import oscr_curve
 
-    fpr, ccr, threshold = oscr_curve(evaluation.truth, evaluation.scores, known=evaluation.classes)
-    shown = np.unique(np.linspace(1, len(fpr) - 1, _CURVE_POINTS).astype(int))
-    curve = {
-        "false_positive_rate": fpr[shown].tolist(),
-        "correct_classification_rate": ccr[shown].tolist(),
-        "threshold": threshold[shown].tolist(),
-    }
-    per_class = evaluation.report["per_class"]
+    curve = oscr_curve(evaluation.truth, evaluation.scores, known=evaluation.classes)
+    shown = np.unique(np.linspace(1, len(curve[0]) - 1, _CURVE_POINTS).astype(int))
+    names = ("false_positive_rate", "correct_classification_rate", "threshold")
+    oscr = {name: values[shown].tolist() for name, values in zip(names, curve, strict=True)}
     labels = [*evaluation.classes, evaluation.unknown_label]
     return {
         "rows": len(evaluation.truth),
@@ -112,44 +106,40 @@ def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
         "measures": evaluation.measures,
         "per_class": {  # NaN is not valid JSON: what is not defined is null
             str(label): {k: v if np.isfinite(v) else None for k, v in row.items()}
-            for label, row in per_class.items()
+            for label, row in evaluation.report["per_class"].items()
         },
         "confusion": {
             "labels": [str(label) for label in labels],
             "counts": evaluation.confusion_matrix.tolist(),
         },
-        "oscr": curve if np.isfinite(fpr).all() and np.isfinite(ccr).all() else None,
+        "oscr": oscr if np.isfinite(curve[:2]).all() else None,
     }
 
 
 def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
+    import numpy as np
+
     from openset.cli._text import measure_lines, shortened
 
     n_unknown = int((~evaluation.is_known).sum())
     which = f" (classes the model has not learned: {shortened(others, 11)})" if n_unknown else ""
-    return [
+    lines = [
         f"{source}: {len(evaluation.truth):,} rows, {n_unknown:,} of them unknown{which}",
         *measure_lines(evaluation.measures),
         "",
         str(evaluation.report).partition("\n\n")[0],
         "",
-        *_mistakes(evaluation),
     ]
-
-
-def _mistakes(evaluation: Evaluation) -> list[str]:
-    """The largest counts off the diagonal; the whole matrix is in the JSON and the figure."""
-    import numpy as np
-
+    # The largest counts off the diagonal; the whole matrix is in the JSON and the figure.
     counts = evaluation.confusion_matrix
     names = [*map(str, evaluation.classes), "unknown"]
-    off = counts - np.diag(np.diag(counts))
-    order = np.argsort(-off, axis=None, kind="stable")[:8]
-    rows = [np.unravel_index(k, off.shape) for k in order if off.flat[k]]
-    if not rows:
-        return ["no row is answered wrongly"]
-    return ["most frequent mistakes:"] + [
-        f"  {names[i]} answered {names[j]}: {off[i, j]:,} of {counts[i].sum():,}" for i, j in rows
+    wrong = counts - np.diag(np.diag(counts))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:8]
+    mistakes = [np.unravel_index(k, wrong.shape) for k in order if wrong.flat[k]]
+    lines.append("most frequent mistakes:" if mistakes else "no row is answered wrongly")
+    return lines + [
+        f"  {names[i]} answered {names[j]}: {wrong[i, j]:,} of {counts[i].sum():,}"
+        for i, j in mistakes
     ]
 
 
@@ -160,37 +150,23 @@ def _draw(evaluation: Evaluation, folder: Path) -> list[Path]:
     from openset import plots
     from openset.utils import atomic_write
 
-    truth, scores, known = evaluation.truth, evaluation.scores, evaluation.classes
-    best, is_known = scores.max(axis=1), evaluation.is_known
-    side = max(6.0, 2 + 0.3 * len(known))
-    figures = {
-        "confusion_matrix.png": (
-            side,
-            lambda ax: plots.OpenSetConfusionMatrixDisplay.from_predictions(
-                truth,
-                evaluation.answers,
-                known=known,
-                unknown_label=evaluation.unknown_label,
-                normalize="true",
-                ax=ax,
-            ),
+    truth, known, is_known = evaluation.truth, evaluation.classes, evaluation.is_known
+    best = evaluation.scores.max(axis=1)
+    options = {"unknown_label": evaluation.unknown_label, "normalize": "true"}
+    figures: dict[str, tuple] = {
+        "confusion_matrix": (
+            *(plots.OpenSetConfusionMatrixDisplay, evaluation.answers, options),
+            max(6.0, 2 + 0.3 * len(known)),
         )
     }
     if is_known.any() and not is_known.all():
-        for name, display, values in (
-            ("oscr.png", plots.OSCRDisplay, scores),
-            ("roc.png", plots.KnownROCDisplay, best),
-            ("scores.png", plots.ScoreHistogramDisplay, best),
-        ):
-            figures[name] = (
-                6.0,
-                lambda ax, display=display, values=values: display.from_predictions(
-                    truth, values, known=known, ax=ax
-                ),
-            )
-    for name, (side, draw) in figures.items():
+        figures["oscr"] = plots.OSCRDisplay, evaluation.scores, {}, 6.0
+        figures["roc"] = plots.KnownROCDisplay, best, {}, 6.0
+        figures["scores"] = plots.ScoreHistogramDisplay, best, {}, 6.0
+    paths = [folder / f"{name}.png" for name in figures]
+    for path, (display, values, options, side) in zip(paths, figures.values(), strict=True):
         figure = Figure(figsize=(side, side), layout="constrained")
-        draw(figure.subplots())
-        with atomic_write(folder / name) as temporary:
+        display.from_predictions(truth, values, known=known, **options, ax=figure.subplots())
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, dpi=120)
-    return [folder / name for name in figures]
+    return paths

@@ -1,7 +1,5 @@
 """Errors and progress on standard error: one line each, and an exit code."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """``openset fit``: a table in, a model file out."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -45,15 +43,10 @@ def fit(
     """Learn from a table: scale, tune with classes withheld, fit, report, save."""
     import numpy as np
 
-    from openset.cli._tables import open_table, read_training
+    from openset import evaluation
     from openset.cli._text import describe_data, describe_result
-    from openset.evaluation import (
-        HeldOutReport,
-        fit_method,
-        held_out_report,
-        make_method,
-        model_card,
-    )
+    from openset.cli._training import read_training
+    from openset.datasets.tables import open_table
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model
 
@@ -61,28 +54,21 @@ def fit(
         if not as_json:
             typer.echo("\n".join(lines))
 
-    search = OpenSetSearchCV(
-        _method(make_method, method, jobs, missing == "median"),
-        n_jobs=jobs,
-        random_state=seed,
-        verbose=int(sys.stderr.isatty()),
-    )
+    model = evaluation.make_method(method, n_jobs=jobs, impute=missing == "median")
+    verbose = int(sys.stderr.isatty())
+    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     options.check_folder(output)
     table = open_table(data, encoding)
-    training = read_training(
-        table, target, features=options.split(features), drop=options.split(drop), missing=missing
-    )
+    training = read_training(table, target, **options.columns(features, drop), missing=missing)
     classes = training.known_classes(options.split(known), table.path)
     training.check_sizes(classes, _FEWEST_ROWS)
     rows = np.isin(training.y, classes)
     summary = _summarize(training, rows, target, data.name)
     tell(*describe_data(summary))
-    report = HeldOutReport()
+    report = evaluation.HeldOutReport()
     if turns:
-        report = held_out_report(
-            search,
-            training.X,
-            training.y,
+        report = evaluation.held_out_report(
+            *(search, training.X, training.y),
             n_turns=turns,
             known=classes,
             max_tuning_rows=search_rows,
@@ -90,18 +76,12 @@ def fit(
             on_turn=_say_turn,
         )
     stage(f"tuning and fitting on {rows.sum():,} rows")
-    fitted = fit_method(search, training.X[rows], training.y[rows], max_tuning_rows=search_rows)
-    card = save_model(fitted.model, output, model_card(fitted, report, summary))
+    X, y = training.X[rows], training.y[rows]
+    fitted = evaluation.fit_method(search, X, y, max_tuning_rows=search_rows)
+    card = save_model(fitted.model, output, evaluation.model_card(fitted, report, summary))
     tell(*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)")
     if as_json:
         typer.echo(json.dumps(card, indent=1))
-
-
-def _method(make_method, name, jobs, impute):
-    try:
-        return make_method(name, n_jobs=jobs, impute=impute)
-    except ValueError as error:
-        raise ValueError(f"--method {name}: {error}") from None
 
 
 def _say_turn(turn, n_turns, withheld):

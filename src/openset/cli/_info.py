@@ -1,7 +1,5 @@
 """``openset info`` and ``openset export``: what is in a model file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Options that several commands share, and checks of their values."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,6 +31,11 @@ METHODS = "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-s
 def split(names: str | None) -> list[str] | None:
     """The items of a comma-separated list."""
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def columns(features: str | None, drop: str | None) -> dict[str, list[str] | None]:
+    """The options that choose columns, as arguments of ``read_training``."""
+    return {"features": split(features), "drop": split(drop)}
 
 
 def check_folder(output: Path) -> None:

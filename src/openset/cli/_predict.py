@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from openset.cli._tables import Table
+    from openset.datasets.tables import Table
 
 
 @reported
@@ -36,8 +36,8 @@ def predict(
     """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
     import pyarrow as pa
 
-    from openset.cli._tables import check_writable, open_table, open_writer
-    from openset.evaluation import PredictionExplainer
+    from openset.base import PredictionExplainer
+    from openset.datasets.tables import check_writable, open_table, open_writer
 
     check_writable(output)
     scorer = TableScorer(model, jobs)
@@ -112,7 +112,7 @@ class TableScorer:
 
     def features(self, table: Table) -> list[str]:
         """The columns that the model needs, in its order; TableError if one is missing."""
-        from openset.cli._tables import TableError, require
+        from openset.datasets.tables import TableError, require
 
         names = self._names
         if names is None:  # fitted on an array: columns are identified by position
@@ -127,7 +127,7 @@ class TableScorer:
 
     def blocks(self, table: Table, title: str) -> Iterator[ScoredBlock]:
         """Score all rows in order; show progress on a terminal."""
-        from openset.cli._tables import TableError, read_batches
+        from openset.datasets.tables import TableError, read_batches
 
         names = self.features(table)
         n_rows = 0
@@ -146,7 +146,7 @@ class TableScorer:
     def _matrix(self, table, batch, names, n_before):
         import numpy as np
 
-        from openset.cli._tables import TableError, numbers
+        from openset.datasets.tables import TableError, numbers
 
         X = np.empty((batch.num_rows, len(names)))
         for j, name in enumerate(names):
@@ -157,14 +157,10 @@ class TableScorer:
                     f"{table.path}: column {name!r} has {content!r} in data row "
                     f"{n_before + bad[0] + 1}; the model needs a number there"
                 )
-        gaps = np.isinf(X) if self._fills_gaps else ~np.isfinite(X)
-        if gaps.any():
-            i, j = np.argwhere(gaps)[0]
-            what, remedy = "is infinite", ""
+        for i, j in np.argwhere(np.isinf(X) if self._fills_gaps else ~np.isfinite(X))[:1]:
+            where = f"in data row {n_before + i + 1}; fix it"
+            what = f"is infinite {where}"
             if np.isnan(X[i, j]):
-                what, remedy = "has no value", ", or fit with --missing median to have it filled"
-            raise TableError(
-                f"{table.path}: column {names[j]!r} {what} in data row {n_before + i + 1}; fix "
-                f"it{remedy}"
-            )
+                what = f"has no value {where}, or fit with --missing median to have it filled"
+            raise TableError(f"{table.path}: column {names[j]!r} {what}")
         return X

@@ -1,10 +1,9 @@
 """``openset study``: run a study, show its state, exchange its results, report it."""
 
-from __future__ import annotations
-
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,23 +45,14 @@ def _running(retry: bool, help: str):
         time_limit: _Limit = None,
     ) -> None:
         # Imported here, so that --help does not load the estimators.
-        from openset.study import load_study, run_study
+        from openset.study import run_study
 
-        plan = load_study(study).restrict(
-            split(datasets) or (), split(methods) or (), _integers(n_known)
-        )
-        with _open(plan, store, create=not retry) as results:
+        parts = split(datasets) or (), split(methods) or (), _integers(n_known)
+        options: dict[str, Any] = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
+        options["time_limit"] = None if time_limit is None else 60 * time_limit
+        with _open(study, store, not retry, parts) as (plan, results):
             try:
-                counts = run_study(
-                    plan,
-                    results,
-                    data_home=data_home,
-                    jobs=jobs,
-                    scheduler=scheduler,
-                    time_limit=None if time_limit is None else 60 * time_limit,
-                    retry=retry,
-                    verbose=True,
-                )
+                counts = run_study(plan, results, **options, retry=retry, verbose=True)
             except KeyboardInterrupt:
                 complain("stopped. Finished tasks are kept; run again to resume.")
                 raise typer.Exit(INTERRUPTED) from None
@@ -85,10 +75,7 @@ app.command("retry")(_running(True, "Run the tasks again that failed."))
 @reported
 def status(study: _Study, store: _Store = None) -> None:
     """Show what is done and what failed."""
-    from openset.study import load_study
-
-    plan = load_study(study)
-    with _open(plan, store) as results:
+    with _open(study, store) as (plan, results):
         done = results.tasks("done")
         failures = [row for row in results.rows() if row["status"] == "failed"]
     by_cell = Counter((task.dataset, task.n_known) for task in done)
@@ -110,9 +97,7 @@ def export(
     store: _Store = None,
 ) -> None:
     """Write the results to a CSV file."""
-    from openset.study import load_study
-
-    with _open(load_study(study), store) as results:
+    with _open(study, store) as (_, results):
         typer.echo(f"{results.export_csv(csv)} rows to {csv}")
 
 
@@ -124,12 +109,12 @@ def import_(
     store: _Store = None,
 ) -> None:
     """Add the rows of a CSV file to the results."""
-    from openset.study import load_study
-
-    plan = load_study(study)
-    with _open(plan, store, create=True) as results:
+    with _open(study, store, create=True) as (plan, results):
         results.bind(plan)
         typer.echo(f"{results.import_csv(csv)} rows from {csv}")
+
+
+_REFERENCE = "CSV file of other results to print next to these: dataset, n_known, method, measure, "
 
 
 @app.command()
@@ -139,18 +124,13 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
     store: _Store = None,
     reference: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file of other results to print next to these: dataset, n_known, method, "
-            "measure, mean, standard_error."
-        ),
+        Path | None, typer.Option(help=f"{_REFERENCE}mean, standard_error.")
     ] = None,
 ) -> None:
     """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
-    from openset.study import load_study, write_report
+    from openset.study import write_report
 
-    plan = load_study(study)
-    with _open(plan, store) as results:
+    with _open(study, store) as (plan, results):
         typer.echo(write_report(results, folder, study=plan, reference=reference))
 
 
@@ -161,11 +141,15 @@ def _integers(text: str) -> list[int]:
         raise ValueError(f"--n-known takes comma-separated integers: {error}") from None
 
 
-def _open(plan, store, create=False):
-    from openset.study import Store
+@contextmanager
+def _open(study, store, create=False, parts=()):
+    """The study, restricted to some parts, and its store."""
+    from openset.study import Store, load_study
 
+    plan = load_study(study).restrict(*parts)
     if store is None:
         store = Path("results") / f"{plan.name}.sqlite"
         if create:
             store.parent.mkdir(exist_ok=True)
-    return Store(store, create=create)
+    with Store(store, create=create) as results:
+        yield plan, results

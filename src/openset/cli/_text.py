@@ -1,8 +1,6 @@
 """Numbers, names and model cards as lines of text."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Titles of the measures, in the order in which they are printed.
@@ -46,11 +44,6 @@ def parameters(params: Mapping[str, Any]) -> str:
     """Parameters as in a call: gamma=0.1, lam=0."""
     shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in params.items()}
     return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _spread(values: Iterable[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def features_of(card: Mapping[str, Any]) -> list[str] | None:
@@ -104,8 +97,9 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
     withheld = [len(turn["withheld"]) for turn in turns]
     head = "held-out report: a fifth of the rows; two classes are too few to withhold any"
     if max(withheld):
+        number = " to ".join(f"{n:,}" for n in sorted({min(withheld), max(withheld)}))
         head = (
-            f"held-out report: {len(turns)} turns, in each {_spread(withheld)} of the classes "
+            f"held-out report: {len(turns)} turns, in each {number} of the classes "
             "withheld from tuning and fitting; means over the turns"
         )
     lines = [head, *measure_lines(report["measures"])]

@@ -16,40 +16,22 @@ import numpy as np
 class Entry(NamedTuple):
     """What is known about a dataset.
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Samples, features, classes, samples of the smallest and of the largest class, from the
-        paper's table; for the 2-D sets, which are not in the table, from their files.
-    where : str
-        Where to get it, in words.
-    pmlb : str
-        Name of the set in PMLB; empty if PMLB does not have it.
-    sha256 : str
-        :func:`content_sha256` of the data; empty if the paper's rows or features are not known.
+    The shape is the number of samples, features, classes, samples of the smallest and of the
+    largest class, from the paper's table; for the 2-D sets, which are not in the table, from their
+    files.
     """
 
     shape: tuple[int, int, int, int, int]
-    where: str
-    pmlb: str = ""
-    sha256: str = ""
+    where: str  # where to get it, in words
+    pmlb: str = ""  # name of the set in PMLB; empty if PMLB does not have it
+    sha256: str = ""  # content_sha256; empty if the paper's rows or features are not known
 
 
 def content_sha256(X: np.ndarray, y: np.ndarray) -> str:
-    """SHA-256 of the values in order, independent of the file format.
+    """SHA-256 of the values in order, independent of the file format; y are integers.
 
     Values are rounded to six decimals, because programs differ in the last bit of the numbers that
     they parse from text.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,)
-        Integers.
-
-    Returns
-    -------
-    str
     """
     digest = hashlib.sha256(repr(X.shape).encode())
     digest.update(np.rint(np.asarray(X, dtype=np.float64) * 1e6).astype("<i8").tobytes())

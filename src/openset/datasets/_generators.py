@@ -1,4 +1,4 @@
-"""Generators of the 2-D sets of the paper's figures, after their published descriptions.
+"""Generators of the 2-D sets of the paper's figures, after Kuncheva's published descriptions.
 
 Classes are numbered from 1, and the rows are sorted by class, as in the original files.
 """
@@ -22,7 +22,7 @@ def make_boat(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
     n_samples : int, default=100
         One third per class; the ring gets the remainder.
     random_state : int, RandomState instance or None, default=None
-        Pass an int to get the same points in every call.
+        Pass an int for the same points in every call.
 
     Returns
     -------
@@ -45,34 +45,28 @@ def make_boat(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
     y = _labels(n_samples, [1, 1, 1])
     left, right, ring = np.bincount(y)[1:]
     angle = rng.uniform(0, 2 * np.pi, ring)
-    X = np.concatenate(
-        [
-            rng.uniform([-2.5, -0.9], [-0.6, 1.0], (left, 2)),
-            rng.uniform([0.9, -0.9], [2.9, 1.0], (right, 2)),
-            np.column_stack([5 * np.cos(angle), 2 * np.sin(angle)]) + rng.normal(0, 0.1, (ring, 2)),
-        ]
-    )
-    return X, y
+    left_square = rng.uniform([-2.5, -0.9], [-0.6, 1.0], (left, 2))
+    right_square = rng.uniform([0.9, -0.9], [2.9, 1.0], (right, 2))
+    ellipse = np.column_stack([5 * np.cos(angle), 2 * np.sin(angle)])
+    return np.concatenate([left_square, right_square, ellipse + rng.normal(0, 0.1, (ring, 2))]), y
 
 
 def make_cone_torus(n_samples: int = 400, *, random_state: Random = None) -> Labelled:
     """A cone (class 1) under half a torus (class 2), and a normal cluster over both (class 3).
 
+    It is from the same book as :func:`make_boat`.
+
     Parameters
     ----------
     n_samples : int, default=400
         One quarter in each of the classes 1 and 2; class 3 gets the rest.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int to get the same points in every call.
+    random_state
+        As for :func:`make_boat`.
 
     Returns
     -------
     X : ndarray of shape (n_samples, 2)
     y : ndarray of shape (n_samples,)
-
-    References
-    ----------
-    L. I. Kuncheva, "Combining Pattern Classifiers", Wiley, 2004.
 
     Examples
     --------
@@ -88,34 +82,26 @@ def make_cone_torus(n_samples: int = 400, *, random_state: Random = None) -> Lab
     # If the density falls linearly from the centre, the radius has a Beta(2, 2) distribution.
     disc = _polar(rng.uniform(0, 2 * np.pi, cone), 0.17 * rng.beta(2, 2, cone))
     arch = _polar(rng.uniform(0, np.pi, torus), rng.uniform(0.27, 0.36, torus))
-    X = np.concatenate(
-        [
-            disc + np.array([0.37, 0.21]),
-            arch + np.array([0.45, 0.2]),
-            rng.normal([0.64, 0.53], [0.17, 0.19], (normal, 2)),
-        ]
-    )
-    return X, y
+    cluster = rng.normal([0.64, 0.53], [0.17, 0.19], (normal, 2))
+    return np.concatenate([disc + np.array([0.37, 0.21]), arch + np.array([0.45, 0.2]), cluster]), y
 
 
 def make_four_gauss(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
     """Four round normal clusters, one of them small and between the other three.
 
+    They are from the same book as :func:`make_boat`.
+
     Parameters
     ----------
     n_samples : int, default=100
         One quarter per class; the last class gets the remainder.
-    random_state : int, RandomState instance or None, default=None
-        Pass an int to get the same points in every call.
+    random_state
+        As for :func:`make_boat`.
 
     Returns
     -------
     X : ndarray of shape (n_samples, 2)
     y : ndarray of shape (n_samples,)
-
-    References
-    ----------
-    L. I. Kuncheva, "Combining Pattern Classifiers", Wiley, 2004.
 
     Examples
     --------
@@ -136,14 +122,12 @@ def make_four_gauss(n_samples: int = 100, *, random_state: Random = None) -> Lab
 def make_regular() -> Labelled:
     """Sixteen classes in a 4 x 4 arrangement, each a 3 x 3 grid of points; not random.
 
+    They are from the same book as :func:`make_boat`.
+
     Returns
     -------
     X : ndarray of shape (144, 2)
     y : ndarray of shape (144,)
-
-    References
-    ----------
-    L. I. Kuncheva, "Combining Pattern Classifiers", Wiley, 2004.
 
     Examples
     --------

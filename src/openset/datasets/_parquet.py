@@ -74,8 +74,7 @@ def load_dataset(
     features = _features(frame, origin)
     data = features.to_numpy(dtype=np.float64, na_value=np.nan)
     target = frame["target"].to_numpy()
-    if not _is_as_known(name, data, target):
-        _report_difference(name, origin, is_here)
+    _check_values(name, data, target, origin, is_here)
     if path is not None and not is_here:
         _keep(frame, path)
     if return_X_y:
@@ -158,27 +157,26 @@ def _features(frame, origin: str):
     return features
 
 
-def _is_as_known(name: str, data: np.ndarray, target: np.ndarray) -> bool:
+def _check_values(
+    name: str, data: np.ndarray, target: np.ndarray, origin: str, is_here: bool
+) -> None:
+    """If values differ, warn about a file, the user's choice, but raise for data just fetched."""
     entry = CATALOGUE.get(name)
     if entry is None or not entry.sha256:
-        return True
+        return
     is_whole = target.dtype.kind in "iu" and np.isfinite(data).all()
-    return is_whole and content_sha256(data, target) == entry.sha256
-
-
-def _report_difference(name: str, origin: str, is_here: bool) -> None:
-    """Warn about a file, which is the user's choice; raise for data that were fetched."""
+    if is_whole and content_sha256(data, target) == entry.sha256:
+        return
     message = (
         f"{origin} does not contain the values of the paper's dataset {name!r} "
         "(by SHA-256); results on it are not comparable with published ones."
     )
-    if is_here:
-        warnings.warn(message, stacklevel=3)
-    else:
+    if not is_here:
         raise ValueError(
             f"{message} Fetch it again; if PMLB has changed it, get an older version and save it "
             f"as {name}.parquet in the data home."
         )
+    warnings.warn(message, stacklevel=3)
 
 
 def _keep(frame, path: Path) -> None:

@@ -98,10 +98,5 @@ def _count(path: Path) -> dict[str, Any]:
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     features = [f for f in schema if f.name != "target" and any(is_(f.type) for is_ in numeric)]
     sizes = labels.value_counts().field("counts").to_pylist()
-    return {
-        "n_samples": len(labels),
-        "n_features": len(features),
-        "n_classes": len(sizes),
-        "smallest": min(sizes, default=0),
-        "largest": max(sizes, default=0),
-    }
+    counts = {"n_samples": len(labels), "n_features": len(features), "n_classes": len(sizes)}
+    return counts | {"smallest": min(sizes, default=0), "largest": max(sizes, default=0)}

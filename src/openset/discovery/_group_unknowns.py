@@ -188,10 +188,8 @@ def _by_typicality(points, chosen, metric):
     """Return the chosen rows, sorted by mean distance to the others, and these distances."""
     members = np.flatnonzero(chosen)
     distances = DistancesTo(points[members], metric)
-    total = [
-        distances(points[members[rows]]).sum(axis=1)
-        for rows in row_blocks(0, len(members), len(members))
-    ]
+    blocks = row_blocks(0, len(members), len(members))
+    total = [distances(points[members[rows]]).sum(axis=1) for rows in blocks]
     mean = np.concatenate(total) / (len(members) - 1)
     order = np.argsort(mean, kind="stable")
     return members[order], mean[order]

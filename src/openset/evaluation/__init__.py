@@ -7,8 +7,7 @@ go through :func:`evaluate_method`; they differ only in the splits they draw.
 from ._compare import ComparedMethod, compare_methods, confidence_interval, paired_differences
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
 from ._held_out import HeldOutReport, held_out_report, model_card
-from ._methods import make_method, method_names
-from ._predictions import PredictionExplainer
+from ._methods import make_method
 from ._splits import Split, comparison_splits, draw_split, stratified_rows
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "FittedMethod",
     "HeldOutReport",
     "MethodResult",
-    "PredictionExplainer",
     "Split",
     "compare_methods",
     "comparison_splits",
@@ -28,7 +26,6 @@ __all__ = [
     "held_out_report",
     "make_method",
     "measures",
-    "method_names",
     "model_card",
     "paired_differences",
     "stratified_rows",

@@ -1,7 +1,5 @@
 """Several methods on the same splits."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -62,8 +60,7 @@ class ComparedMethod:
     @property
     def seconds_predict(self) -> float:
         """Median time to score one sample."""
-        times = [r.seconds_predict / len(r.evaluation.truth) for r in self.results]
-        return float(np.median(times))
+        return float(np.median([r.seconds_predict / len(r.evaluation.truth) for r in self.results]))
 
 
 def compare_methods(
@@ -129,7 +126,11 @@ def compare_methods(
                     search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
                 search.set_params(random_state=random_state + k)
                 try:
-                    result = _quietly(search, X, y, split)
+                    with warnings.catch_warnings():
+                        # Settings that fail are not chosen; two classes are tuned closed-set.
+                        warnings.simplefilter("ignore", FitFailedWarning)
+                        warnings.filterwarnings("ignore", message="y has 2 classes")
+                        result = evaluate_method(search, X, y, split)
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
                 else:
@@ -143,14 +144,6 @@ def compare_methods(
     return ranked + [method for method in compared.values() if method.error]
 
 
-def _quietly(search, X, y, split):
-    with warnings.catch_warnings():
-        # A setting that cannot be fitted is not chosen; with two classes tuning is closed-set.
-        warnings.simplefilter("ignore", FitFailedWarning)
-        warnings.filterwarnings("ignore", message="y has 2 classes")
-        return evaluate_method(search, X, y, split)
-
-
 def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
     """Return the mean and half the width of its confidence interval, by Student's t.
 
@@ -162,14 +155,8 @@ def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[fl
 
     Returns
     -------
-    mean, half_width : float
-
-    Examples
-    --------
-    >>> from openset.evaluation import confidence_interval
-    >>> mean, half_width = confidence_interval([0.7, 0.8, 0.9])
-    >>> round(mean, 3), round(half_width, 3)
-    (0.8, 0.248)
+    mean : float
+    half_width : float
     """
     values = np.asarray(values, dtype=float)
     quantile = student.ppf((1 + confidence) / 2, len(values) - 1)

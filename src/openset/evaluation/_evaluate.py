@@ -87,12 +87,14 @@ class Evaluation:
     @cached_property
     def report(self) -> metrics.OpenSetReport:
         """Measures of the answers, and precision, recall and F per class."""
-        return metrics.open_set_report(self.truth, self.answers, **self._labels())
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
+        return metrics.open_set_report(self.truth, self.answers, **labels)
 
     @cached_property
     def confusion_matrix(self) -> np.ndarray:
         """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
-        return metrics.open_set_confusion_matrix(self.truth, self.answers, **self._labels())
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
+        return metrics.open_set_confusion_matrix(self.truth, self.answers, **labels)
 
     @cached_property
     def measures(self) -> dict[str, float]:
@@ -103,9 +105,6 @@ class Evaluation:
         found["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
         found["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
         return {name: float(value) for name, value in found.items() if np.isfinite(value)}
-
-    def _labels(self) -> dict[str, Any]:
-        return {"known": self.classes, "unknown_label": self.unknown_label}
 
     def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
         """Return the share of known samples accepted at given shares of unknown ones accepted.
@@ -127,7 +126,7 @@ class Evaluation:
         else:  # the OSCR curve of a single class that all known samples belong to
             best = self.scores.max(axis=1)[:, None]
             fpr, rate, _ = metrics.oscr_curve(self.is_known, best, known=[True])
-        return np.interp(false_positive_rates, fpr, rate)
+        return np.interp(np.asarray(false_positive_rates, dtype=float), fpr, rate)
 
 
 @dataclass(frozen=True)
@@ -147,8 +146,8 @@ class FittedMethod:
     seconds_search, seconds_fit : float
     """
 
-    model: BaseEstimator | None
-    search: BaseEstimator | None
+    model: Any
+    search: Any
     params: dict[str, Any]
     n_rows: int
     n_tuning_rows: int
@@ -213,7 +212,8 @@ def fit_method(
     (['gamma'], 60)
     """
     y = np.asarray(y)
-    search, params, n_tuning_rows, start = None, {}, 0, perf_counter()
+    search, n_tuning_rows, start = None, 0, perf_counter()
+    params: dict[str, Any] = {}
     if "refit" in estimator.get_params(deep=False):
         search = clone(estimator).set_params(refit=False)
         X_some, y_some = X, y

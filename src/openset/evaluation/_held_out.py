@@ -1,7 +1,5 @@
 """How well will this model do? A report with classes withheld in turns, and the model's card."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,20 +101,14 @@ def held_out_report(
         result = evaluate_method(estimator, X, y, split, max_tuning_rows=max_tuning_rows)
         evaluation = result.evaluation
         n_known = int(evaluation.is_known.sum())
-        turns.append(
-            {
-                "withheld": withheld,
-                "n_known": n_known,
-                "n_unknown": len(evaluation.truth) - n_known,
-                "measures": result.measures,
-            }
-        )
+        counts = {"n_known": n_known, "n_unknown": len(evaluation.truth) - n_known}
+        turns.append({"withheld": withheld, **counts, "measures": result.measures})
         answers = evaluation.answers
         for label, parts in shares.items():
             own = answers[evaluation.truth == label]
-            what, wanted = (
-                ("rejected", evaluation.unknown_label) if label in withheld else ("named", label)
-            )
+            what, wanted = "named", label
+            if label in withheld:
+                what, wanted = "rejected", evaluation.unknown_label
             parts.setdefault(what, []).append(float(np.mean(own == wanted)))
     by_class = {
         label: {what: float(np.mean(parts[what])) for what in sorted(parts)}
@@ -137,10 +129,11 @@ def _turn_splits(y, classes, n_turns, random_state) -> list[Split]:
         # Keep three classes known where possible: the search withholds some of them, too.
         n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
         groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
-    trains = [np.flatnonzero(~held_out & ~np.isin(y, group)) for group in groups]
     test = np.flatnonzero(held_out)
-    known = [np.setdiff1d(classes, group) for group in groups]
-    return [Split(*parts, test) for parts in zip(known, trains, strict=True)]
+    return [
+        Split(np.setdiff1d(classes, group), np.flatnonzero(~held_out & ~np.isin(y, group)), test)
+        for group in groups
+    ]
 
 
 def model_card(

@@ -1,7 +1,5 @@
 """Methods by the names they have on the command line."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 
 from sklearn.base import BaseEstimator
@@ -9,28 +7,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from ..utils import all_estimators, method_table
-
-
-def method_names() -> dict[str, type]:
-    """Return the estimators that need no other estimator, by short name.
-
-    Returns
-    -------
-    dict {str: type}
-
-    Examples
-    --------
-    >>> from openset.evaluation import method_names
-    >>> method_names()["ossvm"].__name__
-    'OpenSetSVC'
-    """
-    classes = dict(all_estimators())
-    return {
-        row.method.lower().replace(" ", "-"): classes[row.estimator]
-        for row in method_table()
-        if not row.estimator.endswith("Rejector")
-    }
+from ..utils import method_names
 
 
 def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -> Pipeline:
@@ -48,12 +25,6 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
     Returns
     -------
     Pipeline
-
-    Examples
-    --------
-    >>> from openset.evaluation import make_method
-    >>> make_method("osnn").steps[-1]
-    ('model', OSNN())
     """
     known = method_names()
     found = known | {cls.__name__.lower(): cls for cls in known.values()}

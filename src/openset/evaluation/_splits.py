@@ -1,7 +1,6 @@
 """Draws: which classes are known, and which rows are for training."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,9 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def draw_split(y: ArrayLike, n_known: int, *, random_state: ArrayLike | None = None) -> Split:
+def draw_split(
+    y: ArrayLike, n_known: int, *, random_state: int | Sequence[int] | np.ndarray | None = None
+) -> Split:
     """Draw known classes and the training half of their samples; all other rows are for testing.
 
     Parameters
@@ -75,8 +76,7 @@ def comparison_splits(
 ) -> list[Simulation]:
     """Draw splits for a comparison of methods: half of the classes are known in each.
 
-    Three classes are known where possible, so that a search can withhold one of them; half of
-    their samples are for training.
+    Three are known where possible, so that a search can withhold one. Half of their samples train.
 
     Parameters
     ----------
@@ -88,14 +88,6 @@ def comparison_splits(
     Returns
     -------
     list of Simulation
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.evaluation import comparison_splits
-    >>> splits = comparison_splits(np.repeat(list("abcd"), 4), 2, random_state=0)
-    >>> [len(split.known) for split in splits]
-    [3, 3]
     """
     classes = np.unique(y)
     if len(classes) < 3:
@@ -127,14 +119,6 @@ def stratified_rows(
     -------
     ndarray of shape (n_rows,)
         Sorted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.evaluation import stratified_rows
-    >>> rows = stratified_rows(np.repeat([0, 1], [60, 30]), 30, random_state=0)
-    >>> int(np.sum(rows < 60)), int(np.sum(rows >= 60))
-    (20, 10)
     """
     y = np.asarray(y)
     if len(y) <= max_rows:

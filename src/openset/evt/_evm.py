@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..base import (
-    OpenSetClassifier,
-    SearchSpec,
-    Traits,
-    validate_samples,
-    validate_training_data,
-)
+from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
 from ..base.parameters import FRACTIONS
 from ..utils import thread_map
 from ..utils.distances import METRICS, DistancesTo, row_blocks
@@ -113,10 +107,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     }
 
     traits = Traits(
-        "EVM",
-        extreme_value=True,
-        bounded=True,
-        condition="threshold > 0 and the Euclidean metric",
+        "EVM", extreme_value=True, bounded=True, condition="threshold > 0 and the Euclidean metric"
     )
     stored_types = (WeibullTail,)
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
@@ -187,11 +178,7 @@ class ExtremeValueMachine(OpenSetClassifier):
             others = (distances(X[block], 0, start), distances(X[block], stop, len(X)))
             return form(self.margin_factor * np.hstack(others), self.tail_size)
 
-        tasks = (
-            (start, stop, block)
-            for start, stop in classes
-            for block in row_blocks(start, stop, len(X))
-        )
+        tasks = ((*rows, block) for rows in classes for block in row_blocks(*rows, len(X)))
         return WeibullTail.concatenate(list(thread_map(fit_block, tasks, self.n_jobs)))
 
     def _reduce(self, X, distances, classes, weibull):
@@ -229,10 +216,13 @@ class ExtremeValueMachine(OpenSetClassifier):
         distances = DistancesTo(self.extreme_vectors_, self.metric)
         stops = np.cumsum(self.n_extreme_)
 
+        def mean_of_largest(p):
+            k = min(self.n_fused, p.shape[1])
+            return np.partition(p, -k, axis=1)[:, -k:].mean(axis=1)
+
         def fuse(block):
             p = self.weibull_.probability(distances(X[block]))
-            parts = np.split(p, stops[:-1], axis=1)
-            return np.column_stack([_mean_of_largest(part, self.n_fused) for part in parts])
+            return np.column_stack([mean_of_largest(q) for q in np.split(p, stops[:-1], axis=1)])
 
         blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
@@ -242,8 +232,3 @@ class ExtremeValueMachine(OpenSetClassifier):
 
     def decide(self, raw):
         return raw - self.threshold
-
-
-def _mean_of_largest(p, k):
-    k = min(k, p.shape[1])
-    return np.partition(p, -k, axis=1)[:, -k:].mean(axis=1)

@@ -7,24 +7,16 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits
-from ..base.parameters import (
-    BOXES,
-    FRACTIONS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    per_class,
-    unit_gamma,
-)
+from ..base import Traits
+from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel, Linear
-from ._svm_tails import inclusion_tail, low_tail
+from ._svm_tails import TailClassifier, inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail
 
 
-class PISVM(KernelMachineClassifier):
+class PISVM(TailClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
 
     One SVM per class against the rest. A Weibull model of the lowest decision values of the class's
@@ -84,10 +76,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **KernelMachineClassifier._parameter_constraints,
+        **TailClassifier._parameter_constraints,
         "threshold": [Interval(Real, 0.0, 1.0, closed="both")],
         "tail_size": [Interval(Integral, 2, None, closed="left"), None],
-        "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
         "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
     }
 
@@ -96,14 +87,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         extreme_value=True,
         condition="the probability at b_c is below the threshold for every class",
     )
-    stored_types = (WeibullTail,)
-    search_spec = SearchSpec(
-        grids={
-            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "threshold": FRACTIONS},
-            "paper": {"gamma": PAPER_GAMMAS, "threshold": FRACTIONS},
-        },
-        scaled={"gamma": unit_gamma},
-        after_fit=("threshold",),
+    search_spec = kernel_search(
+        {"C": BOXES, "threshold": FRACTIONS}, {"threshold": FRACTIONS}, after_fit=("threshold",)
     )
 
     def __init__(
@@ -133,21 +118,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.tail_factor = tail_factor
         self.class_prior = class_prior
         self.class_weight = class_weight
-
-    def fit(self, X: Any, y: ArrayLike) -> PISVM:  # type: ignore[override]
-        """Train one machine per class and model the tail of its positive scores.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (m, d)
-        y : array-like of shape (m,)
-            Labels of at least two classes.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y)
 
     def finish_machine(self, machine, path, rows, stop, **params):
         positive = path.problem.upper > 0

@@ -18,20 +18,8 @@ def greedy_cover(
     becomes covered, which happens once, its distances show whose gains fall. That makes two passes
     over the distances.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The training rows, sorted by class.
-    distances : DistancesTo
-        Distances to all rows of X.
-    start, stop : int
-        The rows of the class.
-    radius : ndarray of shape (stop - start,)
-
-    Returns
-    -------
-    ndarray of int
-        Chosen rows of X, in the order of choice.
+    X are the training rows, sorted by class, those of the class being start to stop; `distances`
+    are those to all of X, `radius` has shape (stop - start,). Return the chosen rows of X.
     """
     n = stop - start
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from ..base import KernelMachineClassifier
+from ..base.parameters import POSITIVE
 from ._weibull_tail import WeibullTail
 
 # Fewest scores of a tail, where there are as many. The authors' code stops with an error below 3
@@ -9,19 +15,36 @@ from ._weibull_tail import WeibullTail
 _FEWEST = 3
 
 
-def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
-    """Model of the lowest scores of a class, sized by the support vectors among its samples.
+class TailClassifier(KernelMachineClassifier):
+    """Base class of methods that model the tails of decision values, without sample weights."""
 
-    Parameters
-    ----------
-    scores : ndarray of shape (m_p,)
-        Decision values of the samples of the class.
-    n_support : int
-        How many of them are support vectors.
-    factor : float
-        Size of the tail in support vectors.
-    resolution : float
-        How well the scores are known.
+    _parameter_constraints: dict = {
+        **KernelMachineClassifier._parameter_constraints,
+        "tail_factor": [POSITIVE],
+    }
+    stored_types = (WeibullTail,)
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:  # type: ignore[override]
+        """Train the machines of each class and model the tails of their scores.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+        y : array-like of shape (m,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y)
+
+
+def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
+    """Model of the lowest of the scores (m_p,) of the samples of a class.
+
+    Of these samples `n_support` are support vectors; the tail is `factor` times as large. The
+    scores are known up to `resolution`.
     """
     size = int(factor * n_support)
     if size >= len(scores) or size <= _FEWEST:
@@ -32,16 +55,13 @@ def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> 
 def exclusion_tail(
     scores, n_support: int, n_others: int, factor: float, resolution: float
 ) -> WeibullTail:
-    """Model of the highest scores of the other classes, sized by their support vectors.
-
-    Parameters as for :func:`inclusion_tail`; `n_others` is the number of other classes.
-    """
+    """Model of the highest scores of the other `n_others` classes, sized as the inclusion tail."""
     size = int(factor * n_support / n_others)
     if size >= len(scores):
         size = n_support // n_others
     if size <= _FEWEST:
         size = n_support
-    return WeibullTail.high_negatives(scores[None], _size(size), resolution)
+    return WeibullTail.high_negatives(scores[None], max(size, _FEWEST), resolution)
 
 
 def abating_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
@@ -52,8 +72,4 @@ def abating_tail(scores, n_support: int, factor: float, resolution: float) -> We
 
 def low_tail(scores, size: int, resolution: float) -> WeibullTail:
     """Model of the `size` lowest scores, which are known up to `resolution`."""
-    return WeibullTail.low_positives(scores[None], _size(size), resolution)
-
-
-def _size(size):
-    return max(size, _FEWEST)
+    return WeibullTail.low_positives(scores[None], max(size, _FEWEST), resolution)

@@ -87,8 +87,7 @@ def _fit_row(z, x):
         spread = max(spread, -x[j])
     if spread == 0.0:
         return top, np.inf
-    mean = 0.0
-    squares = 0.0
+    mean = squares = 0.0
     for j in range(m):
         x[j] /= spread
         mean += x[j]
@@ -123,9 +122,7 @@ def _fit_row(z, x):
 @njit(cache=True, nogil=True)
 def _weighted_moments(x, m, k):
     """Mean and variance of x under the weights exp(k x), and the sum of the weights."""
-    s0 = 0.0
-    s1 = 0.0
-    s2 = 0.0
+    s0 = s1 = s2 = 0.0
     for j in range(m):
         w = np.exp(k * x[j])
         s0 += w

@@ -10,6 +10,9 @@ import numpy as np
 
 from ._weibull import fit_weibull
 
+# The fields that hold one number per model.
+_ARRAYS = ("scale", "shape", "location")
+
 
 @dataclass(frozen=True)
 class WeibullTail:
@@ -163,12 +166,11 @@ class WeibullTail:
         WeibullTail
             Of shape (sum of n_i,).
         """
-        names = ("scale", "shape", "location")
-        parts: Any = {n: np.concatenate([getattr(tail, n) for tail in tails]) for n in names}
+        parts: Any = {n: np.concatenate([getattr(tail, n) for tail in tails]) for n in _ARRAYS}
         return replace(tails[0], **parts)
 
     def __getitem__(self, index) -> WeibullTail:
-        parts: Any = {name: getattr(self, name)[index] for name in ("scale", "shape", "location")}
+        parts: Any = {name: getattr(self, name)[index] for name in _ARRAYS}
         return replace(self, **parts)
 
     def probability(self, s) -> np.ndarray:

@@ -7,22 +7,21 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits, validate_samples
+from ..base import Traits, validate_samples
 from ..base.machines import BinaryMachine, pack_machines, train_one_class
-from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, per_class, unit_gamma
+from ..base.parameters import BOXES, kernel_search, per_class
 from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
-from ._svm_tails import abating_tail, exclusion_tail, inclusion_tail
+from ._svm_tails import TailClassifier, abating_tail, exclusion_tail, inclusion_tail
 from ._weibull_tail import WeibullTail
 
 # Powers of two, as the paper searches them; 1 rejects almost everything.
 _THRESHOLDS = [2.0**k for k in range(-7, 1)]
 
 
-class WSVM(KernelMachineClassifier):
+class WSVM(TailClassifier):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
     First a one-class SVM of each class, whose compact abating probability (CAP) falls with the
@@ -88,11 +87,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     _parameter_constraints: dict = {
-        **KernelMachineClassifier._parameter_constraints,
+        **TailClassifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
         "delta_tau": [Interval(Real, 0.0, 1.0, closed="both")],
         "delta_R": [Interval(Real, 0.0, 1.0, closed="both")],
-        "tail_factor": [Interval(Real, 0.0, None, closed="neither")],
     }
 
     traits = Traits(
@@ -103,13 +101,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
         "probabilities at b_c is below delta_R",
     )
-    stored_types = (WeibullTail,)
-    search_spec = SearchSpec(
-        grids={
-            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "delta_R": _THRESHOLDS},
-            "paper": {"gamma": PAPER_GAMMAS, "delta_R": _THRESHOLDS},
-        },
-        scaled={"gamma": unit_gamma},
+    search_spec = kernel_search(
+        {"C": BOXES, "delta_R": _THRESHOLDS},
+        {"delta_R": _THRESHOLDS},
         after_fit=("delta_tau", "delta_R"),
     )
 
@@ -141,37 +135,13 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.tail_factor = tail_factor
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: ArrayLike) -> WSVM:  # type: ignore[override]
-        """Train both machines of each class and model the tails of their scores.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (m, d)
-        y : array-like of shape (m,)
-            Labels of at least two classes.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y)
-
     def finish_machine(self, machine, path, rows, stop, **params):
         positive = path.problem.upper > 0
         scores, support = path.scores[0], path.beta[0] != 0
-        included = inclusion_tail(
-            scores[positive],
-            np.count_nonzero(support[positive]),
-            self.tail_factor,
-            self.resolution,
-        )
-        excluded = exclusion_tail(
-            scores[~positive],
-            np.count_nonzero(support[~positive]),
-            len(self.classes_) - 1,
-            self.tail_factor,
-            self.resolution,
-        )
+        own, other = np.count_nonzero(support[positive]), np.count_nonzero(support[~positive])
+        size = self.tail_factor, self.resolution
+        included = inclusion_tail(scores[positive], own, *size)
+        excluded = exclusion_tail(scores[~positive], other, len(self.classes_) - 1, *size)
         return replace(machine, extra=(included, excluded))
 
     def finish_model(self, training, extras):

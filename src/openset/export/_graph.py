@@ -23,22 +23,9 @@ class Graph:
         self.constants: list[TensorProto] = []
 
     def __call__(self, operator: str, *inputs, output: str | None = None, **attributes) -> str:
-        """Apply a standard operator.
+        """Apply a standard operator with its attributes; return the name of the (first) result.
 
-        Parameters
-        ----------
-        operator : str
-        *inputs : str, array or number
-            Names of values; anything else becomes a constant.
-        output : str, default=None
-            Name of the result; None makes one up.
-        **attributes
-            Of the operator.
-
-        Returns
-        -------
-        str
-            Name of the (first) result.
+        A string among the inputs is the name of a value; anything else becomes a constant.
         """
         names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         output = output or f"{operator}_{len(self.nodes)}"

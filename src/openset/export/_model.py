@@ -175,17 +175,13 @@ def _model(graph, estimator, labels, feature_names):
     decider = unwrap(estimator)
     # A Pipeline does not know if its first step is "passthrough".
     n_features = getattr(estimator, "n_features_in_", decider.n_features_in_)
-    body = helper.make_graph(
-        graph.nodes,
-        "openset",
-        [describe("X", TensorProto.DOUBLE, ["n", n_features])],
-        [
-            describe("label", types[labels.dtype.kind], ["n"]),
-            describe("scores", TensorProto.DOUBLE, ["n", len(decider.classes_)]),
-            describe("known_score", TensorProto.DOUBLE, ["n"]),
-        ],
-        graph.constants,
-    )
+    inputs = [describe("X", TensorProto.DOUBLE, ["n", n_features])]
+    outputs = [
+        describe("label", types[labels.dtype.kind], ["n"]),
+        describe("scores", TensorProto.DOUBLE, ["n", len(decider.classes_)]),
+        describe("known_score", TensorProto.DOUBLE, ["n"]),
+    ]
+    body = helper.make_graph(graph.nodes, "openset", inputs, outputs, graph.constants)
     model = helper.make_model(
         body,
         opset_imports=[helper.make_opsetid("", _OPSET)],

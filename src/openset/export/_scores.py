@@ -10,14 +10,7 @@ from scipy import sparse
 
 from ..base import KernelMachineClassifier
 from ..evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
-from ..kernels import (
-    RBF,
-    InverseMultiquadric,
-    Linear,
-    RationalQuadratic,
-    TStudent,
-    get_kernel,
-)
+from ..kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent, get_kernel
 from ..solver import needs_differences
 from ..svm import OneVsSetMachine
 from ..utils import all_estimators
@@ -30,23 +23,10 @@ _FAR = 1e15
 
 
 def expansion(graph: Graph, x: str, model, vectors, coef: np.ndarray, bias: np.ndarray) -> str:
-    """f_c(x) = sum_i coef_ci k(gamma_c |x - s_i|^2) + bias_c, as the estimators have it.
+    """Write f_c(x) = sum_i coef_ci k(gamma_c |x - s_i|^2) + bias_c as an (n, K) value.
 
-    Parameters
-    ----------
-    graph : Graph
-    x : str
-        Samples, (n, d).
-    model : estimator
-        For its kernel and gamma_.
-    vectors : ndarray or CSR matrix of shape (n_sv, d)
-    coef : ndarray of shape (K, n_sv)
-    bias : ndarray of shape (K,)
-
-    Returns
-    -------
-    str
-        Scores, (n, K).
+    The kernel and ``gamma_`` are those of `model`. The shapes are: x, (n, d); vectors, dense or
+    CSR, (n_sv, d); coef, (K, n_sv); bias, (K,).
     """
     kernel = get_kernel(model.kernel)
     vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
@@ -134,14 +114,10 @@ def _pi_svm(graph, x, model):
 
 def _w_svm(graph, x, model):
     f = _machines(graph, x, model)
-    product = graph(
-        "Mul",
-        probability(graph, model.inclusion_weibull_, f),
-        probability(graph, model.exclusion_weibull_, f),
-    )
-    o = expansion(
-        graph, x, model, model.cap_support_vectors_, model.cap_dual_coef_, model.cap_intercept_
-    )
+    included = probability(graph, model.inclusion_weibull_, f)
+    product = graph("Mul", included, probability(graph, model.exclusion_weibull_, f))
+    cap = model.cap_support_vectors_, model.cap_dual_coef_, model.cap_intercept_
+    o = expansion(graph, x, model, *cap)
     near = graph("Greater", probability(graph, model.cap_weibull_, o), float(model.delta_tau))
     return graph("Where", near, graph("Sub", product, float(model.delta_R)), -1.0)
 

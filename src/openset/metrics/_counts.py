@@ -55,12 +55,9 @@ class OpenSetCounts:
 
     Parameters
     ----------
-    hit : ndarray
-        Samples of the class that were predicted as it.
-    predicted : ndarray
-        Samples predicted as the class.
-    support : ndarray
-        Samples of the class.
+    hit, predicted, support : ndarray
+        Samples of the class that were predicted as it, samples predicted as the class, and
+        samples of the class.
 
     Examples
     --------
@@ -104,12 +101,11 @@ class OpenSetCounts:
         rows = pred.reshape(-1, pred.shape[-1])
         # Each prediction gets its own block of bins, so one bincount serves all of them.
         bins = rows + size * np.arange(len(rows))[:, np.newaxis]
-        shape = (*pred.shape[:-1], size)
-        return cls(
-            hit=np.bincount(bins[rows == true], minlength=size * len(rows)).reshape(shape),
-            predicted=np.bincount(bins.ravel(), minlength=size * len(rows)).reshape(shape),
-            support=np.bincount(true, minlength=size),
+        hit, predicted = (
+            np.bincount(chosen, minlength=size * len(rows)).reshape(*pred.shape[:-1], size)
+            for chosen in (bins[rows == true], bins.ravel())
         )
+        return cls(hit, predicted, np.bincount(true, minlength=size))
 
     @classmethod
     def from_labels(
@@ -119,9 +115,7 @@ class OpenSetCounts:
 
         Parameters
         ----------
-        y_true, y_pred : array-like of shape (n,)
-        known : array-like of shape (K,)
-        unknown_label : label
+        y_true, y_pred, known, unknown_label
             As for the functions of :mod:`openset.metrics`.
 
         Returns
@@ -244,6 +238,3 @@ class OpenSetCounts:
             )
             return ratio(2 * hit, predicted + support, 0.0)
         raise ValueError(f"average={average!r} must be 'macro' or 'micro'.")
-
-
-Counts = OpenSetCounts  # former name, until every subpackage uses the public one

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from ._counts import OpenSetCounts
 
+_count = OpenSetCounts.from_labels
+
 
 def accuracy_known(
     y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
@@ -33,13 +35,17 @@ def accuracy_known(
 
     Examples
     --------
-    >>> from openset.metrics import accuracy_known
-    >>> y_true, y_pred = ["a", "a", "b", "x"], ["a", "?", "a", "?"]
-    >>> accuracy_known(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.3333333333333333
+    >>> from openset.metrics import accuracy_known, false_unknown_rate, misclassification_rate
+    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
+    >>> labels = {"known": ["a", "b"], "unknown_label": "?"}
+    >>> accuracy_known(y_true, y_pred, **labels)
+    0.5
+    >>> false_unknown_rate(y_true, y_pred, **labels)
+    0.25
+    >>> misclassification_rate(y_true, y_pred, **labels)
+    0.25
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.accuracy_known())
+    return float(_count(y_true, y_pred, known, unknown_label).accuracy_known())
 
 
 def accuracy_unknown(
@@ -63,8 +69,7 @@ def accuracy_unknown(
     >>> accuracy_unknown(["a", "x", "y"], ["a", "?", "a"], known=["a", "b"], unknown_label="?")
     0.5
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.accuracy_unknown())
+    return float(_count(y_true, y_pred, known, unknown_label).accuracy_unknown())
 
 
 def normalized_accuracy(
@@ -91,17 +96,18 @@ def normalized_accuracy(
 
     Examples
     --------
-    >>> from openset.metrics import normalized_accuracy
+    >>> from openset.metrics import harmonic_normalized_accuracy, normalized_accuracy
     >>> y_true, y_pred = ["a", "b", "x", "y"], ["a", "?", "?", "?"]
     >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
     0.75
     >>> normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?", weight=0.25)
     0.875
+    >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
+    0.6666666666666666
     """
     if not (isinstance(weight, Real) and 0 <= weight <= 1):
         raise ValueError(f"weight={weight!r} must be a number in [0, 1].")
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.normalized_accuracy(weight))
+    return float(_count(y_true, y_pred, known, unknown_label).normalized_accuracy(weight))
 
 
 def harmonic_normalized_accuracy(
@@ -109,7 +115,8 @@ def harmonic_normalized_accuracy(
 ) -> float:
     """Harmonic mean of both accuracies (HNA), ``2 / (1 / AKS + 1 / AUS)``.
 
-    Unlike the normalized accuracy, it is 0 for a classifier that always or never rejects.
+    Unlike :func:`normalized_accuracy`, which has an example of both, it is 0 for a classifier that
+    always or never rejects.
 
     Parameters
     ----------
@@ -120,16 +127,8 @@ def harmonic_normalized_accuracy(
     -------
     float
         In [0, 1]; 0 when AKS or AUS is 0; NaN when no sample is known or none is unknown.
-
-    Examples
-    --------
-    >>> from openset.metrics import harmonic_normalized_accuracy
-    >>> y_true, y_pred = ["a", "b", "x", "y"], ["a", "?", "?", "?"]
-    >>> harmonic_normalized_accuracy(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.6666666666666666
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.harmonic_normalized_accuracy())
+    return float(_count(y_true, y_pred, known, unknown_label).harmonic_normalized_accuracy())
 
 
 def false_unknown_rate(
@@ -140,22 +139,14 @@ def false_unknown_rate(
     Parameters
     ----------
     y_true, y_pred, known, unknown_label
-        As for :func:`accuracy_known`.
+        As for :func:`accuracy_known`, which has an example of all three.
 
     Returns
     -------
     float
         In [0, 1]; NaN when no sample is known.
-
-    Examples
-    --------
-    >>> from openset.metrics import false_unknown_rate
-    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
-    >>> false_unknown_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.25
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.false_unknown_rate())
+    return float(_count(y_true, y_pred, known, unknown_label).false_unknown_rate())
 
 
 def misclassification_rate(
@@ -166,22 +157,14 @@ def misclassification_rate(
     Parameters
     ----------
     y_true, y_pred, known, unknown_label
-        As for :func:`accuracy_known`.
+        As for :func:`accuracy_known`, which has an example of all three.
 
     Returns
     -------
     float
         In [0, 1]; NaN when no sample is known.
-
-    Examples
-    --------
-    >>> from openset.metrics import misclassification_rate
-    >>> y_true, y_pred = ["a", "a", "b", "b", "x"], ["a", "?", "a", "b", "?"]
-    >>> misclassification_rate(y_true, y_pred, known=["a", "b"], unknown_label="?")
-    0.25
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.misclassification_rate())
+    return float(_count(y_true, y_pred, known, unknown_label).misclassification_rate())
 
 
 def open_set_f1(
@@ -195,8 +178,7 @@ def open_set_f1(
     """F-measure over the known classes (OSFM).
 
     An unknown sample given to a class is a false positive of that class, and a rejected known
-    sample is a false negative; a correctly rejected unknown sample is not a true
-    positive.
+    sample is a false negative; a correctly rejected unknown sample is not a true positive.
 
     Parameters
     ----------
@@ -214,15 +196,19 @@ def open_set_f1(
 
     Examples
     --------
-    >>> from openset.metrics import open_set_f1
+    >>> from openset.metrics import f1_with_unknown, open_set_f1
     >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
-    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
+    >>> labels = {"known": list("ABC"), "unknown_label": "U"}
+    >>> round(open_set_f1(y_true, y_pred, **labels), 6)
     0.333333
-    >>> round(open_set_f1(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro"), 6)
+    >>> round(open_set_f1(y_true, y_pred, **labels, average="micro"), 6)
     0.461538
+    >>> round(f1_with_unknown(y_true, y_pred, **labels), 6)
+    0.322581
+    >>> f1_with_unknown(y_true, y_pred, **labels, average="micro")
+    0.4
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.open_set_f1(average))
+    return float(_count(y_true, y_pred, known, unknown_label).open_set_f1(average))
 
 
 def f1_with_unknown(
@@ -245,17 +231,6 @@ def f1_with_unknown(
     Returns
     -------
     float
-        In [0, 1]. A precision or recall of 0/0 (a class never predicted, a class absent from the
-        truth) counts as 0.
-
-    Examples
-    --------
-    >>> from openset.metrics import f1_with_unknown
-    >>> y_true, y_pred = list("AAAABBCUUU"), list("AAUBBUUUAB")
-    >>> round(f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U"), 6)
-    0.322581
-    >>> f1_with_unknown(y_true, y_pred, known=list("ABC"), unknown_label="U", average="micro")
-    0.4
+        In [0, 1]; 0/0 counts as 0, as in :func:`open_set_f1`, which has an example of both.
     """
-    counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    return float(counts.f1_with_unknown(average))
+    return float(_count(y_true, y_pred, known, unknown_label).f1_with_unknown(average))

@@ -1,12 +1,18 @@
 """The confusion matrix, and a report of all measures of a prediction."""
 
 from collections.abc import Hashable
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._counts import OpenSetCounts, harmonic_mean
 from ._labels import encode, index_known
+
+_MEASURES = (
+    *("accuracy_known", "accuracy_unknown", "normalized_accuracy", "harmonic_normalized_accuracy"),
+    *("false_unknown_rate", "misclassification_rate"),
+)
 
 
 def open_set_confusion_matrix(
@@ -16,14 +22,8 @@ def open_set_confusion_matrix(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        True labels. A label outside `known` is unknown, whatever it is.
-    y_pred : array-like of shape (n,)
-        Predicted labels: classes of `known` or `unknown_label`.
-    known : array-like of shape (K,)
-        The known classes, in the order of the rows and columns.
-    unknown_label : label
-        The label that predicts unknown, for example ``unknown_label_`` of the estimator.
+    y_true, y_pred, known, unknown_label
+        As for :func:`accuracy_known`; `known` gives the order of the rows and columns.
 
     Returns
     -------
@@ -48,11 +48,8 @@ class OpenSetReport(dict):
 
     def __str__(self) -> str:
         classes = self["per_class"]
-        *known, unknown_label = classes
-        unknown = str(unknown_label)
-        if unknown != "unknown":
-            unknown += " (unknown)"
-        names = [*map(str, known), unknown]
+        *names, unknown = map(str, classes)
+        names.append(unknown if unknown == "unknown" else f"{unknown} (unknown)")
         measures = [name for name, value in self.items() if isinstance(value, float)]
         width = max(map(len, ["class", *names, *measures]))
 
@@ -113,18 +110,9 @@ def open_set_report(
     f1_with_unknown_micro            0.4000
     """
     counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
-    report = OpenSetReport(
-        accuracy_known=float(counts.accuracy_known()),
-        accuracy_unknown=float(counts.accuracy_unknown()),
-        normalized_accuracy=float(counts.normalized_accuracy()),
-        harmonic_normalized_accuracy=float(counts.harmonic_normalized_accuracy()),
-        false_unknown_rate=float(counts.false_unknown_rate()),
-        misclassification_rate=float(counts.misclassification_rate()),
-        open_set_f1_macro=float(counts.open_set_f1("macro")),
-        open_set_f1_micro=float(counts.open_set_f1("micro")),
-        f1_with_unknown_macro=float(counts.f1_with_unknown("macro")),
-        f1_with_unknown_micro=float(counts.f1_with_unknown("micro")),
-    )
+    report = OpenSetReport({name: float(getattr(counts, name)()) for name in _MEASURES})
+    for name, average in product(("open_set_f1", "f1_with_unknown"), ("macro", "micro")):
+        report[f"{name}_{average}"] = float(getattr(counts, name)(average))
     if isinstance(unknown_label, np.generic):  # so that all keys are Python objects
         unknown_label = unknown_label.item()
     columns = {

@@ -42,9 +42,8 @@ def preset_grid(
         )
     if preset == "default" and spec.scaled:
         rows = X if transformer is None else clone(transformer).fit_transform(X, y)
-        rows = check_array(
-            rows, accept_sparse="csr", dtype=np.float64, estimator=final, input_name="X"
-        )
+        checks = {"accept_sparse": "csr", "dtype": np.float64, "input_name": "X"}
+        rows = check_array(rows, estimator=final, **checks)
         for name, unit in spec.scaled.items():
             size = unit(rows, weight)
             grid[name] = [float(value * size) for value in grid[name]]
@@ -105,16 +104,7 @@ def _check_setting(estimator, setting, engine):
 def coarse_stage(
     candidates: Sequence[Candidate], grid: Grid, keep: Collection[str] = ()
 ) -> list[Candidate]:
-    """Candidates of the first stage.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-        All settings of the grid.
-    grid : dict {name: values}
-    keep : collection of str
-        Parameters that are not thinned.
-    """
+    """Candidates of the first stage, among all; the parameters `keep` are not thinned."""
     return _inside(candidates, grid, lambda name, values: values[:: _stride(name, values, keep)])
 
 

@@ -16,16 +16,6 @@ class DelegatingClassifier(OpenSetClassifier):
     """An open-set classifier that answers as its ``best_estimator_``, behind a Pipeline or not."""
 
     def decision_function(self, X) -> np.ndarray:
-        """Acceptance scores of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
         return self._best().decision_function(X)
 
     @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
@@ -44,18 +34,6 @@ class DelegatingClassifier(OpenSetClassifier):
         return final.inclusion_proba(X if transformer is None else transformer.transform(X))
 
     def explain(self, X):
-        """Why each sample was answered as it was, by the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        DataFrame of n rows
-            See :func:`openset.base.explain`; behind a Pipeline its distances are those of the
-            transformed space.
-        """
         return explain(self._best(), X)
 
     def far_scores(self) -> np.ndarray:
@@ -70,25 +48,11 @@ class DelegatingClassifier(OpenSetClassifier):
         check_is_fitted(self)
         return self.best_estimator_
 
-    @property
-    def classes_(self):
-        return unwrap(self.best_estimator_).classes_
-
-    @property
-    def unknown_label_(self):
-        return unwrap(self.best_estimator_).unknown_label_
-
-    @property
-    def bounded_(self):
-        return unwrap(self.best_estimator_).bounded_
-
-    @property
-    def n_features_in_(self):
-        return self.best_estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self):
-        return self.best_estimator_.feature_names_in_
+    classes_ = property(lambda self: unwrap(self.best_estimator_).classes_)
+    unknown_label_ = property(lambda self: unwrap(self.best_estimator_).unknown_label_)
+    bounded_ = property(lambda self: unwrap(self.best_estimator_).bounded_)
+    n_features_in_ = property(lambda self: self.best_estimator_.n_features_in_)
+    feature_names_in_ = property(lambda self: self.best_estimator_.feature_names_in_)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "best_estimator_")

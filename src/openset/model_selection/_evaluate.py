@@ -29,51 +29,31 @@ class Candidate(NamedTuple):
 
 
 class SplitScore(NamedTuple):
-    """The score of one candidate on one split.
-
-    Parameters
-    ----------
-    candidate, split : int
-    score : float
-        -inf if the setting is infeasible or the fit failed.
-    far : float
-        Largest score far away from all samples where bounded regions are required, else NaN.
-    error : Exception, default=None
-        What a failed fit raised.
-    """
+    """The score of one candidate on one split."""
 
     candidate: int
     split: int
-    score: float
-    far: float
-    error: Exception | None = None
+    score: float  # -inf if the setting is infeasible or the fit failed
+    far: float  # largest score far from all samples where regions must be bounded, else NaN
+    error: Exception | None = None  # what a failed fit raised
 
 
 @dataclass(frozen=True)
 class SearchData:
-    """The training set of a search, its splits and its measure.
+    """The training set of a search, of m rows, its splits and its measure.
 
-    Attributes
-    ----------
-    X : array-like of m rows
-    y, weight : ndarray of shape (m,)
-    splits : sequence of (fit, validation) index arrays
-    measure : callable
-        ``measure(scores, true)`` maps acceptance scores (..., n, K) and codes (n,) to scores (...).
-        The code of a sample outside the K classes is K. At level "class" there is one column, and
-        codes are 0 for the positive class, 1 for known negatives and 2 for unknowns.
-    n_jobs : int or None
-    positives : sequence of labels or None
-        At level "class" the positive class of each split.
+    ``measure(scores, true)`` maps acceptance scores (..., n, K) and codes (n,) to scores (...). The
+    code of a sample outside the K classes is K. At level "class" there is one column, and codes are
+    0 for the positive class, 1 for known negatives and 2 for unknowns.
     """
 
     X: Any
     y: np.ndarray
     weight: np.ndarray
-    splits: Sequence[tuple[np.ndarray, np.ndarray]]
+    splits: Sequence[tuple[np.ndarray, np.ndarray]]  # rows to fit on, rows to validate on
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
     n_jobs: int | None
-    positives: Sequence[Any] | None = None
+    positives: Sequence[Any] | None = None  # at level "class", the positive class of each split
 
     def validation_codes(self, s: int) -> np.ndarray:
         """True codes of the validation rows of split s, for `measure`."""

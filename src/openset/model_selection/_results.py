@@ -11,16 +11,10 @@ from scipy.stats import rankdata
 def cv_results(
     candidates: list[dict[str, Any]], scores: np.ndarray, classes: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """The table of scikit-learn's ``GridSearchCV``.
+    """The table of scikit-learn's ``GridSearchCV`` for scores (n_candidates, n_splits).
 
-    Parameters
-    ----------
-    candidates : list of dict
-    scores : ndarray of shape (n_candidates, n_splits)
-        NaN where the search was interrupted before.
-    classes : ndarray of shape (K,), default=None
-        For a search per class, whose splits come class by class: one row per class and candidate,
-        ranked within the class.
+    A score is NaN where the search was interrupted before. The splits of a search per class come
+    class by class: then there is one row per class and candidate, ranked within the class.
     """
     blocks = [scores] if classes is None else np.split(scores, len(classes), axis=1)
     table = np.concatenate(blocks)
@@ -45,15 +39,11 @@ def cv_results(
 
 
 def best_index(scores: np.ndarray, far: np.ndarray, strength: np.ndarray) -> int:
-    """Index of the best candidate, the first of equals.
+    """Index of the best candidate, the first of equals, by scores (n_candidates, n_splits).
 
-    Parameters
-    ----------
-    scores, far : ndarray of shape (n_candidates, n_splits)
-        Scores, and the largest scores far away from all samples; NaN where none are required.
-    strength : ndarray of shape (n_candidates,)
-        Value of the path parameter. It decides where every score is -inf because no candidate is
-        bounded: then the largest value wins, and among those the lowest score far away.
+    Where every score is -inf because no candidate is bounded, the largest path parameter (strength,
+    of shape (n_candidates,)) wins, and among those the lowest of the scores far away from all
+    samples (far, as scores, with NaN where none are required).
     """
     means = _comparable(scores)
     if np.isfinite(means).any():

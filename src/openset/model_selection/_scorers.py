@@ -55,15 +55,7 @@ _OF_SCORES: dict[str, Callable] = {
 
 @dataclass(frozen=True)
 class OpenSetScorer:
-    """A measure as a scorer; made by :func:`get_scorer`, where it is described.
-
-    Parameters
-    ----------
-    name : str
-        Name of the measure.
-    require_bounded : bool, default=False
-        Whether an unbounded machine scores -inf.
-    """
+    """A measure as a scorer; made by :func:`get_scorer`, where it is described."""
 
     name: str
     require_bounded: bool = False
@@ -78,21 +70,6 @@ class OpenSetScorer:
             raise ValueError(f"require_bounded={self.require_bounded!r} must be True or False.")
 
     def __call__(self, estimator: BaseEstimator, X, y: ArrayLike) -> float:
-        """Score a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator
-            An open-set estimator, or a Pipeline or search around one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; those outside the classes of the estimator are unknown.
-
-        Returns
-        -------
-        float
-            Greater is better.
-        """
         model = unwrap(estimator)
         check_is_fitted(model)
         # Only estimators of the SVM family have an intercept_ to be required to be negative.
@@ -104,18 +81,9 @@ class OpenSetScorer:
     def of_scores(
         self, true: NDArray[np.intp], scores: NDArray[np.floating]
     ) -> NDArray[np.float64]:
-        """The measure of given scores, of many models at once.
+        """The measure, of shape (...), of the scores (..., n, K) of many models at once.
 
-        Parameters
-        ----------
-        true : ndarray of shape (n,)
-            True classes as columns of `scores`; K stands for unknown.
-        scores : ndarray of shape (..., n, K)
-            Acceptance scores, >= 0 accepts.
-
-        Returns
-        -------
-        ndarray of shape (...)
+        The true classes, of shape (n,), are columns of `scores`; K stands for unknown.
         """
         n_known = scores.shape[-1]
         if self.name in _OF_ANSWERS:

@@ -20,14 +20,7 @@ from ..base import resolve_unknown_label, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
 from ._delegate import DelegatingClassifier
-from ._evaluate import (
-    Candidate,
-    SearchData,
-    evaluate,
-    evaluate_with_callable,
-    fit_weights,
-    spec_of,
-)
+from ._evaluate import Candidate, SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
 from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
@@ -251,15 +244,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         )
         positives: list = [None] if self.level_ == "model" else classes.tolist()
         drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
-        return SearchData(
-            X,
-            y,
-            weight,
-            [(s.fit, s.validation) for _, s in drawn],
-            self._measure(),
-            self.n_jobs,
-            None if self.level_ == "model" else [c for c, _ in drawn],
-        )
+        splits = [(s.fit, s.validation) for _, s in drawn]
+        of_split = None if self.level_ == "model" else [c for c, _ in drawn]
+        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split)
 
     def _measure(self):
         if callable(self.scoring):

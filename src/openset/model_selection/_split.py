@@ -47,6 +47,29 @@ class _HoldOut(BaseShuffleSplit):
     }
 
     def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
+        """Return the splits of :meth:`split` together with the classes that act as known.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            The classes.
+        positive : label, default=None
+            A class that acts as known in every repeat, for tuning the machine of that class against
+            the rest; `n_known` counts it. The draws of different classes are independent. It
+            changes nothing for :class:`ClosedSetSplit`, where every class is known.
+
+        Returns
+        -------
+        list of Simulation
+            One per repeat.
+
+        Examples
+        --------
+        >>> from openset.model_selection import OpenSetSplit
+        >>> splitter = OpenSetSplit(n_repeats=3, random_state=2)
+        >>> [s.known.tolist() for s in splitter.simulate(list("aabbccdd"), positive="a")]
+        [['a', 'd'], ['a', 'c'], ['a', 'b']]
+        """
         raise NotImplementedError
 
     def split(
@@ -93,16 +116,9 @@ class _HoldOut(BaseShuffleSplit):
         return self.n_repeats
 
     def _begin(self, y):
-        """Check parameters and labels.
+        """Check parameters and labels; return the classes, the codes (n,) and one generator each.
 
-        Returns
-        -------
-        classes : ndarray of shape (K,)
-        codes : ndarray of shape (n,)
-            Index of each label in `classes`.
-        generators : list of n_repeats Generators
-            Each spawned from the seed by its number, so that repeat k does not depend on how many
-            there are.
+        Each is spawned from the seed by its number: repeat k does not depend on how many there are.
         """
         name = type(self).__name__
         validate_parameter_constraints(self._parameter_constraints, vars(self), name)
@@ -208,28 +224,6 @@ class OpenSetSplit(_HoldOut):
         self.random_state = random_state
 
     def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
-        """Return the splits of :meth:`split` together with the classes that act as known.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            The classes.
-        positive : label, default=None
-            A class that acts as known in every repeat, for tuning the machine of that class against
-            the rest; `n_known` counts it. The draws of different classes are independent.
-
-        Returns
-        -------
-        list of Simulation
-            One per repeat.
-
-        Examples
-        --------
-        >>> from openset.model_selection import OpenSetSplit
-        >>> splitter = OpenSetSplit(n_repeats=3, random_state=2)
-        >>> [s.known.tolist() for s in splitter.simulate(list("aabbccdd"), positive="a")]
-        [['a', 'd'], ['a', 'c'], ['a', 'b']]
-        """
         classes, codes, generators = self._begin(y)
         n_classes = len(classes)
         if n_classes < 3:
@@ -272,10 +266,9 @@ class ClosedSetSplit(_HoldOut):
     n_repeats : int, default=1
         Number of splits.
     test_size : float, default=0.5
-        Share of the samples of a class that is for validation, in (0, 1), rounded up; at least one
-        sample is left for fitting.
+        Share of the samples of a class that is for validation; as for :class:`OpenSetSplit`.
     random_state : int, RandomState instance or None, default=None
-        Pass an int to get the same splits in every call. Repeat k does not depend on `n_repeats`.
+        As for :class:`OpenSetSplit`.
 
     Examples
     --------
@@ -293,20 +286,6 @@ class ClosedSetSplit(_HoldOut):
         self.random_state = random_state
 
     def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
-        """Return the splits of :meth:`split`, with all classes as known.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            The classes.
-        positive : label, default=None
-            Changes nothing, every class being known; as in :class:`OpenSetSplit`.
-
-        Returns
-        -------
-        list of Simulation
-            One per repeat.
-        """
         classes, codes, generators = self._begin(y)
         known = np.arange(len(classes))
         return [self._hold_out(classes, codes, known, rng) for rng in generators]

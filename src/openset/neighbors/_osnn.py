@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..base import (
-    OpenSetClassifier,
-    SearchSpec,
-    Traits,
-    validate_samples,
-    validate_training_data,
-)
+from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
 from ..utils import thread_map
 from ..utils.distances import METRICS, DistancesTo, row_blocks
 
@@ -89,9 +83,7 @@ class OSNN(OpenSetClassifier):
     }
 
     traits = Traits(
-        "OSNN",
-        bounded=True,
-        condition='rule="ratio", threshold < 1 and the Euclidean metric',
+        "OSNN", bounded=True, condition='rule="ratio", threshold < 1 and the Euclidean metric'
     )
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 

@@ -31,9 +31,7 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    im_ : matplotlib AxesImage
+    ax_, figure_, im_ : matplotlib Axes, Figure, AxesImage
     text_ : ndarray of shape (K + 1, K + 1) of Text, or None
     borders_ : list of Line2D
 
@@ -64,11 +62,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
         Parameters
         ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; a label that is not a known class is unknown.
+        estimator, X, y
+            As for :meth:`OSCRDisplay.from_estimator`.
         normalize : {"true", None}, default=None
             "true" shows the share of each row instead of the number of samples.
         include_values : bool, default=None
@@ -107,14 +102,8 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            True labels; a label outside `known` is unknown.
-        y_pred : array-like of shape (n,)
-            Classes of `known` or `unknown_label`.
-        known : array-like of shape (K,)
-            The known classes, in the order of the rows.
-        unknown_label : label
-            The label that predicts unknown.
+        y_true, y_pred, known, unknown_label
+            As for :func:`openset.metrics.open_set_confusion_matrix`.
         normalize, include_values, ax
             As for :meth:`from_estimator`.
 

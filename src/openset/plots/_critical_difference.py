@@ -34,11 +34,9 @@ class CriticalDifferenceDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes, Figure
     bar_ : Line2D
-    names_ : dict {str: Text}
-    lines_ : dict {str: Line2D}
+    names_, lines_ : dict {str: Text}, dict {str: Line2D}
 
     References
     ----------
@@ -74,10 +72,8 @@ class CriticalDifferenceDisplay(Display):
 
         Parameters
         ----------
-        ranks : dict {str: float}
-            Average rank of each method over the datasets; 1 is the best.
-        control : str
-            The method that the others are compared with.
+        ranks, control
+            As for the class.
         n_datasets : int
             Number of datasets (or other blocks) over which the ranks are averaged.
         alpha : float, default=0.05
@@ -119,13 +115,10 @@ class CriticalDifferenceDisplay(Display):
             self._draw_method(ax, name, depth, k, "right")
         for depth, name in enumerate(reversed(worst_first[n_left:]), start=1):
             self._draw_method(ax, name, depth, 1, "left")
-        centre = self.ranks[self.control]
-        reach = np.clip(
-            [centre - self.critical_difference, centre + self.critical_difference], 1, k
-        )
-        (self.bar_,) = ax.plot(
-            reach, [0, 0], color=BASE_COLORS[0], linewidth=5, solid_capstyle="butt", zorder=3
-        )
+        reach = self.critical_difference * np.array([-1, 1])
+        ends = np.clip(self.ranks[self.control] + reach, 1, k)
+        style = {"color": BASE_COLORS[0], "linewidth": 5, "solid_capstyle": "butt", "zorder": 3}
+        (self.bar_,) = ax.plot(ends, [0, 0], **style)
 
     def _check(self):
         k = len(self.ranks)
@@ -156,17 +149,10 @@ class CriticalDifferenceDisplay(Display):
 
     def _draw_method(self, ax, name, depth, end, align):
         rank = self.ranks[name]
-        side = 0.03 * (len(self.ranks) - 1)
-        stop = end + side if align == "right" else end - side
-        (self.lines_[name],) = ax.plot(
-            [rank, rank, stop], [0, -depth, -depth], color=INK, linewidth=1
-        )
-        gap = side / 2 if align == "right" else -side / 2
+        side = 0.03 * (len(self.ranks) - 1) * (1 if align == "right" else -1)
+        stop = end + side
+        (self.lines_[name],) = ax.plot([rank, rank, stop], [0, -depth, -depth], color=INK, lw=1)
+        weight = "bold" if name == self.control else "normal"
         self.names_[name] = ax.text(
-            stop + gap,
-            -depth,
-            f"{name} ({rank:.2f})",
-            ha=align,
-            va="center",
-            weight="bold" if name == self.control else "normal",
+            stop + side / 2, -depth, f"{name} ({rank:.2f})", ha=align, va="center", weight=weight
         )

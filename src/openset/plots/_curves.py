@@ -16,11 +16,17 @@ from . import _style
 from ._display import Display
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _CurveDisplay(Display):
     """A curve against the share of accepted unknown samples, with the point at threshold 0.
 
     Several curves on the same axes differ in colour and in line style.
     """
+
+    fpr: np.ndarray
+    area: float
+    operating_point: tuple[float, float]
+    name: str | None = None
 
     _rate: ClassVar[str]  # attribute with the vertical coordinates
     _ylabel: ClassVar[str]
@@ -55,14 +61,9 @@ class _CurveDisplay(Display):
         display
         """
         model = unwrap(estimator)
-        scores = estimator.decision_function(X)
-        return cls.from_predictions(
-            y,
-            cls._reduce(scores),
-            known=model.classes_,
-            name=type(model).__name__ if name is None else name,
-            ax=ax,
-        )
+        scores = cls._reduce(estimator.decision_function(X))
+        name = type(model).__name__ if name is None else name
+        return cls.from_predictions(y, scores, known=model.classes_, name=name, ax=ax)
 
     @classmethod
     def from_predictions(
@@ -85,10 +86,8 @@ class _CurveDisplay(Display):
             example ``known_score(X)``; larger is more known.
         known : array-like of shape (K,)
             The known classes.
-        name : str, default=None
-            Name in the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        name, ax
+            As for :meth:`from_estimator`, but None draws no name.
 
         Returns
         -------
@@ -101,14 +100,13 @@ class _CurveDisplay(Display):
                     f"y_true has no {kind} sample; the curve needs known and unknown ones."
                 )
         at = np.flatnonzero(thresholds >= 0)[-1]
-        fields: dict[str, Any] = {
+        area = float(np.trapezoid(rate, fpr))
+        curve: dict[str, Any] = {
             "fpr": fpr,
             cls._rate: rate,
-            "area": float(np.trapezoid(rate, fpr)),
             "operating_point": (fpr[at], rate[at]),
-            "name": name,
         }
-        return cls(**fields).plot(ax=ax)
+        return cls(area=area, name=name, **curve).plot(ax=ax)
 
     @staticmethod
     def _reduce(scores: np.ndarray) -> np.ndarray:
@@ -123,21 +121,12 @@ class _CurveDisplay(Display):
         k = len(ax.get_legend_handles_labels()[0])  # number of curves already drawn
         color = _style.class_colors(k + 1)[k]
         name = f"{self.name}: " if self.name else ""
-        (self.line_,) = ax.plot(
-            self.fpr,
-            getattr(self, self._rate),
-            color=color,
-            linestyle=_style.line_style(k),
-            label=f"{name}{self._area} {self.area:.3f}",
-        )
+        style = {"color": color, "linestyle": _style.line_style(k)}
+        label = f"{name}{self._area} {self.area:.3f}"
+        (self.line_,) = ax.plot(self.fpr, getattr(self, self._rate), label=label, **style)
+        style = {"color": color, "marker": _style.class_marker(k), "markeredgecolor": "white"}
         (self.point_,) = ax.plot(
-            *self.operating_point,
-            color=color,
-            marker=_style.class_marker(k),
-            markeredgecolor="white",
-            markersize=8,
-            clip_on=False,
-            zorder=3,
+            *self.operating_point, **style, markersize=8, clip_on=False, zorder=3
         )
         ax.set(xlabel="unknown samples accepted", ylabel=self._ylabel)
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
@@ -153,19 +142,20 @@ class OSCRDisplay(_CurveDisplay):
 
     Parameters
     ----------
-    fpr, ccr : ndarray of shape (n_thresholds,)
-        From :func:`openset.metrics.oscr_curve`.
+    fpr : ndarray of shape (n_thresholds,)
+        Share of the unknown samples that are accepted.
     area : float
         Area under the curve.
     operating_point : tuple of float
-        (fpr, ccr) at the threshold 0.
+        The point of the curve at the threshold 0.
     name : str, default=None
         Name in the legend.
+    ccr : ndarray of shape (n_thresholds,)
+        From :func:`openset.metrics.oscr_curve`, as is `fpr`.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes, Figure
     line_, point_ : Line2D
         The curve and its operating point.
     legend_ : matplotlib Legend
@@ -179,11 +169,7 @@ class OSCRDisplay(_CurveDisplay):
     0.5
     """
 
-    fpr: np.ndarray
     ccr: np.ndarray
-    area: float
-    operating_point: tuple[float, float]
-    name: str | None = None
 
     _rate = "ccr"
     _ylabel = "known samples accepted and correct"
@@ -203,22 +189,15 @@ class KnownROCDisplay(_CurveDisplay):
 
     Parameters
     ----------
-    fpr, tpr : ndarray of shape (n_thresholds,)
-        Shares of the unknown and of the known samples that are accepted.
-    area : float
-        Area under the curve.
-    operating_point : tuple of float
-        (fpr, tpr) at the threshold 0.
-    name : str, default=None
-        Name in the legend.
+    fpr, area, operating_point, name
+        As for :class:`OSCRDisplay`.
+    tpr : ndarray of shape (n_thresholds,)
+        Share of the known samples that are accepted.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_, point_ : Line2D
-        The curve and its operating point.
-    legend_ : matplotlib Legend
+    ax_, figure_, line_, point_, legend_
+        As for :class:`OSCRDisplay`.
 
     Examples
     --------
@@ -230,11 +209,7 @@ class KnownROCDisplay(_CurveDisplay):
     0.75
     """
 
-    fpr: np.ndarray
     tpr: np.ndarray
-    area: float
-    operating_point: tuple[float, float]
-    name: str | None = None
 
     _rate = "tpr"
     _ylabel = "known samples accepted"

@@ -51,16 +51,13 @@ class DecisionRegionsDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes, Figure
     image_ : matplotlib AxesImage
         The regions.
-    outlines_ : list of matplotlib ContourSet
-        Border of each region in the figure.
+    outlines_, certificates_ : list of matplotlib ContourSet
+        Borders of the regions in the figure, and of the certificates.
     points_ : list of matplotlib PathCollection
         Samples, one collection per class.
-    certificates_ : list of matplotlib ContourSet
-        Borders of the certificates.
     legend_ : matplotlib Legend or None
 
     Examples
@@ -175,12 +172,8 @@ class DecisionRegionsDisplay(Display):
         ]
         self.points_ = [] if self.points is None else self._draw_points(ax, colors, point_size)
         self.certificates_ = [] if self.certificates is None else self._draw_circles(ax, colors)
-        ax.set(
-            xlabel=self.labels[0],
-            ylabel=self.labels[1],
-            xlim=self.x0[[0, -1]],
-            ylim=self.x1[[0, -1]],
-        )
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]])
         if legend is None:
             legend = n_classes <= _LEGEND_UP_TO
         self.legend_ = self._draw_legend(ax, colors) if legend else None
@@ -188,19 +181,15 @@ class DecisionRegionsDisplay(Display):
 
     def _draw_regions(self, ax, colors):
         tints = np.vstack([_style.tint(colors), np.ones(3)])
-        half = np.array([self.x0[1] - self.x0[0], self.x1[1] - self.x1[0]]) / 2
+        # Half a step beyond the ends, so that each value is at the centre of its pixel.
+        half = [np.array([-0.5, 0.5]) * (x[1] - x[0]) for x in (self.x0, self.x1)]
         return ax.imshow(
             self.regions,
             cmap=ListedColormap(tints),
             vmin=-0.5,
             vmax=len(colors) + 0.5,
             origin="lower",
-            extent=(  # so that each value is at the centre of its pixel
-                self.x0[0] - half[0],
-                self.x0[-1] + half[0],
-                self.x1[0] - half[1],
-                self.x1[-1] + half[1],
-            ),
+            extent=(*(self.x0[[0, -1]] + half[0]), *(self.x1[[0, -1]] + half[1])),
             aspect=ax.get_aspect(),
             interpolation="nearest",
         )
@@ -218,16 +207,9 @@ class DecisionRegionsDisplay(Display):
         return drawn
 
     def _draw_circles(self, ax, colors):
+        style = {"linewidths": 1.2, "linestyles": "dashed"}
         return [
-            ax.contour(
-                self.x0,
-                self.x1,
-                beyond,
-                [0.0],
-                colors=[0.6 * color],
-                linewidths=1.2,
-                linestyles="dashed",
-            )
+            ax.contour(self.x0, self.x1, beyond, [0.0], colors=[0.6 * color], **style)
             for color, beyond in zip(colors, self.certificates, strict=True)
             if np.nanmin(np.append(beyond, 0)) < 0 < np.nanmax(np.append(beyond, 0))
         ]

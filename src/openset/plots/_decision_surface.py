@@ -41,8 +41,7 @@ class DecisionSurfaceDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes3D
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes3D, Figure
     surface_ : Poly3DCollection
     walls_ : list of Line3D
         The level 0 on the two walls at the back.
@@ -84,10 +83,8 @@ class DecisionSurfaceDisplay(Display):
 
         Parameters
         ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-            Samples that set the range of the figure, usually the training set; d >= 2.
+        estimator, X
+            As for :meth:`DecisionRegionsDisplay.from_estimator`.
         class_label : label
             The class to draw.
         plane : None, "pca" or array-like of shape (3, d), default=None
@@ -140,15 +137,8 @@ class DecisionSurfaceDisplay(Display):
         floor = low - 0.5 * (high - low)
         self.border_ = self._draw_border(ax, u, v, floor)
         self.walls_ = self._draw_walls(ax)
-        ax.set(
-            xlim=self.x0[[0, -1]],
-            ylim=self.x1[[0, -1]],
-            zlim=(floor, high),
-            xlabel=self.labels[0],
-            ylabel=self.labels[1],
-            zlabel="decision function $f$",
-            title=self.title,
-        )
+        ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]], zlim=(floor, high), title=self.title)
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1], zlabel="decision function $f$")
         for axis in "xy":
             ax.locator_params(axis=axis, nbins=5)  # slanted tick labels need room
         ax.set_box_aspect(None, zoom=0.94)  # as do the axis labels
@@ -173,12 +163,9 @@ class DecisionSurfaceDisplay(Display):
         azimuth = np.deg2rad(ax.azim)
         wall0 = self.x0[0] if np.cos(azimuth) > 0 else self.x0[-1]
         wall1 = self.x1[0] if np.sin(azimuth) > 0 else self.x1[-1]
+        ends = ([wall0, wall0], self.x1[[0, -1]]), (self.x0[[0, -1]], [wall1, wall1])
         style = {"color": self.color, "linewidth": 2, "zorder": 0}
-        ends0, ends1 = self.x0[[0, -1]], self.x1[[0, -1]]
-        return [
-            *ax.plot([wall0, wall0], ends1, [0, 0], **style),
-            *ax.plot(ends0, [wall1, wall1], [0, 0], **style),
-        ]
+        return [line for x, y in ends for line in ax.plot(x, y, [0, 0], **style)]
 
 
 def _title(model, c):

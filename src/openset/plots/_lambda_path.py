@@ -22,8 +22,7 @@ class LambdaPathDisplay:
 
     Filled markers mean that the class accepts a bounded region (its bias is negative), hollow
     markers that the region is unbounded. A tick on the zero line is the smallest lambda at which
-    the class becomes bounded. Build it
-    with :meth:`from_path`.
+    the class becomes bounded. Build it with :meth:`from_path`.
 
     Parameters
     ----------
@@ -70,8 +69,8 @@ class LambdaPathDisplay:
 
         Parameters
         ----------
-        path : LambdaPath
-            From :func:`openset.svm.lambda_path`.
+        path
+            As for the class.
         y_validation : array-like of shape (n,), default=None
             Labels of the validation samples of the path, for the accuracies; a label that is not
             one of its classes is unknown.
@@ -98,10 +97,8 @@ class LambdaPathDisplay:
                 )
             answers = decide(np.moveaxis(path.scores, 0, -1))
             counts = OpenSetCounts.from_codes(true, answers, len(path.classes))
-            accuracies = {
-                "accuracy_known": counts.accuracy_known(),
-                "accuracy_unknown": counts.accuracy_unknown(),
-            }
+            names = ("accuracy_known", "accuracy_unknown")
+            accuracies = {name: getattr(counts, name)() for name in names}
         return cls(path=path, **accuracies).plot(ax=ax)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> LambdaPathDisplay:
@@ -109,8 +106,8 @@ class LambdaPathDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes or sequence of two, default=None
-            Where to draw; None makes a new figure.
+        ax
+            As for :meth:`from_path`.
 
         Returns
         -------
@@ -155,10 +152,8 @@ class LambdaPathDisplay:
         }
         lines = []
         for k, (name, values) in enumerate(curves.items()):
-            shade = str(0.25 * k)
-            lines += ax.plot(
-                self.path.lams, values, label=name, color=shade, linestyle=_style.line_style(k)
-            )
+            style = {"color": str(0.25 * k), "linestyle": _style.line_style(k)}
+            lines += ax.plot(self.path.lams, values, label=name, **style)
         ax.set(ylabel="accuracy", ylim=(-0.03, 1.03))
         ax.legend()
         return lines

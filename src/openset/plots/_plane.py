@@ -14,20 +14,11 @@ from sklearn.utils.validation import check_array
 
 @dataclass(frozen=True)
 class Plane:
-    """Points ``origin + u @ directions`` of the feature space.
+    """Points ``origin + u @ directions`` of the feature space."""
 
-    Attributes
-    ----------
-    origin : ndarray of shape (d,)
-    directions : ndarray of shape (2, d)
-        Orthonormal.
-    labels : tuple of str
-        Names of the two coordinates.
-    """
-
-    origin: np.ndarray
-    directions: np.ndarray
-    labels: tuple[str, str]
+    origin: np.ndarray  # (d,)
+    directions: np.ndarray  # (2, d), orthonormal
+    labels: tuple[str, str]  # names of the two coordinates
 
     def embed(self, u: np.ndarray) -> np.ndarray:
         """Points of the feature space, (n, d), from coordinates, (n, 2)."""
@@ -39,17 +30,9 @@ class Plane:
 
 
 def find_plane(plane: str | ArrayLike | None, X: np.ndarray, y: Any, names: Any) -> Plane:
-    """Resolve the argument `plane` of a display.
+    """Resolve the argument `plane` of a display, for samples X, (n, d), and features `names`.
 
-    Parameters
-    ----------
-    plane : None, "pca", "means" or array-like of shape (3, d)
-        None is the feature space itself for d = 2, and "pca" otherwise.
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,) or None
-        For "means".
-    names : sequence of str or None
-        Names of the features.
+    None is the feature space itself for d = 2, and "pca" otherwise; only "means" needs y.
     """
     d = X.shape[1]
     if d < 2:
@@ -90,31 +73,18 @@ def _through(points, d):
         raise ValueError("the three points of plane lie on one line; choose others.")
     # Orient the directions: the first towards the second point, the other towards the third.
     directions = directions * np.sign(np.diag(triangle))
-    return Plane(
-        points[0], directions.T, ("coordinate 1 in the plane", "coordinate 2 in the plane")
-    )
+    labels = ("coordinate 1 in the plane", "coordinate 2 in the plane")
+    return Plane(points[0], directions.T, labels)
 
 
 class PlaneGrid(NamedTuple):
-    """A grid of points on a plane through the feature space.
+    """A grid of points on a plane through the feature space."""
 
-    Attributes
-    ----------
-    x0, x1 : ndarray of shape (n0,), (n1,)
-        Coordinates of the grid on the plane.
-    samples : array-like of shape (n1 * n0, d)
-        The points of the grid, row by row of `x1`; a table if X is one.
-    points : ndarray of shape (n, 2)
-        The samples X, projected onto the plane.
-    labels : tuple of str
-        Names of the two coordinates.
-    """
-
-    x0: np.ndarray
-    x1: np.ndarray
-    samples: Any
-    points: np.ndarray
-    labels: tuple[str, str]
+    x0: np.ndarray  # (n0,), first coordinates of the grid on the plane
+    x1: np.ndarray  # (n1,), second coordinates
+    samples: Any  # (n1 * n0, d), the points of the grid, row by row of x1; a table if X is one
+    points: np.ndarray  # (n, 2), the samples X, projected onto the plane
+    labels: tuple[str, str]  # names of the two coordinates
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -30,8 +30,7 @@ class ScoreHistogramDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes, Figure
     patches_ : list of Polygon
         The histograms that are not empty.
     threshold_ : Line2D
@@ -64,11 +63,8 @@ class ScoreHistogramDisplay(Display):
 
         Parameters
         ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; a label that is not a known class is unknown.
+        estimator, X, y
+            As for :meth:`OSCRDisplay.from_estimator`.
         bins : int or array-like, default=40
             As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
         ax : matplotlib Axes, default=None
@@ -95,12 +91,8 @@ class ScoreHistogramDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            True labels; a label outside `known` is unknown.
-        scores : array-like of shape (n,)
-            Larger is more known, for example ``known_score(X)`` of the estimator.
-        known : array-like of shape (K,)
-            The known classes.
+        y_true, scores, known
+            As for :meth:`KnownROCDisplay.from_predictions`.
         bins, ax
             As for :meth:`from_estimator`.
 
@@ -131,19 +123,16 @@ class ScoreHistogramDisplay(Display):
         ScoreHistogramDisplay
         """
         axes: Any = self._start(ax)
-        edges = np.histogram_bin_edges(
-            np.concatenate([self.known_scores, self.unknown_scores]), bins=bins
-        )
+        everything = np.concatenate([self.known_scores, self.unknown_scores])
+        edges = np.histogram_bin_edges(everything, bins=bins)
         red, _, blue = _style.class_colors(3)
         self.patches_: list = []
         # Filled and hatched: the two can be told apart without colour and where they overlap.
+        filled = {"facecolor": _style.tint(blue), "edgecolor": blue}
+        hatched = {"facecolor": "none", "edgecolor": red, "hatch": "//"}
         for name, scores, style in (
-            ("known", self.known_scores, {"facecolor": _style.tint(blue), "edgecolor": blue}),
-            (
-                "unknown",
-                self.unknown_scores,
-                {"facecolor": "none", "edgecolor": red, "hatch": "//"},
-            ),
+            ("known", self.known_scores, filled),
+            ("unknown", self.unknown_scores, hatched),
         ):
             if len(scores):
                 style |= {"density": True, "histtype": "stepfilled"}

@@ -29,18 +29,15 @@ class SearchHeatmapDisplay(Display):
     x_values, y_values : sequence of length nx, ny
         Values of the two parameters.
     x_name, y_name : str
-        Their names.
     best : (int, int), default=None
         Row and column of the best setting.
     score_name : str, default="mean score"
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    image_ : matplotlib AxesImage
+    ax_, figure_ : matplotlib Axes, Figure
+    image_, colorbar_ : matplotlib AxesImage, Colorbar
     star_ : Line2D or None
-    colorbar_ : matplotlib Colorbar
 
     Examples
     --------
@@ -93,11 +90,8 @@ class SearchHeatmapDisplay(Display):
             raise ValueError(f"{type(search).__name__} has no cv_results_; fit the search first.")
         results = search.cv_results_
         rows = _rows_of(results, class_label)
-        tried = {
-            key.removeprefix("param_"): results[key][rows]
-            for key in results
-            if key.startswith("param_")
-        }
+        params_of = [key for key in results if key.startswith("param_")]
+        tried = {key.removeprefix("param_"): results[key][rows] for key in params_of}
         x_name, y_name = _choose(tried, params)
         x_values, x_at = _levels(tried[x_name])
         y_values, y_at = _levels(tried[y_name])
@@ -122,14 +116,8 @@ class SearchHeatmapDisplay(Display):
         self.image_ = ax.imshow(shown, cmap="viridis", origin="lower", aspect="auto")
         self.star_ = None
         if self.best is not None:
-            (self.star_,) = ax.plot(
-                self.best[1],
-                self.best[0],
-                "*",
-                color="white",
-                markeredgecolor=INK,
-                markersize=14,
-            )
+            style = {"color": "white", "markeredgecolor": INK, "markersize": 14}
+            (self.star_,) = ax.plot(self.best[1], self.best[0], "*", **style)
         for axis, values, name in (
             (ax.xaxis, self.x_values, self.x_name),
             (ax.yaxis, self.y_values, self.y_name),
@@ -179,8 +167,7 @@ def _levels(values):
     levels = list(dict.fromkeys(plain))
     if all(isinstance(value, int | float) for value in levels):
         levels.sort()
-    place = {value: k for k, value in enumerate(levels)}
-    return levels, np.array([place[value] for value in plain])
+    return levels, np.array([levels.index(value) for value in plain])
 
 
 def _texts(values):

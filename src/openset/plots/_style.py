@@ -10,16 +10,7 @@ from numpy.typing import ArrayLike
 
 # Red, green and blue come first, as in the paper. Any two stay apart (CIELAB distance above 23)
 # for normal sight and for the three kinds of colour blindness; the first four also in grey.
-BASE_COLORS = (
-    "#e31e1f",
-    "#24b17e",
-    "#0b3cc2",
-    "#f7be0c",
-    "#7e5492",
-    "#a2b3f0",
-    "#442217",
-    "#d0bacc",
-)
+BASE_COLORS = "#e31e1f #24b17e #0b3cc2 #f7be0c #7e5492 #a2b3f0 #442217 #d0bacc".split()
 UNKNOWN_COLOR = "#4d4d4d"
 INK = "#262626"
 

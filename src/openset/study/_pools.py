@@ -52,17 +52,15 @@ class LocalPool:
         self._busy[slot.connection] = slot, task
 
     def wait(self, seconds: float) -> list[tuple[Task, Row | None]]:
-        finished = []
+        finished: list[tuple[Task, Row | None]] = []
         for ready in connection.wait(list(self._busy), seconds):
-            slot, task = self._busy.pop(ready)
+            slot, task = self._busy.pop(ready)  # type: ignore[call-overload]
             try:
-                row = ready.recv()
+                finished.append((task, slot.connection.recv()))
+                self._idle.append(slot)
             except (EOFError, OSError):
                 slot.kill()
-                row = None
-            else:
-                self._idle.append(slot)
-            finished.append((task, row))
+                finished.append((task, None))
         return finished
 
     def close(self) -> None:
@@ -88,17 +86,16 @@ class _Slot:
 def _serve(pipe: connection.Connection, work: Work) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner
     threading.Thread(target=_follow_parent, daemon=True).start()
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(work(task))
+    with suppress(EOFError):
+        while True:
+            pipe.send(work(pipe.recv()))
 
 
 def _follow_parent() -> None:
     """Exit with the runner, even if it was killed."""
-    connection.wait([multiprocessing.parent_process().sentinel])
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
     os._exit(1)
 
 
@@ -128,17 +125,15 @@ class DaskPool:
         self._busy[self._client.submit(self._work, task, pure=False)] = task
 
     def wait(self, seconds: float) -> list[tuple[Task, Row | None]]:
-        try:
-            with self._client.as_current():
-                done = self._distributed.wait(
-                    list(self._busy), timeout=seconds, return_when="FIRST_COMPLETED"
-                ).done
-        except TimeoutError:
-            done = set()
+        done = set()
+        with suppress(TimeoutError), self._client.as_current():
+            done = self._distributed.wait(
+                list(self._busy), timeout=seconds, return_when="FIRST_COMPLETED"
+            ).done
         finished = [(self._busy.pop(future), future) for future in done]
-        return [(task, self._outcome(task, future)) for task, future in finished]
+        return [(task, self._row(task, future)) for task, future in finished]
 
-    def _outcome(self, task, future) -> Row | None:
+    def _row(self, task, future) -> Row | None:
         if future.status in ("cancelled", "lost"):
             raise ConnectionError(
                 f"the Dask scheduler at {self._scheduler!r} is gone. Finished tasks are kept; "

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..utils.page import Cell, Page
-from ._report_data import BLOCK, Results, cells, collect, read_reference, short_names
+from ..utils.page import Cell, Page, ReportTable
+from ._report_data import BLOCK, KEY, Results, cells, collect, duration, short_names, with_error
 from ._report_ranks import Ranking, add_ranks, rank_groups
-from ._report_reference import add_reference
-from ._report_tables import ReportTable, duration, with_error
+from ._report_reference import add_reference, read_reference
 from ._spec import MEASURES
 
 if TYPE_CHECKING:
@@ -62,15 +61,13 @@ def write_report(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from openset.study import Store, write_report
+    >>> from openset.study import MEASURES, Store, write_report
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store(Path(folder) / "results.sqlite", create=True) as store:
-    ...         for n_known in (3, 6):
-    ...             for method, na in [("OpenSetSVC", 0.8), ("PISVM", 0.7)]:
-    ...                 store.put({"dataset": "digits", "n_known": n_known, "run": 0,
-    ...                            "method": method, "status": "done", "NA": na, "HNA": na,
-    ...                            "OSFMmacro": na, "OSFMmicro": na, "FMmacro": na,
-    ...                            "FMmicro": na, "AKS": na, "AUS": na})
+    ...         for method, value in [("OpenSetSVC", 0.8), ("PISVM", 0.7)]:
+    ...             for n in (3, 6):
+    ...                 store.put({"dataset": "digits", "n_known": n, "run": 0, "method": method,
+    ...                            "status": "done", **dict.fromkeys(MEASURES, value)})
     ...         page = write_report(store, Path(folder) / "report")
     ...     page.name
     'report.html'
@@ -101,12 +98,11 @@ def _add_summary(page: Page, data: Results, groups: list[list[Ranking]], control
     names = short_names(data.methods)
     numbers = ", ".join(str(n) for n in sorted(done["n_known"].unique()))
     n_failed = int((data.rows["status"] == "failed").sum())
+    listed = ", ".join(f"{name} ({method})" for method, name in names.items())
     page.paragraph(
         f"{len(done)} tasks are done, {n_failed} failed, {len(data.missing)} planned ones are "
         f"missing. {done['dataset'].nunique()} datasets, {numbers} known classes, "
-        f"{len(data.runs)} runs, {len(names)} methods: "
-        + ", ".join(f"{name} ({method})" for method, name in names.items())
-        + "."
+        f"{len(data.runs)} runs, {len(names)} methods: {listed}."
     )
     for rankings in groups[:1]:
         n_ranked = len(rankings[0].ranks)
@@ -119,8 +115,7 @@ def _add_summary(page: Page, data: Results, groups: list[list[Ranking]], control
         "unknown as one more class; FMmicro is the accuracy over all samples. The tables are also "
         "in the folder tables, as CSV with all digits and in LaTeX."
     )
-    versions = done["versions"].dropna().unique()
-    for text in versions:
+    for text in done["versions"].dropna().unique():
         listed = ", ".join(f"{name} {version}" for name, version in json.loads(text).items())
         page.paragraph(f"Computed with {listed}.")
 
@@ -147,20 +142,16 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
         part = table[table["measure"] == measure]
         rows = []
         for (dataset, n), group in part.groupby(BLOCK, observed=True):
-            cells_of = {cell.method: cell for cell in group.itertuples()}
-            best = group["mean"].max()
-            row = [dataset, str(n)]
-            for method in names:
-                if cell := cells_of.get(method):
-                    text = with_error(cell.mean, cell.std)
-                    text += f" ({cell.n})" if cell.n < len(data.runs) else ""
-                    row.append(Cell(text, "best") if cell.mean == best else text)
-                else:
-                    row.append("–")
-            rows.append(row)
-        ReportTable(
-            f"results-{measure}", f"{measure}.", ["dataset", "n", *names.values()], rows, part
-        ).write(folder, page, folded=measure != "NA")
+            row: dict[str, str | Cell] = dict.fromkeys(names, "–")
+            for cell in group.itertuples():
+                text = with_error(cell.mean, cell.std)
+                text += f" ({cell.n})" if cell.n < len(data.runs) else ""
+                is_best = cell.mean == group["mean"].max()
+                row[cell.method] = Cell(text, "best") if is_best else text
+            rows.append([dataset, str(n), *row.values()])
+        head = ["dataset", "n", *names.values()]
+        table_of = ReportTable(f"results-{measure}", f"{measure}.", head, rows, part)
+        table_of.write(folder, page, folded=measure != "NA")
 
 
 def _add_times(page: Page, folder: Path, data: Results) -> None:
@@ -176,30 +167,21 @@ def _add_times(page: Page, folder: Path, data: Results) -> None:
     times = times.assign(total=times[_SECONDS].sum(axis=1))
     names = short_names(data.methods)
     grouped = times.groupby("method", observed=True)
-    table = (
-        grouped[_SECONDS]
-        .median()
-        .assign(longest=grouped["total"].max(), total=grouped["total"].sum(), tasks=grouped.size())
-    )
-    ReportTable(
-        "times",
-        "By method.",
-        ["method", "tasks", "search", "fit", "predict", "longest task", "total"],
-        [
-            [names[method], str(int(row["tasks"]))]
-            + [duration(row[c]) for c in (*_SECONDS, "longest", "total")]
-            for method, row in table.iterrows()
-        ],
-        table.reset_index(),
-    ).write(folder, page)
+    table = grouped[_SECONDS].median()
+    table["longest"], table["total"] = grouped["total"].max(), grouped["total"].sum()
+    rows = [
+        [names[method], str(grouped.size()[method]), *map(duration, row)]
+        for method, row in table.iterrows()
+    ]
+    head = ["method", "tasks", "search", "fit", "predict", "longest task", "total"]
+    values = table.assign(tasks=grouped.size()).reset_index()
+    ReportTable("times", "By method.", head, rows, values).write(folder, page)
     wide = times.groupby(["dataset", "method"], observed=True)["total"].median().unstack("method")
-    ReportTable(
-        "times-by-dataset",
-        "Median time per task, by dataset.",
-        ["dataset", *(names[m] for m in wide.columns)],
-        [[name, *(duration(value) for value in row)] for name, row in wide.iterrows()],
-        wide.reset_index(),
-    ).write(folder, page, folded=True)
+    head = ["dataset", *(names[m] for m in wide.columns)]
+    rows = [[name, *map(duration, row)] for name, row in wide.iterrows()]
+    caption = "Median time per task, by dataset."
+    by_dataset = ReportTable("times-by-dataset", caption, head, rows, wide.reset_index())
+    by_dataset.write(folder, page, folded=True)
 
 
 def _add_missing(page: Page, folder: Path, data: Results) -> None:
@@ -216,25 +198,15 @@ def _add_missing(page: Page, folder: Path, data: Results) -> None:
                 for count in sorted(counts.unique())
             )
             rows.append([dataset, str(n), listed, str(len(group))])
-        ReportTable(
-            "missing",
-            f"{len(data.missing)} planned tasks are not done.",
-            ["dataset", "n", "runs of methods", "tasks"],
-            rows,
-            data.missing,
-            text_columns=3,
-        ).write(folder, page)
-    failed = data.rows[data.rows["status"] == "failed"]
+        caption = f"{len(data.missing)} planned tasks are not done."
+        head = ["dataset", "n", "runs of methods", "tasks"]
+        ReportTable("missing", caption, head, rows, data.missing, 3).write(folder, page)
+    failed = data.rows.loc[data.rows["status"] == "failed", [*KEY, "error"]]
     if len(failed):
         names = short_names(failed["method"].unique())
-        ReportTable(
-            "failed",
-            f"{len(failed)} tasks failed.",
-            ["dataset", "n", "run", "method", "error"],
-            [
-                [r.dataset, str(r.n_known), str(r.run), names[r.method], str(r.error)]
-                for r in failed.itertuples()
-            ],
-            failed[["dataset", "n_known", "run", "method", "error"]],
-            text_columns=5,
-        ).write(folder, page)
+        shown = failed.astype(str).replace({"method": names})
+        head = ["dataset", "n", "run", "method", "error"]
+        caption = f"{len(failed)} tasks failed."
+        ReportTable("failed", caption, head, shown.to_numpy().tolist(), failed, 5).write(
+            folder, page
+        )

@@ -6,7 +6,6 @@ all methods for one dataset and one number of known classes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,6 @@ from ._tasks import COLUMNS, load
 KEY = ["dataset", "n_known", "run", "method"]
 BLOCK = ["dataset", "n_known"]
 CELL = [*BLOCK, "method"]
-REFERENCE = [*CELL, "measure", "mean", "standard_error"]
 
 
 def short_names(methods: Iterable[str]) -> dict[str, str]:
@@ -33,21 +31,11 @@ def short_names(methods: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Results:
-    """Rows of a study in the order of the report.
+    """Rows of a study in the order of the report."""
 
-    Attributes
-    ----------
-    rows : DataFrame
-        All rows, with the columns of a store; datasets and methods are ordered categories.
-    runs : tuple of int
-        The runs of a complete cell.
-    missing : DataFrame
-        Columns of `KEY`: tasks that are planned and not done.
-    """
-
-    rows: pd.DataFrame
-    runs: tuple[int, ...]
-    missing: pd.DataFrame
+    rows: pd.DataFrame  # all, as in a store; datasets and methods are ordered categories
+    runs: tuple[int, ...]  # of a complete cell
+    missing: pd.DataFrame  # columns of `KEY`: tasks that are planned and not done
 
     @property
     def done(self) -> pd.DataFrame:
@@ -111,8 +99,9 @@ def _class_counts(study: Study) -> dict[str, float]:
     table = {row.name: row for row in dataset_table()}
     for name in study.datasets:
         row = table.get(name)
-        if row is not None and (row.n_classes or row.published):
-            counts[name] = row.n_classes or row.published[2]
+        known = row and (row.n_classes or (row.published and row.published[2]))
+        if known:
+            counts[name] = known
             continue
         try:
             counts[name] = len(np.unique(load(name, None)[1]))
@@ -133,14 +122,25 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(standard_error=table["std"] / np.sqrt(table["n"]))
 
 
-def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
-    """Reference results from a table or a CSV file, with exactly the columns `REFERENCE`."""
-    what = "reference"
-    if not isinstance(reference, pd.DataFrame):
-        what = f"reference={str(reference)!r}"
-        reference = pd.read_csv(reference, keep_default_na=False, na_values={"standard_error": ""})
-    if absent := [name for name in REFERENCE if name not in reference.columns]:
-        raise ValueError(f"{what} has no column {absent[0]!r}; it needs {', '.join(REFERENCE)}.")
-    if twice := reference.duplicated(REFERENCE[:4]).sum():
-        raise ValueError(f"{what} has {twice} rows twice; each cell and measure may occur once.")
-    return reference[REFERENCE]
+def number(value: float, digits: int = 3) -> str:
+    """Format a number; a dash if it is missing."""
+    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def with_error(value: float, error: float) -> str:
+    """Format a mean and its error, as in 0.731±.012."""
+    return number(value) + ("" if pd.isna(error) else f"±{error:.3f}".replace("±0.", "±."))
+
+
+def p_value(p: float) -> str:
+    """Format a p-value."""
+    return "<1e-16" if p < 1e-16 else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def duration(seconds: float) -> str:
+    """Format a time."""
+    if pd.isna(seconds):
+        return "–"
+    if seconds >= 100:
+        return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"

@@ -1,18 +1,16 @@
 """Ranks of the methods and the tests on them: the numbers, and their section of the report."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from ..plots import CriticalDifferenceDisplay
-from ..utils.page import Cell, Page
+from ..utils.page import Cell, Page, ReportTable
 from . import stats
-from ._report_data import BLOCK, CELL, Results, collect, short_names
-from ._report_tables import ReportTable, number, p_value
+from ._report_data import BLOCK, CELL, Results, collect, number, p_value, short_names
 from ._spec import MEASURES, Study
 from ._store import Store
 
@@ -128,13 +126,10 @@ def _rank_table(rankings, names, suffix):
         text = number(value, 2)
         return Cell(text, "best") if value == best[measure] else text
 
-    return ReportTable(
-        f"ranks{suffix}",
-        "Average ranks; the best on each measure in bold.",
-        ["method", *frame.columns],
-        [[names[method], *map(shown, row.index, row)] for method, row in frame.iterrows()],
-        frame.rename_axis("method").reset_index(),
-    )
+    rows = [[names[method], *map(shown, row.index, row)] for method, row in frame.iterrows()]
+    caption = "Average ranks; the best on each measure in bold."
+    values = frame.rename_axis("method").reset_index()
+    return ReportTable(f"ranks{suffix}", caption, ["method", *frame.columns], rows, values)
 
 
 def _test_table(rankings, names, control, suffix):
@@ -149,58 +144,46 @@ def _test_table(rankings, names, control, suffix):
         verdicts = ["–", "–", "–"]
         if control in r.ranks:
             compared = stats.compare_with_control(r.ranks, control, n)
+            signs = [(c.differs * np.sign(c.difference), names[c.method]) for c in compared]
             verdicts = [
-                ", ".join(names[c.method] for c in compared if chosen(c)) or "none"
-                for chosen in (
-                    lambda c: c.differs and c.difference < 0,
-                    lambda c: not c.differs,
-                    lambda c: c.differs and c.difference > 0,
-                )
+                ", ".join(name for found, name in signs if found == sign) or "none"
+                for sign in (-1, 0, 1)
             ]
         record |= dict(zip(["better", "not_different", "worse"], verdicts, strict=True))
         values.append(record)
         friedman = [f"{r.friedman.chi2:.1f}", f"{r.friedman.f:.1f}", p_value(r.friedman.p_f)]
         rows.append([r.measure, *verdicts, *friedman])
-    limits = ", ".join(
-        f"{number(record[key])} ({name})"
-        for key, name in [
-            ("cd_exact", "Bonferroni-Dunn, exact"),
-            ("cd_tabulated", "Bonferroni-Dunn, tabulated quantile"),
-            ("cd_nemenyi", "Nemenyi, all pairs"),
-        ]
-        if key in record
-    )
-    return ReportTable(
-        f"tests{suffix}",
+    titles = {
+        "cd_exact": "Bonferroni-Dunn, exact",
+        "cd_tabulated": "Bonferroni-Dunn, tabulated quantile",
+        "cd_nemenyi": "Nemenyi, all pairs",
+    }
+    limits = [f"{number(record[key])} ({title})" for key, title in titles.items() if key in record]
+    caption = (
         f"Compared with {names.get(control, control)} by the Bonferroni-Dunn test at the level "
         "0.05 with the exact quantile: better, not different, worse; then Friedman's statistic and "
-        f"that of Iman and Davenport with its p-value. Critical differences: {limits}.",
-        ["measure", "better", "not different", "worse", "χ²", "F", "p"],
-        rows,
-        pd.DataFrame(values),
-        text_columns=4,
+        "that of Iman and Davenport with its p-value. Critical differences: "
+        f"{', '.join(limits)}."
     )
+    header = ["measure", "better", "not different", "worse", "χ²", "F", "p"]
+    return ReportTable(f"tests{suffix}", caption, header, rows, pd.DataFrame(values), 4)
 
 
 def _pair_table(rankings, names, suffix):
-    frames, p_values = [], {}
+    frames, found = [], {pair: [] for pair in map(frozenset, combinations(names, 2))}
     for r in rankings:
         compared = stats.compare_all(r.ranks, r.n_blocks)
         frames.append(pd.DataFrame(compared).assign(measure=r.measure))
         for c in compared:
-            p_values[r.measure, frozenset((c.method, c.other))] = c.p_value
-    rows = []
-    for pair in combinations(names, 2):
-        cells = [p_values[r.measure, frozenset(pair)] for r in rankings]
-        shown = [Cell(p_value(p), "best") if p < 0.05 else p_value(p) for p in cells]
-        rows.append([" – ".join(names[method] for method in pair), *shown])
-    return ReportTable(
-        f"pairs{suffix}",
-        "All pairs: p-values of Nemenyi's test, in bold where below 0.05.",
-        ["pair", *(r.measure for r in rankings)],
-        rows,
-        pd.concat(frames)[["measure", "method", "other", "difference", "p_value", "differs"]],
-    )
+            text = p_value(c.p_value)
+            shown = Cell(text, "best") if c.p_value < 0.05 else text
+            found[frozenset((c.method, c.other))].append(shown)
+    pairs = [" – ".join(names[method] for method in pair) for pair in combinations(names, 2)]
+    rows = [[pair, *cells] for pair, cells in zip(pairs, found.values(), strict=True)]
+    caption = "All pairs: p-values of Nemenyi's test, in bold where below 0.05."
+    head = ["pair", *(r.measure for r in rankings)]
+    values = pd.concat(frames)[["measure", "method", "other", "difference", "p_value", "differs"]]
+    return ReportTable(f"pairs{suffix}", caption, head, rows, values)
 
 
 def _add_diagram(page, ranking, names, control):

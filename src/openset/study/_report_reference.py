@@ -1,35 +1,45 @@
 """Our results next to reference results, cell by cell, and their section of the report."""
 
-from __future__ import annotations
-
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..utils.page import Cell, Page
-from ._report_data import CELL, Results, cells, short_names
-from ._report_tables import ReportTable, with_error
+from ..utils.page import Cell, Page, ReportTable
+from ._report_data import CELL, Results, cells, short_names, with_error
 from ._spec import MEASURES
+
+REFERENCE = [*CELL, "measure", "mean", "standard_error"]
+
+
+def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
+    """Reference results from a table or a CSV file, with exactly the columns `REFERENCE`."""
+    what = "reference"
+    if not isinstance(reference, pd.DataFrame):
+        what = f"reference={str(reference)!r}"
+        reference = pd.read_csv(reference, keep_default_na=False, na_values={"standard_error": ""})
+    if absent := [name for name in REFERENCE if name not in reference.columns]:
+        raise ValueError(f"{what} has no column {absent[0]!r}; it needs {', '.join(REFERENCE)}.")
+    if twice := reference.duplicated(REFERENCE[:4]).sum():
+        raise ValueError(f"{what} has {twice} rows twice; each cell and measure may occur once.")
+    return reference[REFERENCE]
 
 
 def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
     """Join the cells that both tables have.
 
-    Returns columns of `CELL`, ``measure, ours, se, reference, reference_se, difference,
-    difference_se, below``, where `below` tells whether ours is below by more than two standard
-    errors of the difference. The draws are not the same, so these are errors of two independent
-    means.
+    `below` tells whether ours is below by more than two standard errors of the difference; the
+    draws are not the same, so these are errors of two independent means.
     """
     keys = [*CELL, "measure"]
     as_text = dict.fromkeys(["dataset", "method", "measure"], str)
     both = ours.astype(as_text).merge(
         reference.astype(as_text), on=keys, suffixes=("", "_reference")
     )
-    names = {"mean": "ours", "standard_error": "se", "mean_reference": "reference"}
-    names["standard_error_reference"] = "reference_se"
-    both = both.rename(columns=names)[[*keys, *names.values()]]
-    return _with_difference(both[[*keys, "ours", "se", "reference", "reference_se"]])
+    columns = ["mean", "standard_error", "mean_reference", "standard_error_reference"]
+    names = dict(zip(columns, ["ours", "se", "reference", "reference_se"], strict=True))
+    return _with_difference(both[[*keys, *columns]].rename(columns=names))
 
 
 def over_n(table: pd.DataFrame) -> pd.DataFrame:
@@ -104,15 +114,12 @@ def _add_verdict(page, by_dataset, control):
 def _rows(part, keys, names):
     rows = []
     for key, group in part.groupby(keys, sort=False):
-        by_method = {cell.method: cell for cell in group.itertuples()}
-        ours, theirs = [", ".join(map(str, key))], [Cell("reference", "soft")]
-        for method in names:
-            if cell := by_method.get(method):
-                text = with_error(cell.ours, cell.se)
-                ours.append(Cell(text, "flag") if cell.below else text)
-                theirs.append(Cell(with_error(cell.reference, cell.reference_se), "soft"))
-            else:
-                ours.append("–")
-                theirs.append("–")
-        rows += [ours, theirs]
+        ours, theirs = dict.fromkeys(names, "–"), dict.fromkeys(names, "–")
+        for cell in group.itertuples():
+            text = with_error(cell.ours, cell.se)
+            ours[cell.method] = Cell(text, "flag") if cell.below else text
+            text = with_error(cell.reference, cell.reference_se)
+            theirs[cell.method] = Cell(text, "soft")
+        rows.append([", ".join(map(str, key)), *ours.values()])
+        rows.append([Cell("reference", "soft"), *theirs.values()])
     return rows

@@ -1,12 +1,11 @@
 """The runner: run the remaining tasks, and store each row as soon as it is finished."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
 from collections import Counter
 from functools import partial
+from typing import Any
 
 from ..utils import Progress
 from ._pools import DaskPool, LocalPool, available_cores
@@ -79,7 +78,9 @@ def run_study(
     counts: Counter = Counter(left=len(waiting))
     if not waiting:
         return counts
-    show = _Display(len(waiting), study.name, verbose)
+    progress: Progress | _LogProgress = Progress(len(waiting), study.name, verbose)
+    if verbose and not sys.stderr.isatty():
+        progress = _LogProgress(len(waiting), study.name)
     pool = _make_pool(study, data_home, jobs, scheduler)
     running, tries = 0, Counter[Task]()
     try:
@@ -102,12 +103,12 @@ def run_study(
                 store.put(row)
                 counts[row["status"]] += 1
                 counts["left"] -= 1
-                show.step()
+                progress.step()
     finally:
         pool.close()
 
 
-def count_classes(study: Study, data_home: str | os.PathLike | None = None) -> dict[str, int]:
+def count_classes(study: Study, data_home: Any = None) -> dict[str, int]:
     """Number of classes of each dataset of the study; an error if one cannot be loaded."""
     return {name: len(set(load(name, data_home)[1])) for name in study.datasets}
 
@@ -123,21 +124,17 @@ def _make_pool(study, data_home, jobs, scheduler):
     return LocalPool(partial(work, threads=cores // jobs), jobs)
 
 
-class _Display:
-    """A progress bar on a terminal; in a log one line every half minute."""
+class _LogProgress:
+    """Progress in a log: one line every half minute."""
 
-    def __init__(self, total: int, title: str, verbose: bool):
-        terminal = sys.stderr.isatty()
-        self._bar = Progress(total, title, verbose and terminal)
-        self._lines = verbose and not terminal
+    def __init__(self, total: int, title: str):
         self._total, self._title, self._done = total, title, 0
         self._begin = self._last = time.monotonic()
 
     def step(self) -> None:
-        self._bar.step()
         self._done += 1
         now = time.monotonic()
-        if self._lines and (now - self._last >= 30 or self._done == self._total):
+        if now - self._last >= 30 or self._done == self._total:
             self._last = now
             left = (now - self._begin) * (self._total - self._done) / self._done
             text = f"{self._title}: {self._done}/{self._total}, {left / 60:.0f} min left"

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from ..evaluation import method_names
 from ..model_selection import OpenSetSearchCV
+from ..utils import method_names
 
-# Name in the results -> name in openset.metrics. OSFM counts the known classes alone, FM counts
-# unknown as one more class.
+# Name in the results -> name in openset.metrics.
 MEASURES = {
     "NA": "normalized_accuracy",
     "HNA": "harmonic_normalized_accuracy",
@@ -37,15 +37,12 @@ MEASURES = {
 class Task(NamedTuple):
     """One row of the results: a method on one draw of classes and samples.
 
-    Parameters
+    Attributes
     ----------
-    dataset : str
-    n_known : int
-        Number of known classes.
-    run : int
-        Number of the draw, from 0.
-    method : str
-        Name of the estimator.
+    dataset, method : str
+        Name of the dataset, and class name of the estimator.
+    n_known, run : int
+        Number of known classes, and number of the draw, from 0.
     """
 
     dataset: str
@@ -106,19 +103,17 @@ class Study:
         -------
         Study
         """
-        parts: dict[str, Any] = {}
-        for name, wanted in [("datasets", datasets), ("methods", methods), ("n_known", n_known)]:
-            values = tuple(wanted)
+        wanted = {"datasets": datasets, "methods": methods, "n_known": n_known}
+        parts: dict[str, Any] = {name: tuple(values) for name, values in wanted.items()}
+        for name, values in parts.items():
+            planned = getattr(self, name)
             for value in values:
-                if value not in getattr(self, name):
-                    raise ValueError(
-                        f"{name}: {value!r} is not in the study{_hint(value, getattr(self, name))}"
-                    )
-            if values:
-                parts[name] = values
-        return replace(self, **parts)
+                if value not in planned:
+                    hint = _hint(value, planned)
+                    raise ValueError(f"{name}: {value!r} is not in the study{hint}")
+        return replace(self, **{name: values for name, values in parts.items() if values})
 
-    def tasks(self, n_classes: Mapping[str, int]) -> Iterator[Task]:
+    def tasks(self, n_classes: Mapping[str, float]) -> Iterator[Task]:
         """Yield all tasks, the methods of a draw together, so complete comparisons come early.
 
         Parameters
@@ -130,13 +125,10 @@ class Study:
         ------
         Task
         """
-        for dataset in self.datasets:
-            for n_known in self.n_known:
-                if n_classes[dataset] <= n_known:
-                    continue
-                for run in range(self.runs):
-                    for method in self.methods:
-                        yield Task(dataset, n_known, run, method)
+        runs = range(self.runs)
+        for task in product(self.datasets, self.n_known, runs, self.methods):
+            if n_classes[task[0]] > task[1]:
+                yield Task(*task)
 
     def make_search(self, method: str, seed: int = 0, threads: int = 1) -> OpenSetSearchCV:
         """Return the search of the study for a method; it does not refit.
@@ -155,22 +147,12 @@ class Study:
         estimator = _estimators()[method]()
         if "n_jobs" in estimator.get_params():
             estimator.set_params(n_jobs=threads)
-        return OpenSetSearchCV(
-            estimator,
-            self.grids.get(method),
-            **self.search,
-            refit=False,
-            n_jobs=threads,
-            random_state=seed,
-        )
+        options = {**self.search, "refit": False, "n_jobs": threads, "random_state": seed}
+        return OpenSetSearchCV(estimator, self.grids.get(method), **options)
 
+    @property
     def recorder(self) -> Callable | None:
-        """Return the function that `record` names.
-
-        Returns
-        -------
-        callable or None
-        """
+        """The function that `record` names, if any."""
         return _load_function(self.record) if self.record else None
 
     @property
@@ -204,8 +186,7 @@ def load_study(path: str | os.PathLike) -> Study:
     ... datasets = ["digits"]
     ... methods = ["OpenSetSVC", "PISVM"]
     ... n_known = [3, 6]
-    ... runs = 2
-    ... '''
+    ... runs = 2'''
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "small.toml"
     ...     _ = path.write_text(text)
@@ -224,45 +205,33 @@ def load_study(path: str | os.PathLike) -> Study:
         study = _checked({"name": path.stem, **content})
         if study.record:
             study = replace(study, record=str(path.resolve().parent / study.record))
-            study.recorder()
+            study.recorder  # noqa: B018 (raises if there is no such function)
         return study
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-# key -> (type of the value, or of the items of a list; whether it is a list)
-_KEYS: dict[str, tuple[type, bool]] = {
-    "name": (str, False),
-    "datasets": (str, True),
-    "methods": (str, True),
-    "n_known": (int, True),
-    "runs": (int, False),
-    "seed": (int, False),
-    "measures": (str, True),
-    "search": (dict, False),
-    "grids": (dict, False),
-    "record": (str, False),
-}
+# Types of the values, or of the items of the lists.
+_LISTS = {"datasets": str, "methods": str, "n_known": int, "measures": str}
+_KEYS = {"name": str, "runs": int, "seed": int, "search": dict, "grids": dict, "record": str}
 _SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
 
 
 def _checked(content: dict[str, Any]) -> Study:
-    _check_names(content, _KEYS, "key")
+    _check_names(content, [*_LISTS, *_KEYS], "key")
     for key in ("datasets", "methods", "n_known", "runs"):
         if key not in content:
             raise ValueError(f"the key {key!r} is missing.")
-    for key, (kind, many) in _KEYS.items():
-        if key not in content:
+    for key, value in content.items():
+        if key in _KEYS:
+            if type(value) is not _KEYS[key]:
+                raise ValueError(f"{key} = {value!r} must be of type {_KEYS[key].__name__}.")
             continue
-        value = content[key]
-        items = value if many and isinstance(value, list) else [value]
-        if many != isinstance(value, list) or any(type(item) is not kind for item in items):
-            wanted = f"a list of {kind.__name__}" if many else f"of type {kind.__name__}"
-            raise ValueError(f"{key} = {value!r} must be {wanted}.")
-        if many:
-            if not items or len(set(items)) < len(items):
-                raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
-            content[key] = tuple(items)
+        if not isinstance(value, list) or any(type(item) is not _LISTS[key] for item in value):
+            raise ValueError(f"{key} = {value!r} must be a list of {_LISTS[key].__name__}.")
+        if not value or len(set(value)) < len(value):
+            raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
+        content[key] = tuple(value)
     _check_names(content["methods"], _estimators(), "method")
     _check_names(content.get("measures", ()), MEASURES, "measure")
     if content["runs"] < 1:

@@ -33,8 +33,6 @@ _PUT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
     "WHERE results.status != 'done'"
 )
-
-
 # Methods in older exports -> their names now.
 _RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
@@ -61,13 +59,12 @@ class Store:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from openset.study import Store
+    >>> row = {"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM", "status": "done"}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store(Path(folder) / "results.sqlite", create=True) as store:
-    ...         store.put({"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM",
-    ...                    "status": "done", "NA": 0.8})
-    ...         store.frame()[["dataset", "method", "NA"]]
-      dataset method   NA
-    0  digits  PISVM  0.8
+    ...         store.put(row)
+    ...         sorted(store.tasks("done"))
+    [Task(dataset='digits', n_known=3, run=0, method='PISVM')]
     """
 
     def __init__(self, path: str | os.PathLike, *, create: bool = False):
@@ -88,7 +85,7 @@ class Store:
                     with self._transaction():
                         for statement in _SCHEMA:
                             self._connection.execute(statement)
-                self._connection.execute("SELECT 1 FROM results LIMIT 1")
+                self._connection.execute("SELECT extra FROM results LIMIT 1")
         except StoreError:
             self._connection.close()
             raise
@@ -113,9 +110,8 @@ class Store:
         with self._errors(), self._transaction():
             bound = self._connection.execute("SELECT name, fingerprint FROM study").fetchone()
             if bound is None:
-                self._connection.execute(
-                    "INSERT INTO study VALUES (?, ?)", (study.name, study.fingerprint)
-                )
+                values = (study.name, study.fingerprint)
+                self._connection.execute("INSERT INTO study VALUES (?, ?)", values)
             elif bound["fingerprint"] != study.fingerprint:
                 raise StoreError(
                     f"{self.path} holds results of the study {bound['name']!r} with another seed, "
@@ -166,7 +162,6 @@ class Store:
         Returns
         -------
         DataFrame
-            With the columns of the store.
         """
         import pandas
 
@@ -186,11 +181,10 @@ class Store:
             Number of rows.
         """
         rows = self.rows()
-        with atomic_write(path) as temporary:
-            with _text(temporary, "wt") as file:
-                writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+        with atomic_write(path) as temporary, _text(temporary, "wt") as file:
+            writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
         return len(rows)
 
     def import_csv(self, path: str | os.PathLike) -> int:
@@ -240,20 +234,18 @@ def _text(path: Path, mode: str):
 def _explain(message: str) -> str:
     """The message of SQLite, and what to do about it."""
     kept = "Finished tasks are kept."
+    other = "this is not a file of results; choose another store."
     remedies = {
         "readonly": "make the file and its folder writable, or choose another store.",
         "unable to open": "make the file and its folder readable and writable.",
         "disk is full": f"free some space and run again. {kept}",
         "disk I/O": f"the disk is full or broken; free some space and run again. {kept}",
         "locked": "another process has locked it for a minute; stop that process.",
-        "not a database": "this is not a file of results; choose another store.",
-        "no such table": "this is not a file of results; choose another store.",
+        **dict.fromkeys(["not a database", "no such table"], other),
         "no such column": "an older version wrote it; export it there and import the CSV file.",
     }
-    for part, remedy in remedies.items():
-        if part in message:
-            return f"{message}: {remedy}"
-    return message
+    found = [remedy for part, remedy in remedies.items() if part in message]
+    return ": ".join([message, *found[:1]])
 
 
 def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:

@@ -62,7 +62,7 @@ _EMBEDDED = {
 
 
 @lru_cache(maxsize=2)
-def load(dataset: str, data_home: str | os.PathLike | None) -> tuple[np.ndarray, np.ndarray]:
+def load(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
     """Features and classes of an embedded dataset or of one in the data home."""
     if dataset in _EMBEDDED:
         return _EMBEDDED[dataset]()
@@ -110,12 +110,9 @@ def make_split(y: ArrayLike, dataset: str, n_known: int, run: int, seed: int = 0
 
 @lru_cache(maxsize=2)  # the methods of a draw follow each other
 def prepare(
-    dataset: str, n_known: int, run: int, seed: int, data_home: str | os.PathLike | None
+    dataset: str, n_known: int, run: int, seed: int, data_home: Any
 ) -> tuple[np.ndarray, np.ndarray, Split]:
-    """Features, classes and split of a draw; features scaled to [0, 1] by the training rows.
-
-    A feature that is constant on the training rows becomes 0; test values may leave the interval.
-    """
+    """Features scaled to [0, 1] by the training rows (0 where constant), classes and split."""
     X, y = load(dataset, data_home)
     split = make_split(y, dataset, n_known, run, seed)
     low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
@@ -170,8 +167,8 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     # The same seed for all methods, so that they see the same simulations.
     search = study.make_search(task.method, int(draw_seed(*draw)[0]), threads)
     result = evaluate_method(search, X, y, split)
-    recorder = study.recorder()
-    extra = recorder(result, X[split.train], y[split.train]) if recorder else None
+    record = study.recorder
+    extra = record(result, X[split.train], y[split.train]) if record else None
     n_test_known = int(result.evaluation.is_known.sum())
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},

@@ -112,16 +112,10 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
 
 def carve(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, position: float) -> float:
-    """The threshold of scores with the smallest balanced error.
+    """The threshold of scores of shape (m,) with the smallest balanced error.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (m,)
-    positive : ndarray of shape (m,), bool
-    weight : ndarray of shape (m,)
-    position : float
-        Between the ends, 0 and 1, of the best interval. One that rejects all positive samples is
-        never the best.
+    It lies in the best interval at `position`, 0 and 1 being the ends. An interval that rejects all
+    positive samples is never the best.
     """
     values, group = np.unique(scores, return_inverse=True)
     # Entry j: the threshold is above the first j values.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits
-from ..base.parameters import BOXES, PAPER_GAMMAS, SCALED_GAMMAS, unit_gamma
+from ..base import KernelMachineClassifier, Traits
+from ..base.parameters import BOXES, kernel_search
 from ..kernels import Kernel, Linear
 from ..solver import fixed_bias_problem, svm_problem
 
@@ -70,14 +70,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     traits = Traits("SVM without bias", bounded=True, condition="the given bias is < 0")
     problem_params = ("C", "bias")
-    search_spec = SearchSpec(
-        grids={
-            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "bias": _BIASES},
-            "paper": {"gamma": PAPER_GAMMAS, "bias": _BIASES},
-        },
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
-        engine=("gamma", "C", "bias"),
+    search_spec = kernel_search(
+        {"C": BOXES, "bias": _BIASES}, {"bias": _BIASES}, engine=("gamma", "C", "bias")
     )
 
     def __init__(
@@ -105,9 +99,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def problem(self, signs, weight, **params):
-        C, bias = params["C"], params["bias"]
-        problem = svm_problem(signs, C * weight, 0.0)
-        trained_with = bias if self.mode == "fixed" else 0.0
+        problem = svm_problem(signs, params["C"] * weight, 0.0)
+        trained_with = params["bias"] if self.mode == "fixed" else 0.0
         return fixed_bias_problem(problem, trained_with), np.zeros(1)
 
     def score_map(self, path, **params):

@@ -114,14 +114,9 @@ def lambda_path(
         bounding, scores = _smallest_bounding(path, rows, tol, stop), None
         if X_validation is not None:
             used = np.flatnonzero(path.beta.any(axis=0))
-            scores = decision_values(
-                X_validation,
-                training.X[used],
-                path.beta[:, used],
-                path.bias,
-                training.kernel,
-                np.full(len(lams), training.gamma[c]),
-            ).T
+            expansion = training.X[used], path.beta[:, used], path.bias, training.kernel
+            gammas = np.full(len(lams), training.gamma[c])
+            scores = decision_values(X_validation, *expansion, gammas).T
         n_support = np.count_nonzero(path.beta, axis=1)
         return path.bias, path.objective, n_support, bounding, scores
 
@@ -145,12 +140,9 @@ def lambda_path(
 
 def _smallest_bounding(path, rows, tol, stop):
     above = np.flatnonzero(path.bias > -tol)
-    if above.size == 0:
-        # Bounded from the first lambda on: is it bounded without any?
-        k = 0
-        if path.totals[0] == 0:
-            return 0.0
-    else:
-        k = above[-1]
+    if above.size == 0 and path.totals[0] == 0:
+        return 0.0
+    # Where it is bounded from the first lambda on: is it bounded without any?
+    k = above[-1] if above.size else 0
     found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
     return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))

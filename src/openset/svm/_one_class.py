@@ -7,14 +7,8 @@ from typing import Any
 
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits
-from ..base.parameters import (
-    KERNEL_CONSTRAINTS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    SOLVER_CONSTRAINTS,
-    unit_gamma,
-)
+from ..base import KernelMachineClassifier, Traits
+from ..base.parameters import KERNEL_CONSTRAINTS, SOLVER_CONSTRAINTS, kernel_search
 from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
 
@@ -86,14 +80,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     min_classes = 1
     own_samples_only = True
     problem_params = ("nu",)
-    search_spec = SearchSpec(
-        grids={
-            "default": {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
-            # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
-            "paper": {"gamma": PAPER_GAMMAS, "nu": [k / 20 for k in range(1, 20)]},
-        },
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
+    search_spec = kernel_search(
+        {"nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
+        # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
+        {"nu": [k / 20 for k in range(1, 20)]},
         engine=("gamma", "nu"),
         path="nu",
     )
@@ -117,11 +107,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         )
         self.nu = nu
         self.normalize = normalize
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # about a fraction nu is rejected by design
-        return tags
 
     def check_kernel(self, kernel):
         if self.normalize and not kernel.decaying:

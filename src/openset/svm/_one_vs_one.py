@@ -53,9 +53,8 @@ def one_vs_one_bias(
     model._validate_params()
     training = model.prepare(X, y, None, min_classes=2)
     pairs = list(combinations(range(len(model.classes_)), 2))
-    rows = kernel_rows(
-        training.X, training.kernel, training.gamma[0], cache_size, len(pairs), n_jobs
-    )
+    width = training.gamma[0]
+    rows = kernel_rows(training.X, training.kernel, width, cache_size, len(pairs), n_jobs)
     stop = threading.Event()
     boxes = np.full(len(training.codes), float(C))
 

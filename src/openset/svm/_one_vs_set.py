@@ -117,14 +117,9 @@ kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def finish_machine(self, machine, path, rows, stop, **params):
-        problem = path.problem
-        slab = find_slab(
-            path.scores[0],
-            problem.upper > 0,
-            problem.upper - problem.lower,
-            self.resolution,
-            greedy=self.search == "greedy",
-        )
+        upper, lower = path.problem.upper, path.problem.lower
+        samples = path.scores[0], upper > 0, upper - lower
+        slab = find_slab(*samples, self.resolution, greedy=self.search == "greedy")
         return replace(machine, extra=slab)
 
     def finish_model(self, training, extras):
@@ -153,14 +148,7 @@ kkt_gap_, n_iter_ : ndarray
 
 
 def slab_scores(f: np.ndarray, near: np.ndarray, far: np.ndarray) -> np.ndarray:
-    """Distance to the nearer plane in units of the width: positive inside, negative outside.
-
-    Parameters
-    ----------
-    f : ndarray of shape (n, K)
-        Decision values.
-    near, far : ndarray of shape (K,)
-    """
+    """Distance of decision values (n, K) to the nearer plane in widths: positive inside."""
     width = far - near
     inside = np.minimum(f - near, far - f)
     return np.where(width > 0, inside / np.where(width > 0, width, 1.0), -1.0)

@@ -12,16 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
-from ..base import SearchSpec, Traits, validate_samples
+from ..base import Traits, validate_samples
 from ..base.machines import BinaryMachine
-from ..base.parameters import (
-    BOXES,
-    FRACTIONS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    per_class,
-    unit_gamma,
-)
+from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, svm_problem
 from ._landmarks import LandmarkClassifier
@@ -146,13 +139,9 @@ class OpenSetSVC(LandmarkClassifier):
     )
     min_classes = 1
     problem_params = ("C", "lam")
-    search_spec = SearchSpec(
-        grids={
-            "default": {"C": BOXES, "gamma": SCALED_GAMMAS, "lam": FRACTIONS},
-            "paper": {"gamma": PAPER_GAMMAS, "lam": FRACTIONS},
-        },
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
+    search_spec = kernel_search(
+        {"C": BOXES, "lam": FRACTIONS},
+        {"lam": FRACTIONS},
         engine=("gamma", "C", "lam"),
         path="lam",
         bounded_switch="ensure_bounded",

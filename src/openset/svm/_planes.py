@@ -24,18 +24,10 @@ class Slab:
 def find_slab(
     scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, resolution: float, greedy: bool
 ) -> Slab:
-    """The slab between two sample scores with the smallest risk.
+    """The slab between two of the decision values of m training samples with the smallest risk.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (m,)
-        Decision values of the training samples.
-    positive : ndarray of shape (m,), bool
-    weight : ndarray of shape (m,)
-    resolution : float
-        Scores this close are one.
-    greedy : bool
-        Look for a local minimum instead of trying all pairs.
+    Scores closer than `resolution` count as equal. `greedy` looks for a local minimum instead of
+    trying all pairs.
     """
     steps = np.rint(0.5 / resolution)  # a whole number, so that 1 and -1, the margin, are steps
     _, group = np.unique(np.rint(scores * steps), return_inverse=True)
@@ -69,12 +61,8 @@ def find_slab(
 def risk(width, spread, found, retrieved, total):
     """Open-set risk of a slab: too wide or too narrow, plus twice the inverse of the F-measure.
 
-    Parameters
-    ----------
-    width, spread : float
-        Of the slab, and of the scores of the positive samples.
-    found, retrieved, total : float
-        Weight of the positive samples inside, of all samples inside, of all positive samples.
+    `spread` is the width of the scores of the positive samples. `found`, `retrieved` and `total`
+    are the weights of the positive samples inside, of all samples inside, of all positive samples.
     """
     if found <= 0.0:
         return 1e99

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits
-from ..base.parameters import (
-    C_CONSTRAINTS,
-    KERNEL_CONSTRAINTS,
-    PAPER_GAMMAS,
-    SCALED_GAMMAS,
-    SOLVER_CONSTRAINTS,
-    unit_gamma,
-)
+from ..base import KernelMachineClassifier, Traits
+from ..base.parameters import C_CONSTRAINTS, KERNEL_CONSTRAINTS, SOLVER_CONSTRAINTS, kernel_search
 from ..kernels import Kernel
 from ..solver import svdd_problem
 
@@ -84,14 +77,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     min_classes = 1
     own_samples_only = True
     problem_params = ("C", "nu")
-    search_spec = SearchSpec(
-        grids={
-            "default": {"gamma": SCALED_GAMMAS, "nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
-            "paper": {"gamma": PAPER_GAMMAS},
-        },
-        levels={"paper": "class"},
-        scaled={"gamma": unit_gamma},
-        engine=("gamma", "C", "nu"),
+    search_spec = kernel_search(
+        {"nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}, {}, engine=("gamma", "C", "nu")
     )
 
     def __init__(
@@ -114,12 +101,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.C = C
         self.nu = nu
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # Samples on the sphere score zero up to rounding: about half of them are rejected.
-        tags.classifier_tags.poor_score = True
-        return tags
-
     def check_kernel(self, kernel):
         if not kernel.decaying:
             raise ValueError(
@@ -128,9 +109,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
             )
 
     def problem(self, signs, weight, **params):
-        C, nu = params["C"], params["nu"]
-        member = signs > 0
-        price = C if nu is None else 1.0 / (nu * weight[member].sum())
+        member, nu = signs > 0, params["nu"]
+        price = params["C"] if nu is None else 1.0 / (nu * weight[member].sum())
         return svdd_problem(member, price * weight, np.ones(len(signs))), np.ones(1)
 
     def score_map(self, path, **params):

@@ -28,26 +28,13 @@ _CHUNK = 2**15
 class WarmStart:
     """The multipliers of a fitted model, placed in a training set that has grown.
 
-    Parameters
-    ----------
-    support_vectors : ndarray or CSR matrix of shape (n_sv, d)
-    coef : ndarray of shape (K_old, n_sv)
-        Multipliers of its machines.
-    row : dict of int to int
-        For the code that a class of the model has in the new training set, its row of `coef`.
-    training : TrainingSet
-        The training set that has grown.
-
-    Attributes
-    ----------
-    found : ndarray of shape (n_sv,)
-        Rows of the training set that are the support vectors; see :func:`locate`.
+    `coef` has shape (K_old, n_sv). `row` maps the code that a class of the model has in the new
+    training set to its row of `coef`. `found` are the rows of the support vectors in that set.
     """
 
     def __init__(self, support_vectors, coef, row: dict[int, int], training: TrainingSet):
         self.found = locate(keys_of(support_vectors), keys_of(training.X))
-        self.coef = coef
-        self.row = row
+        self.coef, self.row = coef, row
         self._n_samples = len(training.codes)
 
     def beta(self, c: int) -> np.ndarray:
@@ -111,15 +98,6 @@ def locate(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Positions of the keys `wanted` among `keys`, both in any order; -1 where they are missing.
 
     Equal keys are given different positions as long as there are any.
-
-    Parameters
-    ----------
-    wanted : ndarray of shape (n,)
-    keys : ndarray of shape (m,)
-
-    Returns
-    -------
-    ndarray of shape (n,)
     """
     found = np.full(len(wanted), -1)
     asked, order = np.argsort(wanted, kind="stable"), np.argsort(keys, kind="stable")
@@ -138,9 +116,8 @@ def keys_of(X) -> np.ndarray:
     The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
     so it may be stored or not.
     """
-    factors = np.random.default_rng(0).integers(
-        2**64, size=X.shape[1], dtype=np.uint64
-    ) | np.uint64(1)
+    factors = np.random.default_rng(0).integers(2**64, size=X.shape[1], dtype=np.uint64)
+    factors |= np.uint64(1)
     if sparse.issparse(X):
         X = X.tocsr()
         return sparse.csr_array((_scrambled(X.data), X.indices, X.indptr), shape=X.shape) @ factors

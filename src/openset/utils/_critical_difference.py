@@ -21,11 +21,7 @@ _TABLE = {
 
 
 def critical_value(
-    n_methods: int,
-    *,
-    test: Test = "bonferroni-dunn",
-    alpha: float = 0.05,
-    tabulated: bool = False,
+    n_methods: int, *, test: Test = "bonferroni-dunn", alpha: float = 0.05, tabulated: bool = False
 ) -> float:
     """Return the quantile q of the critical difference.
 

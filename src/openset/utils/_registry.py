@@ -134,16 +134,7 @@ def method_table() -> list[MethodRow]:
         traits = estimator.traits
         parameter = signature(estimator).parameters.get("kernel")
         kernel = getattr(estimator, "kernel", "") if parameter is None else parameter.default
-        rows.append(
-            MethodRow(
-                traits.name,
-                method.estimator,
-                kernel,
-                traits.extreme_value,
-                traits.one_class,
-                traits.bounded,
-                traits.condition,
-                method.command,
-            )
-        )
+        flags = traits.extreme_value, traits.one_class, traits.bounded
+        names = traits.name, method.estimator, kernel
+        rows.append(MethodRow(*names, *flags, traits.condition, method.command))
     return rows

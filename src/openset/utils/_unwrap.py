@@ -101,9 +101,7 @@ def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
     return transform, estimator
 
 
-def split_pipeline(
-    estimator: BaseEstimator,
-) -> tuple[BaseEstimator | None, BaseEstimator, str]:
+def split_pipeline(estimator: BaseEstimator) -> tuple[BaseEstimator | None, BaseEstimator, str]:
     """Split an estimator, fitted or not, into transformers, final step and parameter prefix.
 
     Parameters

@@ -7,11 +7,16 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import atomic_write
+
+if TYPE_CHECKING:
+    import pandas
 
 _STYLE = files(__package__).joinpath("page.css").read_text("utf-8")
 
@@ -26,10 +31,7 @@ class Cell(NamedTuple):
 class Page:
     """A page to which text, tables and figures are added in order. All text is escaped.
 
-    Parameters
-    ----------
-    title : str
-        Title of the window and first heading.
+    The title is that of the window and the first heading.
 
     Examples
     --------
@@ -49,13 +51,7 @@ class Page:
         self._linked: list[str] = []  # anchors listed in the navigation
 
     def section(self, heading: str, level: Literal[2, 3] = 2) -> None:
-        """Begin a section. Sections of level 2 are listed at the top of the page.
-
-        Parameters
-        ----------
-        heading : str
-        level : {2, 3}, default=2
-        """
+        """Begin a section. Sections of level 2 are listed at the top of the page."""
         base = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
         anchor, count = base, 1
         while anchor in self._anchors:
@@ -88,21 +84,11 @@ class Page:
         text_columns: int = 1,
         folded: bool = False,
     ) -> None:
-        """Add a table, which scrolls sideways on a narrow screen.
+        """Add a table, which scrolls sideways on a narrow screen; its first column stays visible.
 
-        Parameters
-        ----------
-        header : sequence
-            Names of the columns.
-        rows : iterable of sequences
-            One cell per column; str() of the cell is shown. A `Cell` is highlighted.
-        caption : str, default=None
-            A sentence above the table.
-        text_columns : int, default=1
-            Number of text columns, from the left; the others are aligned as numbers. The first
-            column stays visible when the table is scrolled.
-        folded : bool, default=False
-            Show only the caption; a click opens the table.
+        ``str()`` of each cell is shown, and a `Cell` is highlighted. The first `text_columns` are
+        aligned as text, the others as numbers. The caption is above the table; if `folded`, only
+        the caption is shown and a click opens the table.
         """
         lines = []
         for row in rows:
@@ -134,17 +120,9 @@ class Page:
     ) -> None:
         """Embed a matplotlib figure and close it in pyplot.
 
-        Parameters
-        ----------
-        figure : matplotlib Figure
-        alt : str
-            Description of the figure for readers who cannot see it.
-        caption : str, default=None
-            A sentence below the figure.
-        format : {"svg", "png"}, default="svg"
-            Use "png" for a figure with very many points.
-        half : bool, default=False
-            Use half the width of a wide screen, so that two figures fit side by side.
+        `alt` describes the figure for readers who cannot see it; the caption is below the figure.
+        Use "png" for a figure with very many points, and `half` for half the width of a wide
+        screen, so that two figures fit side by side.
         """
         import matplotlib
         import matplotlib.pyplot as plt
@@ -190,3 +168,61 @@ def _cell(value: object, is_text: bool, tag: str = "td") -> str:
     classes = " ".join(filter(None, ["text" if is_text else "", mark]))
     attribute = f' class="{classes}"' if classes else ""
     return f"<{tag}{attribute}>{escape(str(value))}</{tag}>"
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """One table of a report: on the page, as CSV with all digits, and in LaTeX.
+
+    Parameters
+    ----------
+    name : str
+        File name without suffix.
+    caption : str
+    header, rows : sequence
+        As they are read, on the page and in LaTeX; a `Cell` stands out.
+    values : DataFrame
+        The numbers behind it, for the CSV file.
+    text_columns : int, default=1
+        How many columns, from the left, are text.
+    """
+
+    name: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    values: pandas.DataFrame
+    text_columns: int = 1
+
+    def write(self, folder: str | os.PathLike, page: Page, *, folded: bool = False) -> None:
+        """Add the table to the page, and write ``NAME.csv`` and ``NAME.tex`` to the folder."""
+        folder = Path(folder)
+        shape: dict[str, Any] = {"text_columns": self.text_columns, "folded": folded}
+        page.table(self.header, self.rows, caption=self.caption, **shape)
+        with atomic_write(folder / f"{self.name}.csv") as temporary:
+            self.values.to_csv(temporary, index=False, lineterminator="\n")
+        with atomic_write(folder / f"{self.name}.tex") as temporary:
+            temporary.write_text(self.latex(), encoding="utf-8")
+
+    def latex(self) -> str:
+        """The tabular, with the rules of booktabs."""
+        numbers = len(self.header) - self.text_columns
+        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (self.header, *self.rows))
+        begin = rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}"
+        lines = [f"% {self.caption}", begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*lines, "\\end{tabular}\n"])
+
+
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$"}
+    | {"χ": r"$\chi$", "²": "$^2$", "λ": r"$\lambda$"}
+)
+
+
+def _latex(cell: str | Cell) -> str:
+    if not isinstance(cell, Cell):
+        return str(cell).translate(_LATEX)
+    text = str(cell.text).translate(_LATEX)
+    return {"best": rf"\textbf{{{text}}}", "flag": rf"{text}$^\ast$", "soft": text}[cell.mark]

@@ -27,14 +27,12 @@ class OpenSetWrapper(OpenSetClassifier):
 
         Parameters
         ----------
-        X : array-like of n samples
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), default=None
+        X, y, sample_weight
+            As for :func:`openset.base.validate_targets`.
 
         Returns
         -------
         X, y, sample_weight
-            As of :func:`openset.base.validate_targets`.
         """
         if not is_classifier(self.estimator):
             raise ValueError(
@@ -47,9 +45,8 @@ class OpenSetWrapper(OpenSetClassifier):
 
         Parameters
         ----------
-        X : array-like of n samples
-        y : ndarray of shape (n,)
-        sample_weight : ndarray of shape (n,) or None
+        X, y, sample_weight
+            From :meth:`check_targets`.
         """
         self.estimator_ = fit_clone(self.estimator, X, y, sample_weight)
         self.classes_ = self.estimator_.classes_
@@ -81,7 +78,6 @@ def fit_clone(estimator: BaseEstimator, X, y, sample_weight) -> BaseEstimator:
 
 def finite(scores) -> np.ndarray:
     """The scores in float64; NaN, of a sample that cannot be scored, becomes the lowest."""
+    scores = np.asarray(scores, dtype=np.float64)
     largest = np.finfo(np.float64).max / 4  # room for a threshold
-    return np.nan_to_num(
-        np.asarray(scores, dtype=np.float64), nan=-largest, posinf=largest, neginf=-largest
-    )
+    return np.nan_to_num(scores, nan=-largest, posinf=largest, neginf=-largest)

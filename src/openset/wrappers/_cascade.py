@@ -31,19 +31,15 @@ class CascadeRejector(OpenSetWrapper):
 
     Attributes
     ----------
-    rejector_ : estimator
-        The fitted outlier detector.
-    estimator_ : estimator
-        The fitted classifier.
+    rejector_, estimator_ : estimator
+        The fitted outlier detector and the fitted classifier.
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         True if the rejector is known to accept a bounded region only: a OneClassSVM with RBF
         kernel and a negative bias. False means that nothing is proved.
-    n_features_in_ : int
-        Only if the fitted classifier has it.
-    feature_names_in_ : ndarray of shape (d,)
-        Only if the fitted classifier has it.
+    n_features_in_, feature_names_in_
+        Only if the fitted classifier has them.
 
     Notes
     -----
@@ -134,17 +130,6 @@ class CascadeRejector(OpenSetWrapper):
         return tags
 
     def decision_function(self, X) -> np.ndarray:
-        """Score of the rejector, for the class that the classifier answers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the two take
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
-        """
         check_is_fitted(self)
         judge = getattr(self.rejector_, "decision_function", self.rejector_.predict)
         accepted = finite(judge(X)).reshape(-1, 1)

@@ -40,10 +40,8 @@ class ThresholdRejector(OpenSetWrapper):
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         False: nothing is known about the classifier. Most are confident far away from all data.
-    n_features_in_ : int
-        Only if the fitted classifier has it.
-    feature_names_in_ : ndarray of shape (d,)
-        Only if the fitted classifier has it.
+    n_features_in_, feature_names_in_
+        Only if the fitted classifier has them.
 
     References
     ----------
@@ -62,10 +60,7 @@ class ThresholdRejector(OpenSetWrapper):
     """
 
     _parameter_constraints = {
-        "estimator": [
-            HasMethods(["fit", "predict_proba"]),
-            HasMethods(["fit", "decision_function"]),
-        ],
+        "estimator": [HasMethods(["fit", m]) for m in ("predict_proba", "decision_function")],
         "threshold": [Interval(Real, None, None, closed="neither")],
         "response_method": [StrOptions({"auto", "predict_proba", "decision_function"})],
         "unknown_label": "no_validation",

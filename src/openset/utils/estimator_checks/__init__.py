@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sklearn.base import BaseEstimator
 
-from . import _input, _labels, _rule
+from . import _input, _rule
 from ._tools import Check
 
 __all__ = [
@@ -21,15 +21,15 @@ __all__ = [
     "open_set_checks",
 ]
 
+_UNKNOWN = "An answer may be unknown, which is not in classes_."
+
 #: Checks of scikit-learn that an open-set estimator may fail: name -> reason.
 EXPECTED_FAILED_CHECKS = {
     "check_classifiers_train": "decision_function has two columns for two classes.",
     "check_classifiers_classes": "decision_function has two columns for two classes.",
-    "check_classifiers_one_label": "An answer may be unknown, which is not in classes_.",
-    "check_classifiers_one_label_sample_weights": (
-        "An answer may be unknown, which is not in classes_."
-    ),
-    "check_class_weight_classifiers": "An answer may be unknown, which is not in classes_.",
+    "check_classifiers_one_label": _UNKNOWN,
+    "check_classifiers_one_label_sample_weights": _UNKNOWN,
+    "check_class_weight_classifiers": _UNKNOWN,
     "check_sample_weight_equivalence_on_dense_data": "Solutions agree to tol, not to 1e-7.",
     "check_sample_weight_equivalence_on_sparse_data": "Solutions agree to tol, not to 1e-7.",
     "check_methods_subset_invariance": "Float32 kernel sums of two batches agree to 1e-6 only.",
@@ -88,10 +88,9 @@ def open_set_checks() -> Iterator[Check]:
     >>> [check.__name__ for check in open_set_checks()][:2]
     ['check_decision_shape', 'check_one_class']
     """
-    for module in (_rule, _labels, _input):
-        for name, check in vars(module).items():
-            if name.startswith("check_"):
-                yield check
+    for name, check in (*vars(_rule).items(), *vars(_input).items()):
+        if name.startswith("check_"):
+            yield check
 
 
 def check_open_set_estimator(estimator: BaseEstimator) -> None:

@@ -56,10 +56,9 @@ def require_equal(actual, expected, what: str) -> None:
     wrong = [i for i, pair in enumerate(zip(actual, expected, strict=True)) if pair[0] != pair[1]]
     if wrong:
         i = wrong[0]
-        require(
-            False,
+        raise AssertionError(
             f"{what}: {len(wrong)} of {len(actual)} rows differ, the first is row {i} with "
-            f"{actual[i]!r} instead of {expected[i]!r}",
+            f"{actual[i]!r} instead of {expected[i]!r}"
         )
 
 
@@ -86,10 +85,8 @@ def require_error(
     try:
         call(*args)
     except error as caught:
-        require(
-            re.search(pattern, str(caught), re.IGNORECASE),
-            f"{what}: the message does not match {pattern!r}: {caught}",
-        )
+        matches = re.search(pattern, str(caught), re.IGNORECASE)
+        require(matches, f"{what}: the message does not match {pattern!r}: {caught}")
         return
     except Exception as caught:
         raise AssertionError(
@@ -158,15 +155,12 @@ def answers(scores: np.ndarray, classes: np.ndarray, unknown) -> list:
 def require_contract(model: BaseEstimator, X: np.ndarray, what: str = "the model") -> np.ndarray:
     """Require shape, finiteness and the decision rule of a fitted model on X; return the scores."""
     scores = model.decision_function(X)
-    shape = (np.shape(X)[0], len(model.classes_))
-    require(
-        isinstance(scores, np.ndarray) and scores.shape == shape,
-        f"{what}: decision_function has shape {np.shape(scores)}, not {shape}",
-    )
-    require(
-        np.issubdtype(scores.dtype, np.floating) and np.all(np.isfinite(scores)),
-        f"{what}: decision_function has {np.sum(~np.isfinite(scores))} entries that are not finite",
-    )
+    what_scores, shape = f"{what}: decision_function has", (np.shape(X)[0], len(model.classes_))
+    has_shape = isinstance(scores, np.ndarray) and scores.shape == shape
+    require(has_shape, f"{what_scores} shape {np.shape(scores)}, not {shape}")
+    n_bad = np.sum(~np.isfinite(scores))
+    is_finite = np.issubdtype(scores.dtype, np.floating) and n_bad == 0
+    require(is_finite, f"{what_scores} {n_bad} entries that are not finite")
     expected = answers(scores, model.classes_, model.unknown_label_)
     require_equal(model.predict(X), expected, f"{what}: predict against decision_function")
     return scores

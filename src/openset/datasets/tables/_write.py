@@ -85,6 +85,7 @@ def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowW
     check_writable(path)
     with atomic_write(path) as temporary:
         delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+        writer: _TextWriter | _ArrowWriter
         if delimiter is None:
             writer = _ArrowWriter(temporary, schema)
         else:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import numpy as np
 import pyarrow as pa
 
-from ._read import Table, TableError, numbers, read_batches, require
+from openset.datasets.tables import Table, TableError, numbers, read_batches, require
 
 # If at least this share of a column are numbers, other cells are errors; else it is not a feature.
 _MEANT_AS_NUMBERS = 0.5
@@ -18,26 +18,13 @@ _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", 
 
 @dataclass
 class TrainingData:
-    """The training data of a table.
+    """The training data of a table."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d), float64
-    y : ndarray of shape (n,)
-        Texts, or integers if all labels are integers.
-    features : list of str
-        Names of the columns of X.
-    dropped : dict {str: str}
-        Columns that were dropped, and why.
-    n_rows : int
-        Rows in the file, including those dropped for a missing value.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    features: list[str]
-    dropped: dict[str, str]
-    n_rows: int
+    X: np.ndarray  # (n, d), float64
+    y: np.ndarray  # (n,): texts, or integers if all labels are integers
+    features: list[str]  # columns of X
+    dropped: dict[str, str]  # columns that were dropped, and why
+    n_rows: int  # in the file, including those dropped for a missing value
 
     def known_classes(self, names: list[str] | None, path) -> np.ndarray:
         """The classes with these names, all if None; TableError if the table has no such class."""
@@ -53,13 +40,13 @@ class TrainingData:
 
     def check_sizes(self, known: np.ndarray, fewest: int) -> None:
         """Raise TableError unless each known class has enough rows."""
-        counts = [int(np.sum(self.y == label)) for label in known]
-        small = [(label, n) for label, n in zip(known.tolist(), counts, strict=True) if n < fewest]
+        counts = {label: int(np.sum(self.y == label)) for label in known.tolist()}
+        small = [label for label, n in counts.items() if n < fewest]
         if small:
             many = f" (and {len(small) - 1} more classes)" if small[1:] else ""
             raise TableError(
-                f"class {small[0][0]!r} has {small[0][1]} rows{many}; at least {fewest} are needed "
-                "to hold out, tune and fit: add rows, or name the other classes with --known"
+                f"class {small[0]!r} has {counts[small[0]]} rows{many}; at least {fewest} are "
+                "needed to hold out, tune and fit: add rows, or name the other classes with --known"
             )
 
 
@@ -154,7 +141,7 @@ class _Column:
             return ""  # `check` raises
         if len(found) > 1 and np.all(found == found[0]):
             return f"always {found[0]:g}"
-        if _is_count(self.values):
+        if len(self.values) > 2 and np.all(np.diff(self.values) == 1):
             return "counts the rows"
         named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", "-id", " id"))
         whole = np.all(found == np.floor(found))
@@ -170,11 +157,6 @@ class _Column:
                 f"{self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
                 f"--drop {name!r}"
             )
-
-
-def _is_count(values):
-    """Whether the column numbers the rows, from any start."""
-    return len(values) > 2 and bool(np.all(np.diff(values) == 1))
 
 
 def _short(content):

@@ -106,7 +106,7 @@ def _readable(path: Path, encoding: str = "") -> Iterator[None]:
             raise TableError(f"unknown encoding {encoding!r}; try latin-1 or utf-16") from None
         if isinstance(error, UnicodeError) or "UTF8" in str(error):
             raise TableError(
-                f"{path} is not {encoding} text; name its encoding, for example --encoding latin-1"
+                f"{path} is not {encoding} text; set its encoding, for example to latin-1"
             ) from error
         raise TableError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from error
 

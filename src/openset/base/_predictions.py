@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..utils import answer_labels, decide, thread_map
+from ..utils import answer_labels, decide
+from ._certificate import Certificate
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# Rows per tile, so that its distances stay in the cache.
-_TILE = 256
-
-# Relative rounding error of a squared distance in float32: nearer than this to the edge of a
-# certificate, a row is not reported as outside.
-_ROUNDING = 1e-5
 
 
 class PredictionExplainer:
@@ -37,7 +31,7 @@ class PredictionExplainer:
     --------
     >>> import numpy as np
     >>> from openset import OpenSetSVC
-    >>> from openset.evaluation import PredictionExplainer
+    >>> from openset.base import PredictionExplainer
     >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 6.0]])
     >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
     >>> rows = np.array([[0.0, 0.5], [9.0, 9.0]])
@@ -55,7 +49,8 @@ class PredictionExplainer:
         self._answers = pa.array(answers)
         self._texts = pa.array([str(answer) for answer in answers])
         self._n_classes, self._n_jobs = len(final.classes_), n_jobs
-        self._certificate = _Certificate.of(final)
+        certificate = Certificate(final) if hasattr(final, "known_radius_") else None
+        self._certificate = certificate if certificate and certificate.complete else None
 
     def columns(self, X: np.ndarray, scores: np.ndarray) -> list[pa.Array]:
         """Return the columns `NAMES`.
@@ -106,46 +101,3 @@ class PredictionExplainer:
             further = join(refused, "; outside every certificate", "")
             refused = pc.if_else(pa.array(outside), further, refused)
         return pc.if_else(pa.array(accepted), taken, refused)
-
-
-class _Certificate:
-    """Finds rows that lie outside the certificate of every class.
-
-    A row lies inside that of class c if it is no farther than ``known_radius_[c]`` from a positive
-    support vector of c. So each support vector carries the largest radius r of the classes it is
-    positive for, and one comparison per support vector s suffices: |x - s|^2 <= r^2, or
-    2 x.s - |s|^2 + r^2 >= |x|^2.
-    """
-
-    @classmethod
-    def of(cls, final: BaseEstimator) -> _Certificate | None:
-        """The certificate of a fitted estimator; None unless every class has one."""
-        radius = getattr(final, "known_radius_", None)
-        coef = getattr(final, "dual_coef_", None)
-        if radius is None or coef is None or not np.isfinite(radius).all() or not (coef > 0).any():
-            return None
-        return cls(final.support_vectors_, coef > 0, radius)
-
-    def __init__(self, support, positive, radius):
-        reach = np.where(positive, radius[:, None], -np.inf).max(axis=0)
-        used = np.isfinite(reach)
-        self._center = support[used].mean(axis=0)
-        support = support[used] - self._center
-        norms = np.einsum("ij,ij->i", support, support)
-        self._planes = np.column_stack([2 * support, reach[used] ** 2 - norms]).T.astype(np.float32)
-        self._largest = norms.max()
-        # Nearer than this, squares stay within float32; farther away is outside anyway.
-        self._far = 1e6 * (np.sqrt(self._largest) + reach[used].max() + 1)
-
-    def outside(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """(n,) bool: which rows are certainly outside every certificate."""
-        X = np.clip(X - self._center, -self._far, self._far)
-        norms = np.einsum("ij,ij->i", X, X)
-        extended = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
-
-        def reached(start):
-            return (extended[start : start + _TILE] @ self._planes).max(axis=1)
-
-        tiles = list(thread_map(reached, range(0, len(X), _TILE), n_jobs))
-        margin = _ROUNDING * (norms + self._largest)
-        return np.concatenate([np.zeros(0), *tiles]) < norms - margin

@@ -1,0 +1,259 @@
+"""Statistics over many datasets: ranks, is there any difference, and which methods differ.
+
+As Demšar (2006) recommends: rank the methods within each block (such as a dataset), test with
+Friedman's test whether the average ranks differ by chance, then compare pairs of methods (Nemenyi)
+or all methods with one control (Bonferroni-Dunn).
+
+References
+----------
+J. Demšar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine
+Learning Research 7, 2006.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2, f, norm, rankdata, studentized_range
+
+from . import critical_difference, critical_value
+
+__all__ = [
+    "Comparison",
+    "FriedmanResult",
+    "average_ranks",
+    "compare_all",
+    "compare_with_control",
+    "critical_difference",
+    "critical_value",
+    "friedman",
+    "ranks",
+]
+
+
+class FriedmanResult(NamedTuple):
+    """Friedman's test and its correction by Iman and Davenport.
+
+    Attributes
+    ----------
+    chi2, p_chi2 : float
+        Friedman's statistic, corrected for ties, and its p-value.
+    f, p_f : float
+        Iman and Davenport's statistic, less conservative, and its p-value.
+    df1, df2 : int
+        Degrees of freedom: k - 1 (also of `chi2`) and (k - 1)(N - 1).
+    """
+
+    chi2: float
+    p_chi2: float
+    f: float
+    p_f: float
+    df1: int
+    df2: int
+
+
+class Comparison(NamedTuple):
+    """Two methods compared by their average ranks.
+
+    Attributes
+    ----------
+    method, other : str
+    difference : float
+        Average rank of `method` minus that of `other`: negative where `method` is better.
+    p_value : float
+        Adjusted for the number of comparisons.
+    differs : bool
+        Whether the difference exceeds the critical difference.
+    """
+
+    method: str
+    other: str
+    difference: float
+    p_value: float
+    differs: bool
+
+
+def ranks(scores: ArrayLike) -> np.ndarray:
+    """Rank the methods within each block: 1 is the highest score, equal scores share a rank.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_blocks, n_methods)
+        Higher is better; finite.
+
+    Returns
+    -------
+    ndarray of shape (n_blocks, n_methods)
+
+    Examples
+    --------
+    >>> from openset.study.stats import ranks
+    >>> ranks([[0.9, 0.7, 0.7], [0.2, 0.4, 0.3]])
+    array([[1. , 2.5, 2.5],
+           [3. , 1. , 2. ]])
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 2 or scores.shape[0] < 1 or scores.shape[1] < 2:
+        raise ValueError(
+            f"scores has shape {scores.shape}; it must be (n_blocks, n_methods) with at least one "
+            "block and two methods."
+        )
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
+        raise ValueError(
+            f"scores[{row}] is not finite: {scores[row]}; drop blocks that are not complete."
+        )
+    return rankdata(-scores, axis=1)
+
+
+def average_ranks(scores: ArrayLike) -> np.ndarray:
+    """Mean over the blocks of the ranks of each method.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_blocks, n_methods)
+        Higher is better; finite.
+
+    Returns
+    -------
+    ndarray of shape (n_methods,)
+
+    Examples
+    --------
+    >>> from openset.study.stats import average_ranks
+    >>> average_ranks([[0.9, 0.7, 0.7], [0.2, 0.4, 0.3]])
+    array([2.  , 1.75, 2.25])
+    """
+    return ranks(scores).mean(axis=0)
+
+
+def friedman(scores: ArrayLike) -> FriedmanResult:
+    """Test whether all methods are alike (Friedman; Iman and Davenport).
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_blocks, n_methods)
+        Higher is better; finite; at least two blocks.
+
+    Returns
+    -------
+    FriedmanResult
+
+    Examples
+    --------
+    >>> from openset.study.stats import friedman
+    >>> result = friedman([[3, 2, 1], [3, 2, 1], [3, 1, 2], [2, 3, 1]])
+    >>> round(result.chi2, 3), round(result.f, 3)
+    (4.5, 3.857)
+    """
+    within = ranks(scores)
+    n, k = within.shape
+    if n < 2:
+        raise ValueError(f"scores has {n} block; Friedman's test needs at least 2.")
+    mean = within.mean(axis=0)
+    statistic = 12 * n / (k * (k + 1)) * (np.sum(mean**2) - k * (k + 1) ** 2 / 4)
+    # Shared ranks spread less than distinct ones; without ties the correction is 1.
+    spread = np.sum((within - (k + 1) / 2) ** 2) / (n * k * (k * k - 1) / 12)
+    statistic = float(max(statistic, 0.0) / spread) if spread > 0 else 0.0
+    df1, df2 = k - 1, (k - 1) * (n - 1)
+    room = n * (k - 1) - statistic
+    # All blocks rank the methods alike: no room for chance, whatever rounding says.
+    corrected = (n - 1) * statistic / room if room > 1e-9 * n * k else np.inf
+    return FriedmanResult(
+        statistic,
+        float(chi2.sf(statistic, df1)),
+        float(corrected),
+        float(f.sf(corrected, df1, df2)),
+        df1,
+        df2,
+    )
+
+
+def compare_with_control(
+    ranks: dict[str, float],
+    control: str,
+    n_blocks: int,
+    *,
+    alpha: float = 0.05,
+    tabulated: bool = False,
+) -> list[Comparison]:
+    """Bonferroni-Dunn: every method against the control, best rank first.
+
+    Parameters
+    ----------
+    ranks : dict {str: float}
+        Average rank of each method.
+    control : str
+        One of the methods.
+    n_blocks : int
+        How many blocks the ranks are means over.
+    alpha, tabulated
+        As for `critical_value`. The p-values are those of the exact quantile.
+
+    Returns
+    -------
+    list of Comparison
+
+    Examples
+    --------
+    >>> from openset.study.stats import compare_with_control
+    >>> ranks = {"OSSVM": 1.5, "EVM": 1.9, "SVM": 2.6}
+    >>> [(c.method, c.differs) for c in compare_with_control(ranks, "OSSVM", 20)]
+    [('EVM', False), ('SVM', True)]
+    """
+    if control not in ranks:
+        raise ValueError(f"control={control!r} is none of the methods {list(ranks)}.")
+    k = len(ranks)
+    limit = critical_difference(k, n_blocks, alpha=alpha, tabulated=tabulated)
+    others = [(method, control) for method in sorted(ranks, key=ranks.__getitem__)]
+    return [
+        _compare(ranks, pair, n_blocks, limit, lambda z: min(1.0, (k - 1) * 2 * norm.sf(z)))
+        for pair in others
+        if pair[0] != control
+    ]
+
+
+def compare_all(
+    ranks: dict[str, float], n_blocks: int, *, alpha: float = 0.05, tabulated: bool = False
+) -> list[Comparison]:
+    """Nemenyi: every pair of methods, the better one first.
+
+    Parameters
+    ----------
+    ranks : dict {str: float}
+        Average rank of each method.
+    n_blocks : int
+        How many blocks the ranks are means over.
+    alpha, tabulated
+        As for `critical_value`. The p-values are those of the exact quantile.
+
+    Returns
+    -------
+    list of Comparison
+
+    Examples
+    --------
+    >>> from openset.study.stats import compare_all
+    >>> pairs = compare_all({"OSSVM": 1.5, "EVM": 1.9, "SVM": 2.6}, 20)
+    >>> [(c.method, c.other) for c in pairs if c.differs]
+    [('OSSVM', 'SVM')]
+    """
+    k = len(ranks)
+    limit = critical_difference(k, n_blocks, test="nemenyi", alpha=alpha, tabulated=tabulated)
+    return [
+        _compare(
+            ranks, pair, n_blocks, limit, lambda z: studentized_range.sf(z * 2**0.5, k, np.inf)
+        )
+        for pair in combinations(sorted(ranks, key=ranks.__getitem__), 2)
+    ]
+
+
+def _compare(ranks, pair, n_blocks, limit, p_value) -> Comparison:
+    k = len(ranks)
+    difference = ranks[pair[0]] - ranks[pair[1]]
+    z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
+    method, other = pair
+    return Comparison(method, other, difference, float(p_value(z)), abs(difference) > limit)
