@@ -1,7 +1,8 @@
 """Landmark models against the exact machine at the exact machine's setting.
 
-``python -m benchmarks.landmark_quality [letter clinc150 mnist]`` writes benchmarks/scale-quality.json,
-the section of benchmarks/scale.md and the figure docs/images/landmarks.png.
+``python -m benchmarks.landmark_quality [letter clinc150 mnist]`` writes
+benchmarks/results/landmarks.json; ``python -m benchmarks.scale_report`` makes the page and the
+figure.
 """
 
 import json

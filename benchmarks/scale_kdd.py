@@ -31,8 +31,11 @@ def peak():
 def judge(answers, X_test, y_test, known, unknown):
     """NA over all rows and over distinct rows of the test set."""
     names = {"known": known, "unknown_label": unknown}
-    _, first = np.unique(np.column_stack([X_test, np.unique(y_test, return_inverse=True)[1]]),
-                         axis=0, return_index=True)
+    _, first = np.unique(
+        np.column_stack([X_test, np.unique(y_test, return_inverse=True)[1]]),
+        axis=0,
+        return_index=True,
+    )
     return {
         "NA": float(normalized_accuracy(y_test, answers, **names)),
         "NA_distinct": float(normalized_accuracy(y_test[first], answers[first], **names)),

@@ -157,3 +157,18 @@ def test_every_method_from_table_to_answers(run, tmp_path, method):
     # The plain SVM never rejects with two known classes, so its search has nothing to go by here.
     assert method == "svm" or told["measures"]["accuracy_known"] > 0.6
     assert run("info", model).exit_code == 0
+
+
+def test_landmarks(run, tmp_path):
+    blobs().to_csv(tmp_path / "train.csv", index=False)
+    arguments = "fit", tmp_path / "train.csv", "-t", "kind", "--turns", "0"
+    model = tmp_path / "model.openset"
+    assert run(*arguments, "--landmarks", "50", "-o", model).exit_code == 0
+    fitted = unwrap(load_model(model))
+    assert fitted.landmarks == 50 and len(fitted.support_) <= 50
+    assert fitted.bounded_.all()
+    told = run(*arguments, "--landmarks", "5000", "-o", tmp_path / "none.openset")
+    assert told.exit_code != 0 and "landmarks=5000, but X has only 160" in told.output
+    assert not (tmp_path / "none.openset").exists()
+    told = run(*arguments, "--landmarks", "5", "-m", "evm", "-o", tmp_path / "none.openset")
+    assert told.exit_code != 0 and "choose one of" in told.output

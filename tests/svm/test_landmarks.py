@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from openset import OneVsRestSVC, OpenSetSVC
 from openset.kernels import RBF, InverseMultiquadric, Kernel, RationalQuadratic, TStudent
-from openset.model_selection import OpenSetSearchCV
+from openset.model_selection import OpenSetSearchCV, get_scorer
 from openset.persistence import load_model, save_model
 from openset.solver import LandmarkFeatures, spread_over_classes, tuned
 
@@ -59,7 +59,13 @@ def test_against_the_primal_problem(kernel, lam, ensure_bounded):
     C, gamma, tol = 2.0, 2.0, 1e-6
     Z = rng.normal(size=(12, 2))
     model = OpenSetSVC(
-        C=C, lam=lam, gamma=gamma, kernel=kernel, ensure_bounded=ensure_bounded, landmarks=Z, tol=tol
+        C=C,
+        lam=lam,
+        gamma=gamma,
+        kernel=kernel,
+        ensure_bounded=ensure_bounded,
+        landmarks=Z,
+        tol=tol,
     ).fit(X, np.minimum(y, 1), sample_weight=weight)
     points = np.vstack([X, 2 * rng.normal(size=(50, 2))])
     K, Kzz, Kp = (kernel.value(gamma * cdist(A, Z, "sqeuclidean")) for A in (X, Z, points))
@@ -86,9 +92,7 @@ def test_all_rows_as_landmarks_are_the_exact_machine():
     exact = OpenSetSVC(gamma=1.0, C=4.0, lam=0.1, tol=1e-6).fit(X, y)
     model = OpenSetSVC(gamma=1.0, C=4.0, lam=0.1, tol=1e-6, landmarks=X).fit(X, y)
     points = 3 * np.random.default_rng(0).normal(size=(200, 2))
-    assert_allclose(
-        model.decision_function(points), exact.decision_function(points), atol=0.02
-    )
+    assert_allclose(model.decision_function(points), exact.decision_function(points), atol=0.02)
     assert_allclose(model.dual_objective_, exact.dual_objective_, rtol=1e-3)
 
 
@@ -141,9 +145,7 @@ def test_weights_are_repetitions():
     settings = {"gamma": 0.7, "landmarks": X[:30], "tol": 1e-6}
     weighted = OpenSetSVC(**settings).fit(X, y, sample_weight=times)
     repeated = OpenSetSVC(**settings).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), atol=1e-4
-    )
+    assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("cache_size", [0.1, 1000])
@@ -190,6 +192,16 @@ def test_one_width_per_class():
         assert_allclose(
             model.decision_function(X)[:, c], alone.decision_function(X)[:, c], atol=5e-3
         )
+
+
+@pytest.mark.parametrize("lam", [0.6, 0.8, 0.95])
+def test_large_lambda(lam):
+    # Most positives are at their bound: few rows are left to bound the bias.
+    X, y = blobs(12, m=400, n_classes=4, spread=5.0)
+    for C in (0.1, 8.0):
+        model = OpenSetSVC(C=C, lam=lam, gamma=0.5, landmarks=X[:80], tol=1e-4).fit(X, y)
+        assert_allclose(model.lam_, lam)
+        assert np.all(model.kkt_gap_ <= 2e-4)
 
 
 def test_one_class():
@@ -245,13 +257,11 @@ def test_search():
     assert len(search.best_estimator_.support_) <= 40
     assert search.best_score_ > 0.7
     # The engine agrees with separate fits, which a callable asks for.
-    from openset.model_selection import get_scorer
-
     scorer = get_scorer("normalized_accuracy")
-    one = {"gamma": [1.0], "C": [1.0], "lam": [0.2]}
+    one = {"gamma": [1.0], "C": [1.0]}
     separate, engine = (
         OpenSetSearchCV(
-            OpenSetSVC(landmarks=X[::4]), one, scoring=scoring, n_repeats=2, random_state=0
+            OneVsRestSVC(landmarks=X[::4]), one, scoring=scoring, n_repeats=2, random_state=0
         ).fit(X, y)
         for scoring in (lambda estimator, X, y: scorer(estimator, X, y), "normalized_accuracy")
     )

@@ -29,6 +29,10 @@ def fit(
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
+    landmarks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train on this many landmarks, for many rows (ossvm, svm)."),
+    ] = None,
     turns: Annotated[
         int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
@@ -54,7 +58,9 @@ def fit(
         if not as_json:
             typer.echo("\n".join(lines))
 
-    model = evaluation.make_method(method, n_jobs=jobs, impute=missing == "median")
+    model = evaluation.make_method(
+        method, n_jobs=jobs, impute=missing == "median", landmarks=landmarks, random_state=seed
+    )
     verbose = int(sys.stderr.isatty())
     search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     options.check_folder(output)

@@ -27,7 +27,6 @@ from ..solver import (
 )
 from ._warm_start import keys_of
 
-
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 3, 1e-2
 
@@ -120,40 +119,70 @@ class LandmarkClassifier(KernelMachineClassifier):
         """
         if not isinstance(self.landmarks, Integral):
             return given_landmarks(self.landmarks, training.X)
-        n_landmarks = min(self.landmarks, len(training.codes))
-        rng = check_random_state(self.random_state)
-        sample = _draw(training.codes, min(_SAMPLE * n_landmarks, len(training.codes)), rng)
-        importance = self._importance(training, sample)
+        sample = self.draw_rows(training.codes)
+        return self.select_landmarks(
+            replace(
+                training,
+                X=training.X[sample],
+                codes=training.codes[sample],
+                weight=training.weight[sample],
+                rows=training.rows[sample],
+            )
+        )
+
+    def draw_rows(self, codes: np.ndarray) -> np.ndarray:
+        """Rows among which landmarks are selected, drawn with the classes in view.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (m,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        counts = np.bincount(codes)
+        order = check_random_state(self.random_state).permutation(len(codes))
+        order = order[np.argsort(codes[order], kind="stable")]
+        rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        n = min(len(codes), max(_SAMPLE * self.landmarks, 2 * len(counts)))
+        return order[rank < spread_over_classes(counts, n)[codes[order]]]
+
+    def select_landmarks(self, sample: TrainingSet) -> Landmarks:
+        """Select landmarks among the rows of a sample.
+
+        Parameters
+        ----------
+        sample : TrainingSet
+
+        Returns
+        -------
+        Landmarks
+        """
+        n_landmarks = min(self.landmarks, len(sample.codes))
+        importance = self._importance(sample)
         # Half of the share of each class is reserved for it; the rest goes to whatever counts most.
         order = np.argsort(-importance, kind="stable")
-        own = np.bincount(training.codes[sample])
+        own = np.bincount(sample.codes)
         reserved = spread_over_classes(own, n_landmarks) // 2
-        by_class = order[np.argsort(training.codes[sample[order]], kind="stable")]
-        rank = np.arange(len(sample)) - np.repeat(np.cumsum(own) - own, own)
-        first = by_class[rank < reserved[training.codes[sample[by_class]]]]
+        by_class = order[np.argsort(sample.codes[order], kind="stable")]
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
+        first = by_class[rank < reserved[sample.codes[by_class]]]
         others = order[~np.isin(order, first)]
-        chosen = sample[np.concatenate([first, others])[:n_landmarks]]
-        return Landmarks(training.X[chosen], training.rows[chosen])
+        chosen = np.concatenate([first, others])[:n_landmarks]
+        return Landmarks(sample.X[chosen], sample.rows[chosen])
 
-    def _importance(self, training, sample):
-        """How much each sampled row matters: its multipliers in exact machines of the sample."""
-        codes = training.codes[sample]
+    def _importance(self, sample):
+        """How much each row matters: its multipliers in exact machines of the sample."""
+        importance = np.zeros(len(sample.codes))
         n_classes = len(self.classes_)
-        if n_classes == 1 or len(np.unique(codes)) < n_classes:
-            return np.zeros(len(sample))
-        small = replace(
-            training,
-            X=training.X[sample],
-            codes=codes,
-            weight=training.weight[sample],
-            rows=np.arange(len(sample)),
-        )
+        if n_classes == 1 or len(np.unique(sample.codes)) < n_classes:
+            return importance
         exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
         if "ensure_bounded" in exact.get_params():
             exact.set_params(ensure_bounded=False)
-        exact.classes_, exact.gamma_ = self.classes_, training.gamma
-        exact.fit_machines(small, train_one_vs_rest)
-        importance = np.zeros(len(sample))
+        exact.classes_, exact.gamma_ = self.classes_, sample.gamma
+        exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))), train_one_vs_rest)
         importance[exact.support_] = np.abs(exact.dual_coef_).sum(axis=0)
         return importance
 
@@ -256,9 +285,7 @@ class LandmarkClassifier(KernelMachineClassifier):
                 features = None
                 for i in members:
                     model = clone(base).set_params(**settings[i])
-                    training = model.prepare(
-                        X[fit], y[fit], sample_weight[fit], self.min_classes
-                    )
+                    training = model.prepare(X[fit], y[fit], sample_weight[fit], self.min_classes)
                     training = merge_duplicates(training)
                     if features is None:
                         landmarks = model.choose_landmarks(training)
@@ -286,15 +313,6 @@ class LandmarkClassifier(KernelMachineClassifier):
         return float(training.params[c].get("lam", np.zeros(1))[0])
 
 
-def _draw(codes, n, rng):
-    """n rows, drawn with the classes in view."""
-    counts = np.bincount(codes)
-    order = rng.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return order[rank < spread_over_classes(counts, n)[codes[order]]]
-
-
 def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
     """Landmarks that a user passed, in the layout of the training data.
 
@@ -307,9 +325,7 @@ def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
     -------
     Landmarks
     """
-    points = check_array(
-        landmarks, accept_sparse="csr", dtype=np.float64, input_name="landmarks"
-    )
+    points = check_array(landmarks, accept_sparse="csr", dtype=np.float64, input_name="landmarks")
     if points.shape[1] != X.shape[1]:
         raise ValueError(
             f"landmarks has {points.shape[1]} features, but X has {X.shape[1]}. Pass points of "
