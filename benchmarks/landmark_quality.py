@@ -1,8 +1,9 @@
 """Landmark models against the exact machine at the exact machine's setting.
 
 ``python -m benchmarks.landmark_quality [letter clinc150 mnist]`` writes
-benchmarks/results/landmarks.json; ``python -m benchmarks.scale_report`` makes the page and the
-figure.
+benchmarks/results/landmarks.json; with ``--random`` it adds models whose landmarks are drawn
+uniformly, to tell what the choice of landmarks is worth. ``python -m benchmarks.scale_report`` makes
+the page and the figure.
 """
 
 import json
@@ -48,13 +49,15 @@ def _mnist():
 CASES = {"letter": _letter, "clinc150": _clinc, "mnist": _mnist}
 
 
-def measure(name, sizes=SIZES):
-    """Exact and landmark models on one case: one row each."""
+def measure(name, at_random):
+    """Exact and landmark models on one case, or models with random landmarks: one row each."""
     (X, y, X_test, y_test), setting = CASES[name]()
     known = np.unique(y)
-    for landmarks in [None, *sizes]:
-        if landmarks is not None and landmarks > len(y):
+    order = np.random.default_rng(SEED).permutation(len(y))
+    for size in SIZES if at_random else [None, *SIZES]:
+        if size is not None and size > len(y):
             continue
+        landmarks = X[order[:size]] if at_random else size
         model = OpenSetSVC(
             landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=N_JOBS, **setting
         )
@@ -64,7 +67,8 @@ def measure(name, sizes=SIZES):
         answers = model.predict(X_test)
         names = {"known": known, "unknown_label": model.unknown_label_}
         yield {
-            "landmarks": landmarks,
+            "landmarks": size,
+            "drawn": "at random" if at_random else "chosen",
             "NA": float(normalized_accuracy(y_test, answers, **names)),
             "seconds": seconds,
             "cpu_seconds": cpu,
@@ -78,12 +82,14 @@ def measure(name, sizes=SIZES):
 
 
 def main():
-    names = sys.argv[1:] or list(CASES)
+    at_random = "--random" in sys.argv
+    names = [name for name in sys.argv[1:] if name in CASES] or list(CASES)
     store = _HERE / "results" / "landmarks.json"
     results = json.loads(store.read_text()) if store.exists() else {}
     for name in names:
-        results[name] = []
-        for row in measure(name):
+        if not at_random:
+            results[name] = []
+        for row in measure(name, at_random):
             print(name, row, flush=True)
             results[name].append(row)
             store.write_text(json.dumps(results, indent=1) + "\n")

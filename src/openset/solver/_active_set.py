@@ -348,8 +348,9 @@ class _Machine:
         size = np.where(signs > 0, 1.0, -1.0) * (found.v - found.bias)
         keep = (found.beta != 0) | (size > -_MARGIN)
         # The two rows that bound the bias stay, however far from it they are.
-        keep[np.argmax(np.where(found.beta < problem.upper, found.v, -np.inf))] = True
-        keep[np.argmin(np.where(found.beta > problem.lower, found.v, np.inf))] = True
+        slack = 1e-9 * boxes
+        keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
+        keep[np.argmin(np.where(found.beta > problem.lower + slack, found.v, np.inf))] = True
         self.active, self._beta = self.active[keep], found.beta[keep]
 
     def admit(self, rows, size, tol, max_iter):
