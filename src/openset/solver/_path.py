@@ -20,9 +20,9 @@ import numpy as np
 from numba import njit
 
 from ..utils import interrupts
-from ._shrinking import Limits, optimise
 from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
+from ._shrinking import Limits, optimise
 from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
 from ._state import PAUSED, Box, State, set_marks, subtract_rows
 

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..utils import interrupts
-from ._shrinking import Limits, optimise
 from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
+from ._shrinking import Limits, optimise
 from ._state import (
     OPTIMAL,
     PAUSED,
