@@ -186,7 +186,7 @@ class Expansion:
         self._norms = squared_norms(support)
         self._largest = np.sqrt(2 * self._norms.max())
         # Clusters that lie far apart for their gamma, or a kernel that is steep near zero.
-        self._inexact = needs_differences(kernel, self._largest)
+        self._inexact = exact or needs_differences(kernel, self._largest)
         self.fast = (
             not self._sparse and safe_dtype(kernel, self._largest, expanded=True) == np.float32
         )
@@ -356,6 +356,7 @@ class Expansion:
             s = self._local.memory[: n * width].reshape(n, width)
             distances(start, s)
             if self._ratio != 1:
-                s *= self._ratio
+                with np.errstate(over="ignore"):
+                    s *= self._ratio
             sums += self.kernel.value(s, out=s) @ self._coef[start : start + width]
         return sums
