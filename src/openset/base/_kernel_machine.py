@@ -17,12 +17,20 @@ from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import EXACT_BAND, KernelRows, Path, Problem, refined_path, svm_problem
+from ..utils import answer_labels
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
 from ._prepared import prepared
-from ._validation import validate_samples, validate_training_data
-from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
+from ._validation import find_unknown_label, validate_samples, validate_training_data
+from .machines import (
+    BinaryMachine,
+    TrainingSet,
+    merge_copies,
+    pack_machines,
+    train_one_class,
+    train_one_vs_rest,
+)
 from .parameters import (
     BOXES,
     C_CONSTRAINTS,
@@ -63,6 +71,9 @@ class KernelMachineClassifier(GridEngine):
         Class attribute: the parameters of a machine other than gamma.
     min_classes : int
         Class attribute: fewest classes.
+    counts_samples : bool
+        Whether the method counts samples (for a tail, say), so that copies of a row are not merged
+        into one row of their total weight.
     own_samples_only : bool
         Class attribute: whether each machine is trained on the samples of its class alone.
     """
@@ -72,6 +83,11 @@ class KernelMachineClassifier(GridEngine):
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
     own_samples_only: bool = False
+    counts_samples: bool = False
+    class_attributes: tuple[str, ...] = (
+        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
+        *("dual_objective_", "kkt_gap_", "n_iter_"),
+    )
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
@@ -113,7 +129,8 @@ class KernelMachineClassifier(GridEngine):
         X : array-like or CSR matrix of shape (m, d)
             Feature vectors.
         y : array-like of shape (m,)
-            Their classes.
+            Their classes. Rows that carry an explicit `unknown_label` are known unknowns:
+            negatives of every machine.
         sample_weight : array-like of shape (m,), default=None
             Weight of each sample; rows of weight zero are left out.
 
@@ -122,6 +139,8 @@ class KernelMachineClassifier(GridEngine):
         self
         """
         training = self.prepare(X, y, sample_weight, self.min_classes)
+        if not self.counts_samples:
+            training = merge_copies(training)
         train = train_one_class if self.own_samples_only else train_one_vs_rest
         self.fit_machines(training, train)
         return self
@@ -145,7 +164,8 @@ class KernelMachineClassifier(GridEngine):
         )
         kernel = get_kernel(self.kernel)
         self.check_kernel(kernel)
-        weight = weight * self.class_sample_weights(self.classes_[codes])
+        labels = answer_labels(self.classes_, self.unknown_label_)
+        weight = weight * self.class_sample_weights(labels[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
         if self.solver_settings["tol"] > self.tol:
             warnings.warn(
@@ -304,6 +324,10 @@ class KernelMachineClassifier(GridEngine):
         """
         class_weight = getattr(self, "class_weight", None)
         if isinstance(class_weight, dict):
+            # The unknown label may have a weight although no row carries it.
+            spare = find_unknown_label(self.unknown_label, np.array(list(class_weight)))
+            if spare >= 0 and self.unknown_label not in np.unique(labels).tolist():
+                class_weight = {c: w for c, w in class_weight.items() if c != self.unknown_label}
             for c, weight in class_weight.items():
                 if not POSITIVE.is_satisfied_by(weight):
                     raise ValueError(
@@ -384,6 +408,12 @@ class KernelMachineClassifier(GridEngine):
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
         self.finish_model(training, [machine.extra for machine in machines])
+
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        used = self.dual_coef_.any(axis=0)  # vectors that only supported a removed class go
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, used])
+        self.support_, self.support_vectors_ = self.support_[used], self.support_vectors_[used]
 
     def _certify(self):
         kernel = get_kernel(self.kernel)

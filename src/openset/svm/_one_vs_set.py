@@ -88,7 +88,7 @@ kkt_gap_, n_iter_ : ndarray
     kernel = "linear"
     gamma = 1.0
 
-    traits = Traits("1-vs-Set")
+    traits = Traits("1-vs-Set", known_unknowns="negatives of every machine")
     stored_types = (Slab,)
     search_spec = SearchSpec(
         grids={
@@ -138,6 +138,10 @@ kkt_gap_, n_iter_ : ndarray
 
     def finish_model(self, training, extras):
         self._slabs = extras
+
+    def take_classes(self, index):
+        super().take_classes(index)
+        self._slabs = [self._slabs[k] for k in index]
 
     @property
     def near_(self) -> np.ndarray:

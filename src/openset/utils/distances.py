@@ -22,6 +22,7 @@ __all__ = [
     "DistancesTo",
     "center_of",
     "direct_distances",
+    "directions",
     "expand_distances",
     "padded_columns",
     "pair_distances",
@@ -71,7 +72,7 @@ class DistancesTo:
         self._mean = np.zeros(n_features)
         if metric == "cosine":
             self._rounding = n_features * np.finfo(np.float64).eps
-            self._B = _directions(B)
+            self._B = directions(B)
             self._block = self._cosine
         elif sparse.issparse(B):
             self._B = self._points = with_sorted_indices(B)
@@ -120,7 +121,7 @@ class DistancesTo:
         return np.sqrt(squares, out=squares)
 
     def _cosine(self, A, start, stop):
-        distances = 1.0 - _directions(A) @ self._B[start:stop].T
+        distances = 1.0 - directions(A) @ self._B[start:stop].T
         distances[distances <= self._rounding] = 0.0
         return distances
 
@@ -233,7 +234,7 @@ def _sparse_pairs(A, B, rows, columns, scale, out):
         out[k] = total
 
 
-def _directions(X):
+def directions(X: np.ndarray) -> np.ndarray:
     """Rows scaled to norm 1; rows of zeros stay."""
     largest = np.abs(X).max(axis=1, keepdims=True)
     X = X / np.where(largest > 0, largest, 1.0)  # so that no square over- or underflows
