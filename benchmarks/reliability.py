@@ -1,6 +1,6 @@
 """Random fits against a float64 oracle, in several processes: writes ``benchmarks/reliability.md``.
 
-``python -m benchmarks.reliability --fits 2100 --processes 3``; the attack is tests/fuzz/fuzz_fits.py.
+``python -m benchmarks.reliability --fits 2100 --processes 3``. The attack is in tests/fuzz.
 """
 
 import argparse
@@ -15,20 +15,21 @@ _ADDED = ("refused", "points")
 
 _TEXT = """# Reliability: random fits
 
-Written by `python -m benchmarks.reliability`: {fits} random fits (seed {seed}) in {seconds:.0f} s, on a
-two-core machine that was busy with other work, so the times say little. {failures} failures.
+Written by `python -m benchmarks.reliability`: {fits} random fits (seed {seed}) in {seconds:.0f} s,
+on a two-core machine that was busy with other work, so the times say little. {failures} failures.
 
 {table}
 
-Each fit has random data (narrow, wide or sparse; scales 1e-150 to 1e150, offsets up to 1e12 and single
-cells up to 1e100 in units of the spread; seven dtypes, ten layouts and sparse formats), weights, kernel,
-width, C, lambda and tolerance. The oracle forms every distance from differences in float64.
+Each fit has random data (narrow, wide or sparse; scales 1e-150 to 1e150, offsets up to 1e12 and
+single cells up to 1e100 in units of the spread; five dtypes, ten layouts and sparse formats),
+weights, kernel, width, C, lambda and tolerance. The oracle forms every distance from differences in
+float64.
 
 * *score*: largest error of a score, divided by max(1, largest coefficient). Allowed: 1e-4.
 * *gap*: largest true KKT gap in units of tol, where the solver reports at most tol. Allowed: 2.
 * *points*: scores compared. *refused*: fits that ended with a clear ValueError.
-* In every fit, points beyond the certificate of each class are scored as well, up to 1e150 radii away.
-  One that is accepted is a failure.
+* In every fit, points beyond the certificate of each class are scored as well, up to 1e150 radii
+  away. One that is accepted is a failure.
 
 With the code as it was before this check existed, 96 of the first 300 fits with seed 1 failed.
 """
