@@ -53,16 +53,13 @@ class DistanceClassifier(OpenSetClassifier):
     the radius up to that quantile with the largest mean of the share of training samples that are
     accepted and the share of known unknowns that are rejected.
 
-    Parameters
-    ----------
-    quantile : float in [0, 1], default=0.95
-        Share of the training samples within the radius.
-    per_class : bool, default=False
-        Whether each class has its own radius. A class of one sample takes the common one.
-    unknown_label : "auto" or label, default="auto"
-
     Attributes
     ----------
+    quantile : float in [0, 1]
+        A parameter of every subclass: the share of the training samples within the radius.
+    per_class : bool
+        Whether each class has its own radius; False unless a subclass has such a parameter. A
+        class of one sample takes the common radius.
     radius_ : ndarray of shape (K,)
         The largest distance that each class accepts.
 

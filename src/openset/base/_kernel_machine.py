@@ -15,10 +15,11 @@ from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
+from ..utils import answer_labels
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
-from ._validation import validate_samples, validate_training_data
+from ._validation import find_unknown_label, validate_samples, validate_training_data
 from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
 from .parameters import (
     BOXES,
@@ -107,7 +108,8 @@ class KernelMachineClassifier(GridEngine):
         X : array-like or CSR matrix of shape (m, d)
             Feature vectors.
         y : array-like of shape (m,)
-            Their classes.
+            Their classes. Rows that carry an explicit `unknown_label` are known unknowns:
+            negatives of every machine.
         sample_weight : array-like of shape (m,), default=None
             Weight of each sample; rows of weight zero are left out.
 
@@ -139,7 +141,8 @@ class KernelMachineClassifier(GridEngine):
         )
         kernel = get_kernel(self.kernel)
         self.check_kernel(kernel)
-        weight = weight * self.class_sample_weights(self.classes_[codes])
+        labels = answer_labels(self.classes_, self.unknown_label_)
+        weight = weight * self.class_sample_weights(labels[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
         columns = {name: per_class(self, name, getattr(self, name)) for name in self.problem_params}
         if path := self.search_spec.path:
@@ -291,6 +294,10 @@ class KernelMachineClassifier(GridEngine):
         """
         class_weight = getattr(self, "class_weight", None)
         if isinstance(class_weight, dict):
+            # The unknown label may have a weight although no row carries it.
+            spare = find_unknown_label(self.unknown_label, np.array(list(class_weight)))
+            if spare >= 0 and self.unknown_label not in np.unique(labels).tolist():
+                class_weight = {c: w for c, w in class_weight.items() if c != self.unknown_label}
             for c, weight in class_weight.items():
                 if not POSITIVE.is_satisfied_by(weight):
                     raise ValueError(

@@ -94,32 +94,20 @@ def set_labels(estimator: BaseEstimator, y: np.ndarray, min_classes: int = 1) ->
     ndarray of shape (n,)
         Index of each label in ``classes_``; K for known unknowns.
     """
-    classes, codes = np.unique(y, return_inverse=True)
     name, label = type(estimator).__name__, estimator.unknown_label
-    found = find_unknown_label(label, classes)
-    count = 0
-    if found >= 0:
-        known = np.delete(classes, found)
-        count = int(np.sum(codes == found))
-        if len(known) == 0:
-            raise ValueError(
-                f"y has no class: all {count} rows carry unknown_label={label!r}, which is the "
-                "label of the unknown. Add rows of at least one known class."
-            )
-        traits = getattr(estimator, "traits", None)
-        if not getattr(traits, "known_unknowns", ""):
-            reason = (
-                "each of its machines is trained on the samples of one class alone"
-                if getattr(traits, "one_class", False)
-                else "its definition has no use for samples of no class"
-            )
-            raise ValueError(
-                f"{name} cannot learn from the {count} rows of y that carry "
-                f"unknown_label={label!r}: {reason}. Leave them out, or pass them to "
-                "CalibratedRejector as X_unknown."
-            )
-        codes = np.where(codes == found, len(known), codes - (codes > found))
-        classes = known
+    classes, codes = known_classes(label, y)
+    count = int(np.sum(codes == len(classes)))
+    traits = getattr(estimator, "traits", None)
+    if count and not getattr(traits, "known_unknowns", ""):
+        reason = (
+            "each of its machines is trained on the samples of one class alone"
+            if getattr(traits, "one_class", False)
+            else "its definition has no use for samples of no class"
+        )
+        raise ValueError(
+            f"{name} cannot learn from the {count} rows of y that carry unknown_label={label!r}: "
+            f"{reason}. Leave them out, or pass them to CalibratedRejector as X_unknown."
+        )
     if len(classes) + (count > 0) < min_classes:
         explicit = not (isinstance(label, str) and label == "auto")
         hint = f" No row carries unknown_label={label!r}." if explicit else ""
@@ -131,6 +119,41 @@ def set_labels(estimator: BaseEstimator, y: np.ndarray, min_classes: int = 1) ->
     estimator.unknown_label_ = resolve_unknown_label(label, classes)
     estimator.n_known_unknowns_ = count
     return codes
+
+
+def known_classes(unknown_label, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes of y, and the codes of all labels.
+
+    Parameters
+    ----------
+    unknown_label : "auto" or label
+        Rows that carry an explicit label are known unknowns.
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    classes : ndarray of shape (K,)
+    codes : ndarray of shape (n,)
+        Index of each label in `classes`; K for known unknowns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.base import known_classes
+    >>> known_classes("oos", np.array(["pay", "oos", "call", "pay"]))
+    (array(['call', 'pay'], dtype='<U4'), array([1, 2, 0, 1]))
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    unknown = find_unknown_label(unknown_label, classes)
+    if unknown < 0:
+        return classes, codes
+    if len(classes) == 1:
+        raise ValueError(
+            f"y has no class: all {len(y)} rows carry unknown_label={unknown_label!r}, which is "
+            "the label of the unknown. Add rows of at least one known class."
+        )
+    codes = np.where(codes == unknown, len(classes) - 1, codes - (codes > unknown))
+    return np.delete(classes, unknown), codes
 
 
 def find_unknown_label(unknown_label, labels: np.ndarray) -> int:
@@ -160,6 +183,60 @@ def find_unknown_label(unknown_label, labels: np.ndarray) -> int:
     values = labels.tolist()
     same_kind = isinstance(unknown_label, str if isinstance(values[0], str) else Real)
     return values.index(unknown_label) if same_kind and unknown_label in values else -1
+
+
+def takes_known_unknowns(estimator: BaseEstimator, unknown_label) -> bool:
+    """Whether an estimator learns from training rows that carry a label.
+
+    Parameters
+    ----------
+    estimator : OpenSetClassifier
+    unknown_label : label
+
+    Returns
+    -------
+    bool
+        True if the label is its explicit unknown label and its method takes known unknowns.
+
+    Examples
+    --------
+    >>> from openset import MulticlassSVDD, OpenSetSVC
+    >>> from openset.base import takes_known_unknowns
+    >>> takes_known_unknowns(OpenSetSVC(unknown_label="oos"), "oos")
+    True
+    >>> takes_known_unknowns(MulticlassSVDD(unknown_label="oos"), "oos")
+    False
+    """
+    traits = getattr(estimator, "traits", None)
+    same = find_unknown_label(estimator.unknown_label, np.array([unknown_label])) >= 0
+    return same and bool(getattr(traits, "known_unknowns", ""))
+
+
+def usable_rows(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray:
+    """Return the rows that an estimator can be fitted to.
+
+    Parameters
+    ----------
+    estimator : OpenSetClassifier
+    y : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        All rows, or those of known classes if the method refuses known unknowns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import MulticlassSVDD
+    >>> from openset.base import usable_rows
+    >>> usable_rows(MulticlassSVDD(unknown_label="oos"), np.array(["pay", "oos", "call"]))
+    array([0, 2])
+    """
+    if takes_known_unknowns(estimator, estimator.unknown_label):
+        return np.arange(len(y))
+    classes, codes = known_classes(estimator.unknown_label, y)
+    return np.flatnonzero(codes < len(classes))
 
 
 def validate_targets(

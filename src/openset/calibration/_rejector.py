@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import Traits
+from ..base import Traits, known_classes, takes_known_unknowns
 from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
@@ -84,7 +84,10 @@ class CalibratedRejector(OpenSetWrapper):
     random_state : int, RandomState instance or None, default=None
         Seed of the split into fitting and calibration samples.
     unknown_label : "auto" or label, default="auto"
-        Answer for unknown samples; "auto" is that of the estimator.
+        Answer for unknown samples; "auto" is that of the estimator. Rows of y that carry an
+        explicit label, of either, are known unknowns. They are no part of the promise. Those in
+        the fitting part are passed to an estimator with the same explicit label; those in the
+        calibration part serve as `X_unknown` where a criterion needs it.
     precision : float in (0, 1), default=0.99
         Share of right answers among all answers that name a class, for criterion="precision".
     confidence : float in (0, 1), default=0.95
@@ -180,7 +183,9 @@ class CalibratedRejector(OpenSetWrapper):
     }
 
     traits = Traits(
-        "calibrated", condition="the thresholds lie above the scores far away from all samples"
+        "calibrated",
+        condition="the thresholds lie above the scores far away from all samples",
+        known_unknowns="passed to the estimator if it takes them, and used as X_unknown",
     )
 
     def __init__(
@@ -225,26 +230,38 @@ class CalibratedRejector(OpenSetWrapper):
             Their classes. For a frozen estimator all of them must be known to it.
         X_unknown : array-like of shape (n_unknown, d), default=None
             Samples of no known class, for criterion="aus" and "hna", and for "precision" and
-            "cost" unless `unknown_share` is 0.
+            "cost" unless `unknown_share` is 0; None takes the known unknowns among the calibration
+            samples.
 
         Returns
         -------
         self
         """
-        unwrap(self.estimator)  # raises for a closed-set estimator
-        self._check_request(X_unknown)
+        inner = unwrap(self.estimator)  # raises for a closed-set estimator
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
+        label = inner.unknown_label if _automatic(self.unknown_label) else self.unknown_label
+        classes, codes = known_classes(label, y)
+        known = codes < len(classes)
+        n_unknown = int(np.sum(~known))
+        self._check_request(X_unknown, not known.all())
         self._fit_rows, X_fit, y_fit = None, X, y
         if not isinstance(self.estimator, FrozenEstimator):
-            self._fit_rows, rows = self._split(y)
+            self._fit_rows, rows = self._split(y, known)
+            if not takes_known_unknowns(inner, label):
+                self._fit_rows = self._fit_rows[known[self._fit_rows]]
             X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
-            X, y = _safe_indexing(X, rows), y[rows]
+            X, y, known = _safe_indexing(X, rows), y[rows], known[rows]
+        if not known.all():
+            if X_unknown is None and self.criterion != "fu":
+                X_unknown = _safe_indexing(X, np.flatnonzero(~known))
+            X, y = _safe_indexing(X, np.flatnonzero(known)), y[known]
         if self.criterion == "fu" and not self.per_class:
             check_enough(self.alpha, len(y), "of known classes")  # fails before the fit, not after
         self.fit_estimator(X_fit, y_fit, None)
+        self.n_known_unknowns_ = n_unknown
         transform, model = split_fitted(self.estimator_)
-        if isinstance(self.unknown_label, str) and self.unknown_label == "auto":
+        if _automatic(self.unknown_label):
             self.unknown_label_ = model.unknown_label_
         codes = self._encode(y)
         if self.criterion == "fu":
@@ -444,7 +461,7 @@ class CalibratedRejector(OpenSetWrapper):
         transform, model = split_fitted(self.estimator_)
         return transform, model.with_thresholds(self.thresholds_)
 
-    def _check_request(self, X_unknown):
+    def _check_request(self, X_unknown, has_known_unknowns):
         if self.per_class and self.by == "highest":
             raise ValueError(
                 "by='highest' is for one threshold; with per_class=True each class needs the "
@@ -460,19 +477,16 @@ class CalibratedRejector(OpenSetWrapper):
                 )
             return
         shared = self.criterion in ("precision", "cost")
-        if shared and self.unknown_share == 0 and X_unknown is not None:
+        if shared and self.unknown_share == 0:
+            if X_unknown is not None:
+                raise ValueError(
+                    "X_unknown was passed, but unknown_share=0 says that no unknown samples come. "
+                    "Set unknown_share, or leave X_unknown out."
+                )
+        elif X_unknown is None and not has_known_unknowns:
             raise ValueError(
-                "X_unknown was passed, but unknown_share=0 says that no unknown samples come. Set "
-                "unknown_share, or leave X_unknown out."
-            )
-        if X_unknown is None and shared and self.unknown_share > 0:
-            raise ValueError(
-                f"unknown_share={self.unknown_share:g} needs X_unknown in fit, samples of no known "
-                "class."
-            )
-        if X_unknown is None and not shared:
-            raise ValueError(
-                f"criterion={self.criterion!r} needs X_unknown in fit, samples of no known class."
+                f"criterion={self.criterion!r} needs X_unknown in fit, samples of no known class, "
+                "or known unknowns: rows of y that carry an explicit unknown_label."
             )
         if self.per_class:
             raise ValueError(
@@ -480,7 +494,7 @@ class CalibratedRejector(OpenSetWrapper):
                 "threshold for all classes, since an unknown sample is of none."
             )
 
-    def _split(self, y):
+    def _split(self, y, known):
         """Rows to fit and rows to calibrate, stratified if the promise holds per class."""
         _, first, inverse = np.unique(y, return_index=True, return_inverse=True)
         fit, rest = train_test_split(
@@ -489,7 +503,7 @@ class CalibratedRejector(OpenSetWrapper):
             stratify=first[inverse] if self.per_class else None,  # whatever the names are
             random_state=self.random_state,
         )
-        lost = np.setdiff1d(y, y[fit])
+        lost = np.setdiff1d(y[known], y[fit])
         if lost.size:
             raise ValueError(
                 f"All samples of {lost.tolist()!r} were drawn for calibration and none is left to "
@@ -509,3 +523,7 @@ class CalibratedRejector(OpenSetWrapper):
                 "classes only; samples of others can be passed as X_unknown."
             )
         return codes
+
+
+def _automatic(unknown_label):
+    return isinstance(unknown_label, str) and unknown_label == "auto"

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing
 
 from .. import metrics
-from ..base import resolve_unknown_label
+from ..base import resolve_unknown_label, usable_rows
 from ..calibration import CalibratedRejector
 from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
@@ -195,6 +195,8 @@ def fit_method(
         An open-set estimator, a Pipeline that ends in one, or a search of either; it is cloned.
     X : array-like of shape (m, d)
     y : array-like of shape (m,)
+        Rows that carry the explicit unknown label of the method are known unknowns; a method that
+        cannot learn from them is fitted without them.
     max_tuning_rows : int, default=None
         Rows that the search uses at most, drawn from all by the seed of the search; the model is
         fitted on all.
@@ -228,7 +230,12 @@ def fit_method(
         if getattr(search, "device", None) is not None:
             unwrap(estimator).set_params(device=search.device)
     searched = perf_counter()
-    model = clone(estimator).fit(X, y)
+    rows = usable_rows(unwrap(estimator), y)
+    model = clone(estimator)
+    if len(rows) < len(y):
+        model.fit(_safe_indexing(X, rows), y[rows])
+    else:
+        model.fit(X, y)
     times = searched - start, perf_counter() - searched
     return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
 

@@ -107,7 +107,11 @@ class ExtremeValueMachine(OpenSetClassifier):
     }
 
     traits = Traits(
-        "EVM", extreme_value=True, bounded=True, condition="threshold > 0 and the Euclidean metric"
+        "EVM",
+        extreme_value=True,
+        bounded=True,
+        condition="threshold > 0 and the Euclidean metric",
+        known_unknowns="they limit the margins, as the samples of other classes do",
     )
     stored_types = (WeibullTail,)
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
@@ -150,8 +154,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         """
         X, codes, _, _ = validate_training_data(self, X, y, min_classes=2)
         order = np.argsort(codes, kind="stable")
-        X = X[order]
-        stops = np.cumsum(np.bincount(codes))
+        X = X[order]  # known unknowns last: they are negatives and have no model of their own
+        stops = np.cumsum(np.bincount(codes)[: len(self.classes_)])
         classes = list(zip(np.r_[0, stops[:-1]], stops, strict=True))
         distances = DistancesTo(X, self.metric)
 

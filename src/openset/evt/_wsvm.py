@@ -100,6 +100,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         bounded=True,
         condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
         "probabilities at b_c is below delta_R",
+        known_unknowns="negatives of every SVM, not of the one-class machines",
     )
     search_spec = kernel_search(
         {"C": BOXES, "delta_R": _THRESHOLDS},
@@ -141,7 +142,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         own, other = np.count_nonzero(support[positive]), np.count_nonzero(support[~positive])
         size = self.tail_factor, self.resolution
         included = inclusion_tail(scores[positive], own, *size)
-        excluded = exclusion_tail(scores[~positive], other, len(self.classes_) - 1, *size)
+        n_others = len(self.classes_) - 1 + (self.n_known_unknowns_ > 0)
+        excluded = exclusion_tail(scores[~positive], other, n_others, *size)
         return replace(machine, extra=(included, excluded))
 
     def finish_model(self, training, extras):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,7 @@ def _knn(graph, x, model):
     vectors, starts = model.kept_samples()[0], model.class_starts()
     distances = _distances(graph, x, vectors)
     columns = []
-    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+    for start, stop in pairwise(starts):
         own = graph("Slice", distances, np.array([start]), np.array([stop]), _COLUMNS)
         k = np.array([min(model.n_neighbors, stop - start)])
         nearest = graph("TopK", own, k, sorted=0, largest=0)

@@ -112,7 +112,7 @@ class OpenSetLDA(DistanceClassifier):
     traits = Traits(
         "LDA",
         bounded=True,
-        condition="normalize=False; with relative=True also that S^-1 - S_0^-1 is positive definite",
+        condition="normalize=False, and with relative=True a positive definite S^-1 - S_0^-1",
         known_unknowns="they can lower the radius",
     )
     search_spec = SearchSpec(

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from ..base import resolve_unknown_label, validate_targets
+from ..base import known_classes, resolve_unknown_label, usable_rows, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
 from ._delegate import DelegatingClassifier
@@ -35,7 +35,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     In each repeat some classes of the training set act as unknown. Every setting is fitted on half
     of the samples of the other classes and judged on the rest, withheld classes included. The
     setting with the best mean score is fitted on everything. The search object is itself an
-    open-set classifier.
+    open-set classifier. Known unknowns, rows of y that carry the explicit `unknown_label` of the
+    estimator, are split in the same way: half of them for fitting, the others judged as unknown.
 
     Parameters
     ----------
@@ -179,9 +180,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             )
         X, y, weight = validate_targets(self, X, y, sample_weight)
         weight = np.ones(len(y)) if weight is None else weight
-        classes = np.unique(y)
-        self._resolve_settings(final, classes)
-        data = self._simulate(X, y, weight, classes)
+        classes, codes = known_classes(final.unknown_label, y)
+        self._resolve_settings(final, classes, codes.max() == len(classes))
+        data = self._simulate(X, y, weight, classes, final)
         grid = self.param_grid
         if grid is None:
             rows, _ = data.splits[0]
@@ -203,23 +204,27 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         self._choose(settings, scores, far, classes)
         if self.refit:
             model = clone(self._template()).set_params(**self.best_params_)
+            rows = usable_rows(final, y)
+            if len(rows) < len(y):
+                X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
             self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
         return self
 
-    def _resolve_settings(self, final, classes):
+    def _resolve_settings(self, final, classes, known_unknowns):
         """Fill what is None from the preset; fall back to the closed search."""
         paper = self.preset == "paper"
         self.level_ = self.level or spec_of(final).levels.get(self.preset, "model")
         self.n_splits_ = self.n_repeats or (1 if paper else 5)
         self.scenario_ = self.scenario
         if self.scenario == "open" and len(classes) < 3:
-            warnings.warn(
-                f"y has {len(classes)} classes; at least 3 are required to withhold some. The "
-                "search is closed-set: it cannot learn to reject.",
-                UserWarning,
-                stacklevel=4,
-            )
             self.scenario_ = "closed"
+            if not known_unknowns:  # these are judged as unknown although no class is withheld
+                warnings.warn(
+                    f"y has {len(classes)} classes; at least 3 are required to withhold some. The "
+                    "search is closed-set: it cannot learn to reject.",
+                    UserWarning,
+                    stacklevel=4,
+                )
         resolve_unknown_label(final.unknown_label, classes)  # raises early on a collision
         if self.level_ == "class":
             self._check_level(final, classes)
@@ -238,15 +243,16 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         if len(classes) < 2:
             raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
 
-    def _simulate(self, X, y, weight, classes) -> SearchData:
+    def _simulate(self, X, y, weight, classes, final) -> SearchData:
+        label = final.unknown_label
         splitter = (OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit)(
-            self.n_splits_, random_state=self.random_state
+            self.n_splits_, random_state=self.random_state, unknown_label=label
         )
         positives: list = [None] if self.level_ == "model" else classes.tolist()
         drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
-        splits = [(s.fit, s.validation) for _, s in drawn]
+        splits = [_usable(s, y, final) for _, s in drawn]
         of_split = None if self.level_ == "model" else [c for c, _ in drawn]
-        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split)
+        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split, label)
 
     def _measure(self):
         if callable(self.scoring):
@@ -329,3 +335,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         self.best_params_ = {
             name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]
         }
+
+
+def _usable(simulation, y, final):
+    """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
+    fit = np.intersect1d(simulation.fit, usable_rows(final, y))
+    refused = np.setdiff1d(simulation.fit, fit)
+    return fit, np.sort(np.append(simulation.validation, refused))

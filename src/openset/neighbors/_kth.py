@@ -8,6 +8,7 @@ error. Their distances are then computed in double precision.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -73,7 +74,7 @@ class KthDistances:
         NaN for the row of a class that has no other.
         """
         result = np.full(len(self._B), np.nan)
-        for c, (start, stop) in enumerate(zip(self._starts[:-1], self._starts[1:], strict=True)):
+        for c, (start, stop) in enumerate(pairwise(self._starts)):
             if stop - start > 1:  # the row itself is among the nearest, at distance 0
                 own = self._between(self._B[start:stop], k + 1, c, c + 1)
                 result[start:stop] = own[:, 0]

@@ -83,7 +83,10 @@ class OSNN(OpenSetClassifier):
     }
 
     traits = Traits(
-        "OSNN", bounded=True, condition='rule="ratio", threshold < 1 and the Euclidean metric'
+        "OSNN",
+        bounded=True,
+        condition='rule="ratio", threshold < 1 and the Euclidean metric',
+        known_unknowns="neighbours of another class, which no sample is assigned to",
     )
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
@@ -134,7 +137,8 @@ class OSNN(OpenSetClassifier):
         return raw + (self.threshold if self.rule == "ratio" else 1.0)
 
     def raw_scores(self, X):
-        # Minus the ratio of each class: its distance over that of the nearest other class.
+        # Minus the ratio of each class: its distance over that of the nearest other class. Known
+        # unknowns are such a class and come last; nothing is assigned to them.
         X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 
@@ -148,7 +152,8 @@ class OSNN(OpenSetClassifier):
             return -_ratio(second, _nearest_other(nearest))
 
         blocks = row_blocks(0, len(X), len(self._X))
-        return np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        scores = np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        return scores[:, : len(self.classes_)]
 
 
 def _nearest_other(nearest):

@@ -82,7 +82,7 @@ kkt_gap_, n_iter_ : ndarray
     kernel = "linear"
     gamma = 1.0
 
-    traits = Traits("1-vs-Set")
+    traits = Traits("1-vs-Set", known_unknowns="negatives of every machine")
     stored_types = (Slab,)
     search_spec = SearchSpec(
         grids={

@@ -42,9 +42,10 @@ class OpenSetSVC(KernelMachineClassifier):
         :class:`openset.kernels.Kernel`.
     ensure_bounded : bool, default=True
         Raise lambda of a class just enough that its bias is at most -tol. Such a value always
-        exists when there is a second class; ``lam_`` is the one used.
+        exists when there are negatives, a second class or known unknowns; ``lam_`` is the one used.
     class_weight : "balanced" or dict {class: float}, default=None
-        Factor of C for the samples of a class.
+        Factor of C for the samples of a class. A dict may name the unknown label, too: known
+        unknowns count as one more class.
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
@@ -60,7 +61,8 @@ class OpenSetSVC(KernelMachineClassifier):
         If positive, print one line per class.
     unknown_label : "auto" or int, float, str, default="auto"
         The answer for unknown samples; "auto" is -1 for numbers and "unknown" for strings, or a
-        similar label if that is a class.
+        similar label if that is a class. Training rows that carry an explicit label are known
+        unknowns: negatives of every machine, and never a class.
 
     Attributes
     ----------
@@ -68,6 +70,8 @@ class OpenSetSVC(KernelMachineClassifier):
         The known classes, sorted.
     unknown_label_ : object
         The answer for a sample that no class accepts.
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     bounded_ : ndarray of shape (K,), bool
         Whether the region that a class accepts is bounded.
     known_radius_ : ndarray of shape (K,)
@@ -116,6 +120,7 @@ class OpenSetSVC(KernelMachineClassifier):
         "OSSVM",
         bounded=True,
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
+        known_unknowns="negatives of every machine",
     )
     min_classes = 1
     problem_params = ("C", "lam")
@@ -170,7 +175,7 @@ class OpenSetSVC(KernelMachineClassifier):
             All samples, old and new, in any order. They may include new samples of old classes; an
             old sample may be missing only if it is not a support vector.
         y : array-like of shape (m,)
-            Their classes.
+            Their classes. Known unknowns of the first fit may have become a class, all or some.
         sample_weight : array-like of shape (m,), default=None
             Weight of each sample, old and new; rows of weight zero are left out.
 
@@ -214,11 +219,12 @@ class OpenSetSVC(KernelMachineClassifier):
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
                 "bounded. Choose a decaying kernel such as 'rbf', or OneVsRestSVC."
             )
-        if len(self.classes_) == 1 and per_class(self, "lam", self.lam)[0] == 0:
+        alone = len(self.classes_) == 1 and self.n_known_unknowns_ == 0
+        if alone and per_class(self, "lam", self.lam)[0] == 0:
             raise ValueError(
                 "lam=0 is not defined for a training set of one class "
                 f"({self.classes_.tolist()!r}): without negatives lam is the fraction of samples "
-                "that may be left outside. Choose lam in (0, 1)."
+                "that may be left outside. Choose lam in (0, 1), or add rows of known unknowns."
             )
 
     def problem(self, signs, weight, **params):
