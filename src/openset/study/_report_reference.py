@@ -125,11 +125,13 @@ def _add_others(page, folder, ours, reference, control) -> int:
     for measure in wide.columns.unique("measure"):
         part = wide[measure]
         best = part.max()
-        rows = [
-            [names[method]]
-            + [
-                Cell(number(v), "best") if v == best[block] else number(v)
-                for block, v in row.items()
+        rows: list[list[str | Cell]] = [
+            [
+                names[method],
+                *(
+                    Cell(number(v), "best") if v == best[block] else number(v)
+                    for block, v in row.items()
+                ),
             ]
             for method, row in part.iterrows()
         ]
