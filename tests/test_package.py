@@ -25,6 +25,7 @@ FLOORS = [
     ["model_selection"],
     ["calibration", "discovery"],
     ["evaluation"],
+    ["monitoring"],
     ["export", "persistence", "plots"],
     ["study"],
     ["cli"],

@@ -65,6 +65,7 @@ _SUBMODULES = frozenset(
         "kernels",
         "metrics",
         "model_selection",
+        "monitoring",
         "neighbors",
         "persistence",
         "plots",

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils import answer_labels, decide
+from ._class_edits import ClassEdits
 from ._explain import explain, surroundings_of
 
 
@@ -82,7 +83,7 @@ class SearchSpec:
     bounded_switch: str | None = None
 
 
-class OpenSetClassifier(ClassifierMixin, BaseEstimator):
+class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     """Base class of estimators that answer one of K classes, or unknown.
 
     A subclass writes ``fit``, which begins with :func:`openset.base.validate_training_data`, and

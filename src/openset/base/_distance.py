@@ -101,13 +101,32 @@ class DistanceClassifier(OpenSetClassifier):
         self._own, self._own_codes = own[kept], codes[kept]
         self._unknown = unknown
 
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        self.take_distances(index)
+
+    def take_distances(self, index: np.ndarray) -> None:
+        """Reorder the distances that the radii are taken from.
+
+        Those of removed classes stay, with codes behind the others, so that a radius that all
+        classes share does not change.
+
+        Parameters
+        ----------
+        index : ndarray of int
+            As for :meth:`take_classes`.
+        """
+        order = np.r_[index, np.setdiff1d(np.arange(self._unknown.shape[1]), index)]
+        self._own_codes = np.argsort(order)[self._own_codes]
+        self._unknown = self._unknown[:, order]
+
     @property
     def radius_(self) -> np.ndarray:
         """(K,) largest distance that each class accepts, for the present `quantile`."""
         check_is_fitted(self)
         radius = np.full(len(self.classes_), self._radius(self._own, self._unknown.min(axis=1)))
         if self.per_class:
-            for c in np.unique(self._own_codes):
+            for c in np.unique(self._own_codes[self._own_codes < len(radius)]):
                 # An unknown sample counts for the class that it is nearest to.
                 near = self._unknown[self._unknown.argmin(axis=1) == c, c]
                 radius[c] = self._radius(self._own[self._own_codes == c], near)

@@ -8,8 +8,8 @@ from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..utils import answer_labels, split_fitted
-from ..utils.distances import row_blocks
-from ._certificate import Certificate, distances_to
+from ..utils.distances import DistancesTo, row_blocks
+from ._certificate import Certificate
 from ._validation import validate_samples
 
 # Samples per batch: their scores are in memory at the same time.
@@ -153,7 +153,7 @@ def surroundings_of(model: BaseEstimator):
         return _nothing_around
     vectors, index, metric = kept
     certificate = Certificate(model) if hasattr(model, "known_radius_") else None
-    distances = distances_to(vectors, metric)
+    distances = DistancesTo(vectors, metric)
 
     def surroundings(X):
         X = validate_samples(model, X, accept_sparse="csr")

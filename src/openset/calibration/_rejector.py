@@ -230,8 +230,8 @@ class CalibratedRejector(OpenSetWrapper):
             Their classes. For a frozen estimator all of them must be known to it.
         X_unknown : array-like of shape (n_unknown, d), default=None
             Samples of no known class, for criterion="aus" and "hna", and for "precision" and
-            "cost" unless `unknown_share` is 0; None takes the known unknowns among the calibration
-            samples.
+            "cost" unless `unknown_share` is 0; None takes the known unknowns among the
+            calibration samples.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class CalibratedRejector(OpenSetWrapper):
             X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
             X, y, known = _safe_indexing(X, rows), y[rows], known[rows]
         if not known.all():
-            if X_unknown is None and self.criterion != "fu":
+            if X_unknown is None and self._needs_unknown():
                 X_unknown = _safe_indexing(X, np.flatnonzero(~known))
             X, y = _safe_indexing(X, np.flatnonzero(known)), y[known]
         if self.criterion == "fu" and not self.per_class:
@@ -461,6 +461,10 @@ class CalibratedRejector(OpenSetWrapper):
         transform, model = split_fitted(self.estimator_)
         return transform, model.with_thresholds(self.thresholds_)
 
+    def _needs_unknown(self):
+        shared = self.criterion in ("precision", "cost")
+        return self.criterion in ("aus", "hna") or (shared and self.unknown_share > 0)
+
     def _check_request(self, X_unknown, has_known_unknowns):
         if self.per_class and self.by == "highest":
             raise ValueError(
@@ -477,13 +481,18 @@ class CalibratedRejector(OpenSetWrapper):
                 )
             return
         shared = self.criterion in ("precision", "cost")
-        if shared and self.unknown_share == 0:
-            if X_unknown is not None:
-                raise ValueError(
-                    "X_unknown was passed, but unknown_share=0 says that no unknown samples come. "
-                    "Set unknown_share, or leave X_unknown out."
-                )
-        elif X_unknown is None and not has_known_unknowns:
+        if shared and self.unknown_share == 0 and X_unknown is not None:
+            raise ValueError(
+                "X_unknown was passed, but unknown_share=0 says that no unknown samples come. Set "
+                "unknown_share, or leave X_unknown out."
+            )
+        missing = X_unknown is None and not has_known_unknowns
+        if missing and shared and self.unknown_share > 0:
+            raise ValueError(
+                f"unknown_share={self.unknown_share:g} needs X_unknown in fit, samples of no known "
+                "class."
+            )
+        if missing and not shared:
             raise ValueError(
                 f"criterion={self.criterion!r} needs X_unknown in fit, samples of no known class, "
                 "or known unknowns: rows of y that carry an explicit unknown_label."

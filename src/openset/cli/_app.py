@@ -13,7 +13,10 @@ from openset.cli import (
     _evaluate,
     _fit,
     _info,
+    _learn,
+    _monitor,
     _predict,
+    _review,
     _study,
 )
 
@@ -23,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.evaluate, _info.info):
+    app.command()(command)
+for command in (_monitor.monitor, _review.review, _learn.learn):
     app.command()(command)
 for command in (_compare.compare, _info.export, _datasets.datasets, _demo.demo):
     app.command()(command)

@@ -202,6 +202,14 @@ class ExtremeValueMachine(OpenSetClassifier):
         far = 0.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
 
+    def take_classes(self, index):
+        ends = np.cumsum(self.n_extreme_)
+        rows = np.concatenate([np.arange(ends[k] - self.n_extreme_[k], ends[k]) for k in index])
+        self.extreme_index_ = self.extreme_index_[rows]
+        self.extreme_vectors_ = self.extreme_vectors_[rows]
+        self.weibull_ = self.weibull_[rows]
+        self.n_extreme_ = self.n_extreme_[index]
+
     def kept_samples(self):
         return self.extreme_vectors_, self.extreme_index_, self.metric
 

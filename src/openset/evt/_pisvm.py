@@ -92,6 +92,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         {"C": BOXES, "threshold": FRACTIONS}, {"threshold": FRACTIONS}, after_fit=("threshold",)
     )
 
+    class_attributes = (*TailClassifier.class_attributes, "weibull_", "prior_")
+
     def __init__(
         self,
         C: float | dict = 1.0,

@@ -108,6 +108,12 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         after_fit=("delta_tau", "delta_R"),
     )
 
+    class_attributes = (
+        *TailClassifier.class_attributes,
+        *("inclusion_weibull_", "exclusion_weibull_", "cap_weibull_"),
+        *("cap_dual_coef_", "cap_intercept_"),
+    )
+
     def __init__(
         self,
         C: float | dict = 1.0,

@@ -97,6 +97,8 @@ class OpenSetCentroids(DistanceClassifier):
         after_fit=("quantile",),
     )
 
+    class_attributes = ("means_",)
+
     def __init__(
         self,
         quantile: float = 0.95,

@@ -120,6 +120,8 @@ class OpenSetLDA(DistanceClassifier):
         after_fit=("quantile",),
     )
 
+    class_attributes = ("means_", "_centers")
+
     def __init__(
         self,
         quantile: float = 0.95,

@@ -135,6 +135,12 @@ class OpenSetKNN(DistanceClassifier):
         self.set_distances(distances.within(self.n_neighbors), codes[self._rows], unknown)
         return self
 
+    def take_classes(self, index):
+        rows = np.concatenate([np.arange(*self._starts[k : k + 2]) for k in index])
+        self._starts = np.r_[0, np.cumsum(np.diff(self._starts)[index])]
+        self._X, self._rows = self._X[rows], self._rows[rows]
+        self.take_distances(index)
+
     def class_starts(self) -> np.ndarray:
         """Return where the samples of each class start among :meth:`kept_samples`.
 

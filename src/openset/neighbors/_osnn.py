@@ -129,6 +129,14 @@ class OSNN(OpenSetClassifier):
         far = -1.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
 
+    def take_classes(self, index):
+        # Samples of removed classes stay behind the others: their neighbourhood is still rejected.
+        parts = np.split(np.arange(len(self._X)), self._starts[1:])
+        order = [*index, *np.setdiff1d(np.arange(len(parts)), index)]
+        rows = np.concatenate([parts[k] for k in order])
+        self._X, self._rows = self._X[rows], self._rows[rows]
+        self._starts = np.r_[0, np.cumsum([len(parts[k]) for k in order])[:-1]]
+
     def kept_samples(self):
         return self._X, self._rows, self.metric
 
@@ -138,7 +146,7 @@ class OSNN(OpenSetClassifier):
 
     def raw_scores(self, X):
         # Minus the ratio of each class: its distance over that of the nearest other class. Known
-        # unknowns are such a class and come last; nothing is assigned to them.
+        # unknowns and removed classes are such classes and come last; none of them is answered.
         X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 

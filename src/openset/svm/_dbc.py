@@ -72,6 +72,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         known_unknowns="negatives of every machine",
     )
 
+    class_attributes = (*KernelMachineClassifier.class_attributes, "epsilon_")
+
     def __init__(
         self,
         C: float | dict = 1.0,
