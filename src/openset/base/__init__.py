@@ -8,6 +8,7 @@ from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
+from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
 from ._predictions import PredictionExplainer
 from ._validation import (
@@ -27,6 +28,7 @@ from ._validation import (
 __all__ = [
     "Certificate",
     "DistanceClassifier",
+    "GridScores",
     "KernelMachineClassifier",
     "OpenSetClassifier",
     "PredictionExplainer",

@@ -165,6 +165,16 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         codes = decide(self.decision_function(X))
         return answer_labels(self.classes_, self.unknown_label_)[codes]
 
+    @property
+    def predict_proba(self):
+        """Not available: an AttributeError tells what to use instead."""
+        raise AttributeError(
+            f"{type(self).__name__} has no predict_proba: how probable a class is depends on how "
+            "many unknown samples come, which no training set tells. For p-values of the classes, "
+            "and sets that contain the right one with a given probability, use CalibratedRejector: "
+            "p_values(X), known_p_value(X), predict_set(X, alpha=0.05)."
+        )
+
     def predict_known(self, X) -> np.ndarray:
         """Return the class with the highest score, accepted or not: the closed-set answer.
 
@@ -215,7 +225,8 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         Returns
         -------
         DataFrame of n rows
-            Columns answer, nearest_class, score, deficit, similar, distance and region_gap.
+            Columns answer, nearest_class, score, deficit, similar, distance, region_gap, runner_up,
+            margin and reason.
         """
         return explain(self, X)
 

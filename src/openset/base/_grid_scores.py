@@ -126,7 +126,7 @@ def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs
     def reduce(k, path, rows):
         s, point, _ = problems[k]
         scale, shift = model.score_map(path, **lattice.params(point))
-        scores = path.scores[:, splits[s][1]] * scale[:, None] + shift[:, None]
+        scores = path.scores_at(splits[s][1], scale, shift)
         return scores, path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
 
     collected: list[tuple[np.ndarray, np.ndarray]] = []

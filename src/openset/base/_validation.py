@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -339,8 +340,9 @@ def resolve_unknown_label(unknown_label, classes: np.ndarray):
     Parameters
     ----------
     unknown_label : {"auto"} or int, float, str
-        "auto": -1 for numeric classes, or one less than the smallest if -1 is a class; "unknown"
-        for strings, with underscores appended until it is free.
+        "auto": -1 for numeric classes, or one less than the smallest if -1 is a class (or the
+        first of -2, -3, ... that is free, if that rounds to a class); "unknown" for strings, with
+        underscores appended until it is free.
     classes : ndarray of shape (K,)
         The known classes.
 
@@ -371,6 +373,8 @@ def resolve_unknown_label(unknown_label, classes: np.ndarray):
                 f"{type(labels[0]).__name__}; pass unknown_label."
             )
         number = -1 if -1 not in labels else min(labels) - 1
+        if number in labels:  # a float so large that less 1 it is still the same
+            number = next(-n for n in itertools.count(2) if -n not in labels)
         return float(number) if isinstance(labels[0], float) else int(number)
     if not isinstance(unknown_label, str if textual else Real):
         raise ValueError(

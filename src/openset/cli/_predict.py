@@ -100,9 +100,10 @@ def _free_names(taken: list[str], ours: tuple[str, ...]) -> list[str]:
 
 
 class ScoredBlock(NamedTuple):
-    """Some rows of the table, the input of the final estimator for them, and their scores."""
+    """Some rows of the table, their features, the final estimator's input, and their scores."""
 
     batch: pa.RecordBatch
+    X: np.ndarray
     Z: np.ndarray
     scores: np.ndarray
 
@@ -116,7 +117,7 @@ class TableScorer:
         from openset.utils import split_fitted
 
         card = read_card(path)
-        model = load_model(path)
+        self.model = model = load_model(path)
         self._transform, self.final = split_fitted(model)
         if "n_jobs" in self.final.get_params(deep=False):
             self.final.set_params(n_jobs=jobs)
@@ -182,7 +183,7 @@ class TableScorer:
                 warnings.filterwarnings("ignore", message="X does not have valid feature names")
                 Z = self._transform(X)
                 scores = self.final.decision_function(Z)
-            yield ScoredBlock(batch, Z, scores)
+            yield ScoredBlock(batch, X, Z, scores)
             n_rows += batch.num_rows
         if n_rows == 0:
             raise TableError(f"{table.path} has a header and no rows")
@@ -208,3 +209,54 @@ class TableScorer:
                 what = f"has no value {where}, or fit with --missing median to have it filled"
             raise TableError(f"{table.path}: column {names[j]!r} {what}")
         return X
+
+
+class LabelReader:
+    """Reads the classes of rows as codes; 1, 1.0 and "1" are one class.
+
+    The code K is of a row whose class was not learned; `others` are the names of such classes.
+    """
+
+    def __init__(self, scorer: TableScorer, table: Table, target: str):
+        from openset.cli._training import label_text
+        from openset.datasets.tables import require
+
+        require(table, [target], "the target")
+        self._text, self._path, self._target, self._n_rows = label_text, table.path, target, 0
+        self._codes = {label_text(c): code for code, c in enumerate(scorer.final.classes_.tolist())}
+        self.others: dict[str, None] = {}
+
+    def codes(self, batch: pa.RecordBatch) -> np.ndarray:
+        """The codes of the next rows; TableError if one has no class."""
+        import numpy as np
+
+        from openset.datasets.tables import TableError
+
+        labels = batch.column(self._target).dictionary_encode()
+        texts = [self._text(value) for value in labels.dictionary.to_pylist()]
+        indices = labels.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        blank = np.array([text is None for text in texts] + [True])[indices]
+        if blank.any():
+            raise TableError(
+                f"{self._path} has no class in {self._target!r} in data row "
+                f"{self._n_rows + np.argmax(blank) + 1}; fill it or drop the row"
+            )
+        self._n_rows += len(indices)
+        self.others |= dict.fromkeys(text for text in texts if text not in self._codes)
+        unknown = len(self._codes)
+        return np.array([self._codes.get(text, unknown) for text in texts] + [unknown])[indices]
+
+
+def read_labelled(
+    scorer: TableScorer, table: Table, target: str
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Features and answers of all rows, and how many are unknown."""
+    import numpy as np
+
+    from openset.utils import answer_labels
+
+    reader = LabelReader(scorer, table, target)
+    blocks = [(block.X, reader.codes(block.batch)) for block in scorer.blocks(table, "read")]
+    X, codes = map(np.concatenate, zip(*blocks, strict=True))
+    labels = answer_labels(scorer.final.classes_, scorer.final.unknown_label_)
+    return X, labels[codes], int(np.sum(codes == len(scorer.final.classes_)))

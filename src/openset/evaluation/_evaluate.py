@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing
 
 from .. import metrics
 from ..base import resolve_unknown_label, usable_rows
+from ..calibration import CalibratedRejector
 from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
 
@@ -245,6 +247,8 @@ def evaluate_method(
     split: Sequence[np.ndarray],
     *,
     max_tuning_rows: int | None = None,
+    operating_point: Mapping[str, Any] | None = None,
+    calibration: np.ndarray | None = None,
 ) -> MethodResult:
     """Tune and fit a method on the training rows of a split, and measure it on the test rows.
 
@@ -259,6 +263,11 @@ def evaluate_method(
         Known classes, training rows and test rows.
     max_tuning_rows : int, default=None
         Rows that a search uses at most; see :func:`fit_method`.
+    operating_point : mapping, default=None
+        Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of the
+        fitted model on the rows `calibration`.
+    calibration : ndarray of shape (n_calibration,), default=None
+        Rows of known classes that are neither training nor test rows.
 
     Returns
     -------
@@ -280,6 +289,10 @@ def evaluate_method(
     fitted = fit_method(
         estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
     )
+    if operating_point is not None:
+        rejector = CalibratedRejector(FrozenEstimator(fitted.model), **operating_point)
+        rejector.fit(_safe_indexing(X, calibration), y[calibration])
+        fitted = replace(fitted, model=rejector)
     X_test, start = _safe_indexing(X, test), perf_counter()
     scores = fitted.model.decision_function(X_test)
     seconds_predict = perf_counter() - start

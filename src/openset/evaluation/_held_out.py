@@ -164,10 +164,6 @@ def model_card(
     """
     final, search = unwrap(fitted.model), fitted.search
     steps = getattr(fitted.model, "steps", [("", final)])
-    certificate: dict[str, Any] = {"bounded": np.asarray(final.bounded_).tolist()}
-    if hasattr(final, "known_radius_"):
-        radius = final.known_radius_
-        certificate["radius"] = [float(r) if np.isfinite(r) else None for r in radius]
     return {
         "data": dict(data),
         "steps": [type(step).__name__ for _, step in steps],
@@ -186,5 +182,33 @@ def model_card(
             "turns": report.turns,
             "by_class": {str(label): row for label, row in report.classes.items()},
         },
-        "certificate": certificate,
+        "certificate": certificate_card(final),
     }
+
+
+def certificate_card(final: BaseEstimator) -> dict[str, Any]:
+    """Describe which classes of a fitted model accept a bounded region.
+
+    Parameters
+    ----------
+    final : estimator
+        The open-set estimator itself, unwrapped.
+
+    Returns
+    -------
+    dict
+        As JSON allows: ``bounded``, and ``radius`` where the method has a certificate.
+
+    Examples
+    --------
+    >>> from openset import OpenSetSVC
+    >>> from openset.evaluation import certificate_card
+    >>> model = OpenSetSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
+    >>> certificate_card(model)["bounded"]
+    [True, True]
+    """
+    card: dict[str, Any] = {"bounded": np.asarray(final.bounded_).tolist()}
+    if hasattr(final, "known_radius_"):
+        radius = final.known_radius_
+        card["radius"] = [float(r) if np.isfinite(r) else None for r in radius]
+    return card

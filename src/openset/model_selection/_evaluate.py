@@ -9,7 +9,7 @@ and fitted. A fit that fails scores -inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,11 @@ class SearchData:
     n_jobs: int | None
     positives: Sequence[Any] | None = None  # at level "class", the positive class of each split
     unknown_label: Any = "auto"  # of the estimator
+
+    def only(self, which: Sequence[int]) -> SearchData:
+        """The same with some of the splits."""
+        positives = None if self.positives is None else [self.positives[s] for s in which]
+        return replace(self, splits=[self.splits[s] for s in which], positives=positives)
 
     def validation_codes(self, s: int) -> np.ndarray:
         """True codes of the validation rows of split s, for `measure`."""
