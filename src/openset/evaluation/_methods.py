@@ -1,6 +1,7 @@
 """Methods by the names they have on the command line."""
 
 from difflib import get_close_matches
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
@@ -17,6 +18,7 @@ def make_method(
     impute: bool = False,
     landmarks: int | None = None,
     random_state: int | None = None,
+    unknown_label: Any = "auto",
 ) -> Pipeline:
     """Return a Pipeline that scales the features to [0, 1] and ends in the method.
 
@@ -32,6 +34,8 @@ def make_method(
         Landmarks of a method that can be trained on them.
     random_state : int, default=None
         Seed of the choice of landmarks.
+    unknown_label : "auto" or label, default="auto"
+        Of the method.
 
     Returns
     -------
@@ -43,7 +47,7 @@ def make_method(
         close = get_close_matches(name.lower(), found, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ValueError(f"no such method: {name}; {hint}there are {', '.join(known)}")
-    model: BaseEstimator = found[name.lower()]()
+    model: BaseEstimator = found[name.lower()](unknown_label=unknown_label)
     if "n_jobs" in model.get_params():
         model.set_params(n_jobs=n_jobs)
     if landmarks is not None:

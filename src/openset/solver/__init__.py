@@ -6,7 +6,7 @@ from ._active_set import (
     solve_landmarks,
     spread_over_classes,
 )
-from ._expansion import EXACT_BAND, decision_values
+from ._expansion import EXACT_BAND, DecisionValues, decision_values
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
 from ._landmarks import (
@@ -28,6 +28,7 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
+from ._refine import refined, refined_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
@@ -35,6 +36,7 @@ from ._tuning import Tuning, tuned
 
 __all__ = [
     "EXACT_BAND",
+    "DecisionValues",
     "Interrupted",
     "KernelRows",
     "LandmarkFeatures",
@@ -58,6 +60,9 @@ __all__ = [
     "lower_bias",
     "needs_differences",
     "one_class_problem",
+    "refined",
+    "refined_bias",
+    "refined_path",
     "shift_total",
     "solve",
     "solve_grid",

@@ -17,21 +17,29 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import strsm
 from scipy.linalg.lapack import dpstrf
 
-from ..kernels import Kernel
+from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ..utils.distances import direct_distances, expand_distances, padded_columns
-from ._expansion import Expansion
-from ._kernel_values import squared_norms
+from ..utils.distances import (
+    center_of,
+    direct_distances,
+    expand_distances,
+    padded_columns,
+    squared_norms,
+)
+from ._kernel_values import needs_differences, safe_dtype
 
 # A landmark whose feature-space distance to the span of the others is below the root of this adds
 # nothing but rounding errors, and is dropped.
 _NULL = 1e-5
 
+# Norm beyond which every kernel value of a sample has vanished.
+_FAR = 1e15
+
 # Numbers per block of features: enough rows for fast products, and few blocks in flight.
 _BLOCK = 2**22
 
 
-class LandmarkFeatures(Expansion):
+class LandmarkFeatures:
     """The map psi from samples to the features of a landmark machine.
 
     Parameters
@@ -64,8 +72,17 @@ class LandmarkFeatures(Expansion):
            [0.368, 1.   , 1.   ]], dtype=float32)
     """
 
-    def __init__(self, landmarks, kernel: Kernel, gamma: float):
-        super().__init__(landmarks, np.zeros((1, landmarks.shape[0])), kernel, gamma)
+    def __init__(self, landmarks, kernel: Kernel | Linear, gamma: float):
+        self.kernel, self._scale = kernel, np.sqrt(gamma)
+        self._sparse = sparse.issparse(landmarks)
+        # Centring keeps expanded distances accurate; it would fill a sparse matrix.
+        self._center = 0.0 if self._sparse else center_of(landmarks)
+        self.support = self._scaled(landmarks)
+        self.norms = squared_norms(self.support)
+        largest = np.sqrt(2 * self.norms.max())
+        self._far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
+        self._direct = not self._sparse and needs_differences(kernel, largest)
+        self.fast = not self._sparse and safe_dtype(kernel, largest, True) == np.float32
         gram = self._exact_values(self.support, np.float64)
         np.fill_diagonal(gram, 1.0)
         factor, pivots, rank, _ = dpstrf(gram, tol=_NULL, lower=1, overwrite_a=1)
@@ -75,7 +92,8 @@ class LandmarkFeatures(Expansion):
         del gram, factor
         self.support, self.norms = self.support[self.kept], self.norms[self.kept]
         if self.fast:
-            self._fast_support = np.ascontiguousarray(self._fast_support[self.kept])
+            extended = [-2 * self.support, self.norms[:, None], np.ones((len(self.kept), 1))]
+            self._fast_support = np.hstack(extended, dtype=np.float32, casting="same_kind")
 
     @property
     def n_features(self) -> int:
@@ -98,7 +116,7 @@ class LandmarkFeatures(Expansion):
         -------
         ndarray of shape (n, r), float32
         """
-        Z = self._prepare(X)
+        Z = self._clipped(X)
         if self.fast:
             ones = np.ones((len(Z), 1))
             Z = np.hstack(
@@ -126,6 +144,17 @@ class LandmarkFeatures(Expansion):
         """
         return solve_triangular(self._factor, w.T, lower=True, trans="T").T
 
+    def _scaled(self, X):
+        with np.errstate(over="ignore"):
+            return (X * self._scale).tocsr() if self._sparse else (X - self._center) * self._scale
+
+    def _clipped(self, X):
+        """Scaled samples, so near that their squares do not overflow."""
+        Z = self._scaled(X)
+        values = Z.data if self._sparse else Z
+        np.clip(values, -self._far, self._far, out=values)
+        return Z
+
     def _exact_values(self, Z, dtype):
         """Kernel values from distances in float64."""
         s = np.empty((Z.shape[0], self.support.shape[0]), dtype=dtype)
@@ -134,7 +163,7 @@ class LandmarkFeatures(Expansion):
         else:
             dots = Z @ self.support.T
             dots = dots.toarray() if sparse.issparse(dots) else dots
-            expand_distances(dots, squared_norms(Z), self.norms, 0.0, s)
+            expand_distances(dots, squared_norms(Z), self.norms, s)
         return self.kernel.value(s, out=s)
 
 

@@ -25,7 +25,6 @@ from ..solver import (
     solve_landmarks,
     spread_over_classes,
 )
-from ._warm_start import keys_of
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 3, 1e-2
@@ -83,12 +82,12 @@ class LandmarkClassifier(KernelMachineClassifier):
             return super().fit(X, y, sample_weight)
         training = self.prepare(X, y, sample_weight, self.min_classes)
         n_rows = len(training.codes)
-        if isinstance(self.landmarks, Integral) and self.landmarks > n_rows:
+        if isinstance(self.landmarks, int | np.integer) and int(self.landmarks) > n_rows:
             raise ValueError(
                 f"landmarks={self.landmarks}, but X has only {n_rows} samples. Choose fewer, or "
                 "landmarks=None for the exact machine."
             )
-        training = merge_duplicates(training)
+        training = merge_copies(training)
         landmarks = self.choose_landmarks(training)
         self.fit_on_landmarks(training, landmarks, self._local_rows)
         return self
@@ -203,11 +202,13 @@ class LandmarkClassifier(KernelMachineClassifier):
         for gamma in np.unique(training.gamma):
             group = np.flatnonzero(training.gamma == gamma)
             features = LandmarkFeatures(landmarks.points, training.kernel, float(gamma))
-            found = self.solve_tasks(rows_of(training, features), self.tasks(training, group))
+            found = self.solve_tasks(
+                rows_of(training, features), self.tasks(training, group.tolist())
+            )
             weights = np.array([solution.weights for solution in found])
             coef[np.ix_(group, features.kept)] = features.coefficients(weights)
-            for c, solution in zip(group, found, strict=True):
-                solutions[c] = solution
+            for k, solution in zip(group.tolist(), found, strict=True):
+                solutions[k] = solution
         used = np.flatnonzero(coef.any(axis=0))
         self.support_ = landmarks.rows[used]
         self.support_vectors_ = landmarks.points[used]
@@ -286,7 +287,7 @@ class LandmarkClassifier(KernelMachineClassifier):
                 for i in members:
                     model = clone(base).set_params(**settings[i])
                     training = model.prepare(X[fit], y[fit], sample_weight[fit], self.min_classes)
-                    training = merge_duplicates(training)
+                    training = merge_copies(training)
                     if features is None:
                         landmarks = model.choose_landmarks(training)
                         width = float(training.gamma[0])
@@ -294,7 +295,7 @@ class LandmarkClassifier(KernelMachineClassifier):
                         rows = model._local_rows(training, features)
                         psi = _in_blocks(features, X[validation])
                     codes = np.searchsorted(model.classes_, labels[wanted])
-                    found = model.solve_tasks(rows, model.tasks(training, codes))
+                    found = model.solve_tasks(rows, model.tasks(training, codes.tolist()))
                     weights = np.array([solution.weights for solution in found])
                     bias = np.array([solution.bias for solution in found])
                     yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
@@ -334,34 +335,6 @@ def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
     if sparse.issparse(points) != sparse.issparse(X):
         points = points.toarray() if sparse.issparse(points) else sparse.csr_array(points)
     return Landmarks(points, np.full(points.shape[0], -1))
-
-
-def merge_duplicates(training: TrainingSet) -> TrainingSet:
-    """Equal rows of one class as one row with the sum of their weights: the same problem.
-
-    Parameters
-    ----------
-    training : TrainingSet
-
-    Returns
-    -------
-    TrainingSet
-        Rows in their order; the first of equal ones stays.
-    """
-    keys = keys_of(training.X) + training.codes.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    if len(first) == len(keys):
-        return training
-    weight = np.bincount(inverse, training.weight)
-    order = np.argsort(first)
-    first = first[order]
-    return replace(
-        training,
-        X=training.X[first],
-        codes=training.codes[first],
-        weight=weight[order],
-        rows=training.rows[first],
-    )
 
 
 def _in_blocks(features, X):
