@@ -9,7 +9,7 @@ landmarks are a = L'^-1 w.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,6 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import strsm
 from scipy.linalg.lapack import dpstrf
 
-from ..kernels import Kernel, Linear
 from ..utils import thread_map
 from ..utils.distances import (
     center_of,
@@ -72,7 +71,7 @@ class LandmarkFeatures:
            [0.368, 1.   , 1.   ]], dtype=float32)
     """
 
-    def __init__(self, landmarks, kernel: Kernel | Linear, gamma: float):
+    def __init__(self, landmarks, kernel: Any, gamma: float):
         self.kernel, self._scale = kernel, np.sqrt(gamma)
         self._sparse = sparse.issparse(landmarks)
         # Centring keeps expanded distances accurate; it would fill a sparse matrix.

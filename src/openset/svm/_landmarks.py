@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..base import GridScores, KernelMachineClassifier
-from ..base.machines import TrainingSet, train_one_vs_rest
+from ..base.machines import TrainingSet, merge_copies, train_one_vs_rest
 from ..solver import (
     LandmarkFeatures,
     LandmarkSolution,
