@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers see what is loaded lazily
+    from openset.base import make_pipeline
     from openset.calibration import CalibratedRejector
     from openset.discovery import group_unknowns
     from openset.evt import PISVM, WSVM, ExtremeValueMachine
@@ -46,6 +47,7 @@ _NAMES = {
     "WSVM": "evt",
     "all_estimators": "utils",
     "group_unknowns": "discovery",
+    "make_pipeline": "base",
 }
 
 _SUBMODULES = frozenset(
@@ -90,6 +92,7 @@ __all__ = [
     "__version__",
     "all_estimators",
     "group_unknowns",
+    "make_pipeline",
 ]
 
 

@@ -6,8 +6,10 @@ methods share) are imported by their names.
 
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, SearchSpec, Traits
+from ._delegate import DelegatingClassifier
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
+from ._pipeline import OpenSetPipeline, make_pipeline
 from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
@@ -20,8 +22,10 @@ from ._validation import (
 
 __all__ = [
     "Certificate",
+    "DelegatingClassifier",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "OpenSetPipeline",
     "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
@@ -29,6 +33,7 @@ __all__ = [
     "check_labels",
     "explain",
     "known_radius",
+    "make_pipeline",
     "resolve_unknown_label",
     "validate_samples",
     "validate_targets",

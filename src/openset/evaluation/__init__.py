@@ -8,7 +8,7 @@ from ._compare import ComparedMethod, compare_methods, confidence_interval, pair
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
 from ._held_out import HeldOutReport, held_out_report, model_card
 from ._methods import make_method
-from ._splits import Split, comparison_splits, draw_split, stratified_rows
+from ._splits import Split, comparison_splits, draw_split, stratified_rows, tuning_rows
 
 __all__ = [
     "ComparedMethod",
@@ -29,4 +29,5 @@ __all__ = [
     "model_card",
     "paired_differences",
     "stratified_rows",
+    "tuning_rows",
 ]

@@ -4,13 +4,13 @@ from difflib import get_close_matches
 
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from ..base import OpenSetPipeline
 from ..utils import method_names
 
 
-def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -> Pipeline:
+def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -> OpenSetPipeline:
     """Return a Pipeline that scales the features to [0, 1] and ends in the method.
 
     Parameters
@@ -24,7 +24,7 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
 
     Returns
     -------
-    Pipeline
+    OpenSetPipeline
     """
     known = method_names()
     found = known | {cls.__name__.lower(): cls for cls in known.values()}
@@ -38,4 +38,4 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
     steps = [("scale", MinMaxScaler()), ("model", model)]
     if impute:
         steps.insert(0, ("impute", SimpleImputer(strategy="median")))
-    return Pipeline(steps)
+    return OpenSetPipeline(steps)

@@ -11,15 +11,14 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
-from sklearn.exceptions import FitFailedWarning
-from sklearn.utils import _safe_indexing
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..base import resolve_unknown_label, validate_targets
+from ..base import DelegatingClassifier, resolve_unknown_label, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
-from ._delegate import DelegatingClassifier
 from ._evaluate import Candidate, SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
 from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
@@ -90,7 +89,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     Notes
     -----
-    During the search ``ensure_bounded`` is off. If it is set in the estimator, a setting in which
+    The estimator's own setting, as it was passed, is always a candidate beside those of the default
+    preset, and is scored as it would be fitted, with ``ensure_bounded``. So the search does not
+    choose what scores worse than plain defaults. It is the last row of ``cv_results_``.
+
+    For the other settings ``ensure_bounded`` is off during the search. If it is set in the estimator, a setting in which
     any machine of any repeat has a bias b >= 0 scores -inf; the refit honours it. If all do, the
     largest lambda is taken, with the width of the smallest bias. A fit that fails also scores -inf.
     Ties go to the first setting, the width varying slowest.
@@ -188,16 +191,21 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
         candidates = make_candidates(self.estimator, grid, self.level_)
-        scores = np.full((len(candidates), len(data.splits)), np.nan)
+        own = self._own_setting(candidates)
+        settings = [candidate.params for candidate in [*candidates, *own]]
+        scores = np.full((len(settings), len(data.splits)), np.nan)
         far = np.full_like(scores, np.nan)
         tried: list[int] = []
         try:
             for stage in self._stages(grid, classes, candidates, scores, far):
                 tried = sorted({*tried, *(candidate.number for candidate in stage)})
                 self._run(stage, data, scores, far)
+            for candidate in own:
+                tried.append(candidate.number)
+                self._run([candidate], data, scores, far, as_fitted=True)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
-            settings, scores, far = [candidates[i].params for i in tried], scores[tried], far[tried]
+            settings, scores, far = [settings[i] for i in tried], scores[tried], far[tried]
             labels = classes if self.level_ == "class" else None
             self.cv_results_ = cv_results(settings, scores, labels)
         self._choose(settings, scores, far, classes)
@@ -205,6 +213,24 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             model = clone(self._template()).set_params(**self.best_params_)
             self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
         return self
+
+    def delegate(self) -> BaseEstimator:
+        if hasattr(self, "best_params_") and not self.refit:
+            raise NotFittedError(
+                "refit=False: the search has best_params_, but no estimator to answer with. Set "
+                "refit=True."
+            )
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.classifier_tags = get_tags(self.estimator).classifier_tags
+        return tags
 
     def _resolve_settings(self, final, classes):
         """Fill what is None from the preset; fall back to the closed search."""
@@ -256,6 +282,13 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         scorer = get_scorer(self.scoring)
         return lambda scores, true: scorer.of_scores(true, scores)
 
+    def _own_setting(self, candidates) -> list[Candidate]:
+        """The setting of the estimator as it was passed, a candidate beside those of a preset."""
+        if self.param_grid is not None or self.preset == "paper" or self.level_ == "class":
+            return []
+        params = self.estimator.get_params()
+        return [Candidate(len(candidates), {name: params[name] for name in candidates[0].params})]
+
     def _stages(self, grid, classes, candidates, scores, far) -> Iterator[list[Candidate]]:
         """Candidates to try, stage by stage: the second depends on the scores of the first."""
         default = self.param_grid is None and self.preset == "default" and self.level_ == "model"
@@ -288,9 +321,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         _, final, prefix = split_pipeline(self.estimator)
         return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
 
-    def _run(self, stage, data, scores, far):
-        if callable(self.scoring):
-            found = evaluate_with_callable(self._template(), stage, data, self.scoring)
+    def _run(self, stage, data, scores, far, as_fitted=False):
+        if callable(self.scoring) or as_fitted:
+            scorer = get_scorer(self.scoring)
+            found = evaluate_with_callable(self._template(), stage, data, scorer, as_fitted)
         else:
             found = evaluate(self._template(), stage, data)
         progress = Progress(len(stage) * len(data.splits), type(self).__name__, bool(self.verbose))
