@@ -1,4 +1,4 @@
-"""The contract of an object that answers by a fitted open-set estimator, behind transformers or not."""
+"""The contract of an object that answers by a fitted open-set estimator."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class CalibratedRejector(OpenSetWrapper):
         return transform, model.with_thresholds(self.thresholds_)
 
     def _check_not_fitted(self):
-        """A fitted estimator would be cloned, and trained again on the samples meant to judge it."""
+        """A fitted estimator would be cloned and trained again, on the calibration samples."""
         if isinstance(self.estimator, FrozenEstimator):
             return
         try:

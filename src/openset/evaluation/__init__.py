@@ -4,7 +4,14 @@ The demonstration, the held-out report of ``openset fit``, ``openset compare`` a
 go through :func:`evaluate_method`; they differ only in the splits they draw.
 """
 
-from ._compare import ComparedMethod, compare_methods, confidence_interval, paired_differences
+from ._compare import (
+    ComparedMethod,
+    coinciding_methods,
+    compare_methods,
+    confidence_interval,
+    paired_differences,
+    rows_within,
+)
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
 from ._held_out import HeldOutReport, held_out_report, model_card
 from ._methods import make_method
@@ -17,6 +24,7 @@ __all__ = [
     "HeldOutReport",
     "MethodResult",
     "Split",
+    "coinciding_methods",
     "compare_methods",
     "comparison_splits",
     "confidence_interval",
@@ -28,6 +36,7 @@ __all__ = [
     "measures",
     "model_card",
     "paired_differences",
+    "rows_within",
     "stratified_rows",
     "tuning_rows",
 ]

@@ -93,10 +93,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     preset, and is scored as it would be fitted, with ``ensure_bounded``. So the search does not
     choose what scores worse than plain defaults. It is the last row of ``cv_results_``.
 
-    For the other settings ``ensure_bounded`` is off during the search. If it is set in the estimator, a setting in which
-    any machine of any repeat has a bias b >= 0 scores -inf; the refit honours it. If all do, the
-    largest lambda is taken, with the width of the smallest bias. A fit that fails also scores -inf.
-    Ties go to the first setting, the width varying slowest.
+    For the other settings ``ensure_bounded`` is off during the search. If it is set in the
+    estimator, a setting in which any machine of any repeat has a bias b >= 0 scores -inf; the refit
+    honours it. If all do, the largest lambda is taken, with the width of the smallest bias. A fit
+    that fails also scores -inf. Ties go to the first setting, the width varying slowest.
 
     With more than 50 classes the search over the default grid goes from coarse to fine: first about
     five values of each parameter, then all values around the best of those, with the same

@@ -141,7 +141,11 @@ def _rows_of(results, class_label):
         first = results["params"][0]
         # The estimator's own setting may name a value, such as gamma="scale": it has no place.
         own = [
-            any(isinstance(v, str) and not isinstance(first[k], str) for k, v in params.items() if k in first)
+            any(
+                isinstance(v, str) and not isinstance(first[k], str)
+                for k, v in params.items()
+                if k in first
+            )
             for params in results["params"]
         ]
         return np.flatnonzero(~np.array(own))
