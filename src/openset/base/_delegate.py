@@ -48,9 +48,32 @@ class DelegatingClassifier(OpenSetClassifier):
     def far_scores(self) -> np.ndarray:
         return unwrap(self.delegate()).far_scores()
 
-    classes_ = property(lambda self: unwrap(self.delegate()).classes_)
-    unknown_label_ = property(lambda self: unwrap(self.delegate()).unknown_label_)
-    bounded_ = property(lambda self: unwrap(self.delegate()).bounded_)
-    known_radius_ = property(lambda self: unwrap(self.delegate()).known_radius_)
-    n_features_in_ = property(lambda self: self.delegate().n_features_in_)
-    feature_names_in_ = property(lambda self: self.delegate().feature_names_in_)
+    @property
+    def classes_(self) -> np.ndarray:
+        """(K,) the known classes."""
+        return unwrap(self.delegate()).classes_
+
+    @property
+    def unknown_label_(self):
+        """The answer for a sample that no class accepts."""
+        return unwrap(self.delegate()).unknown_label_
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether the region that each class accepts is bounded."""
+        return unwrap(self.delegate()).bounded_
+
+    @property
+    def known_radius_(self) -> np.ndarray:
+        """(K,) the certificate, only where the method has one; behind transformers."""
+        return unwrap(self.delegate()).known_radius_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of the samples."""
+        return self.delegate().n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Their names, only where they had any."""
+        return self.delegate().feature_names_in_

@@ -18,8 +18,12 @@ class OpenSetPipeline(DelegatingClassifier, Pipeline):
 
     scikit-learn's Pipeline passes on only the names that scikit-learn knows. This one also has
     ``known_score``, ``predict_known``, ``predict_set``, ``explain``, ``unknown_label_`` and
-    ``bounded_``. It is made by :func:`openset.make_pipeline`; parameters are those of
-    :class:`sklearn.pipeline.Pipeline`.
+    ``bounded_``. :func:`openset.make_pipeline` makes one and names the steps.
+
+    Parameters
+    ----------
+    steps, transform_input, memory, verbose
+        As for :class:`sklearn.pipeline.Pipeline`.
 
     Examples
     --------

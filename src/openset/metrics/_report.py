@@ -118,11 +118,13 @@ def open_set_report(
 
     Parameters
     ----------
-    y_true, y_pred, known, unknown_label
-        As for :func:`accuracy_known`; with `y`, the first two are a fitted open-set estimator (or
-        a Pipeline or a search of one) and X, and the last two are those of the estimator.
+    y_true, y_pred
+        As for :func:`accuracy_known`; with `y`, a fitted open-set estimator (or a Pipeline or a
+        search of one) and X.
     y : array-like of shape (n,), default=None
         True labels of X; a label outside the classes of the estimator is unknown.
+    known, unknown_label
+        As for :func:`accuracy_known`; with `y`, those of the estimator.
 
     Returns
     -------
