@@ -9,6 +9,7 @@ anything else is refused before anything in it is built.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -32,7 +33,7 @@ from .calibration import CalibratedRejector
 from .model_selection import OpenSetSearchCV
 from .utils import all_estimators, atomic_write, unwrap
 
-__all__ = ["ModelFileError", "load_model", "read_card", "save_model"]
+__all__ = ["ModelFileError", "descent", "load_model", "read_card", "save_model"]
 
 # Number of the layout of a model file. A reader refuses numbers above its own.
 FORMAT = 1
@@ -215,6 +216,32 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
             "Update openset."
         )
     return card
+
+
+def descent(path: str | os.PathLike, changes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Describe where a model that was made from a model file comes from, for its card.
+
+    Parameters
+    ----------
+    path : path-like
+        Model file of the parent.
+    changes : mapping
+        What was changed, as JSON allows.
+
+    Returns
+    -------
+    list of dict
+        The descent of the parent, and one more entry: ``parent`` (SHA-256 of its file),
+        ``parent_created``, ``changes`` and ``when``.
+    """
+    card = read_card(path)
+    entry = {
+        "parent": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+        "parent_created": card.get("created"),
+        "changes": dict(changes),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return [*card.get("descent", []), entry]
 
 
 def _check_renamed(path, foreign) -> None:

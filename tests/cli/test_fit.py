@@ -242,3 +242,55 @@ def test_certificates_wider_than_the_data_say_little(radius, said):
     card = {"data": {"features": FEATURES}, "certificate": {"bounded": [True], "radius": [radius]}}
     (line,) = describe_result(card)
     assert ("larger than any distance within the data (1.73)" in line) == said
+
+
+@pytest.fixture(scope="module")
+def with_unknowns(tmp_path_factory):
+    table = blobs(classes="abcde")
+    table["kind"] = table.kind.replace({"e": "other"})
+    path = tmp_path_factory.mktemp("unknowns") / "table.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_known_unknowns(run, with_unknowns, tmp_path):
+    fitted = run(
+        *("fit", with_unknowns, "--target", "kind", "-o", tmp_path / "model", "--turns", 1),
+        *("--unknown", "other", "--method", "osnn", "--jobs", 1),
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    model = unwrap(load_model(tmp_path / "model"))
+    assert model.classes_.tolist() == list("abcd") and model.unknown_label_ == "other"
+    assert model.n_known_unknowns_ == 40
+    assert "--unknown" not in fitted.stderr
+    assert set(read_card(tmp_path / "model")["held_out"]["by_class"]) == set("abcd")
+    measured = run("evaluate", tmp_path / "model", with_unknowns, "--target", "kind", "--json")
+    assert json.loads(measured.stdout)["unknown_rows"] == 40
+
+
+def test_a_class_that_looks_unknown_is_pointed_out(run, with_unknowns, tmp_path):
+    fitted = run(
+        *("fit", with_unknowns, "--target", "kind", "-o", tmp_path / "model", "--turns", 0),
+        *("--method", "centroids", "--jobs", 1),
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    assert "use --unknown 'other'" in fitted.stderr
+    assert unwrap(load_model(tmp_path / "model")).classes_.tolist() == [*"abcd", "other"]
+
+
+def test_an_unknown_label_that_is_not_there(fails, with_unknowns, tmp_path):
+    told = fails(
+        *("fit", with_unknowns, "--target", "kind", "-o", tmp_path / "m", "--unknown", "othr")
+    )
+    assert "--unknown" in told and "no class 'othr'; did you mean 'other'" in told
+
+
+def test_compare_with_known_unknowns(run, with_unknowns, tmp_path):
+    compared = run(
+        *("compare", with_unknowns, "--target", "kind", "-o", tmp_path / "page.html"),
+        *("--unknown", "other", "--methods", "osnn,svdd,lda", "--repeats", 2, "--jobs", 1),
+        "--json",
+    )
+    assert compared.exit_code == 0, compared.stderr
+    found = json.loads(compared.stdout)
+    assert not found["failed"] and "--unknown other" in found["fit_command"]

@@ -7,6 +7,7 @@ methods share) are imported by their names.
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._delegate import DelegatingClassifier
+from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
 from ._kernel_machine import KernelMachineClassifier
 from ._pipeline import OpenSetPipeline, make_pipeline
@@ -14,7 +15,12 @@ from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
     check_labels,
+    find_unknown_label,
+    known_classes,
     resolve_unknown_label,
+    set_labels,
+    takes_known_unknowns,
+    usable_rows,
     validate_samples,
     validate_targets,
     validate_training_data,
@@ -23,6 +29,7 @@ from ._validation import (
 __all__ = [
     "Certificate",
     "DelegatingClassifier",
+    "DistanceClassifier",
     "KernelMachineClassifier",
     "OpenSetClassifier",
     "OpenSetPipeline",
@@ -32,9 +39,15 @@ __all__ = [
     "Traits",
     "check_labels",
     "explain",
+    "find_unknown_label",
+    "known_classes",
     "known_radius",
     "make_pipeline",
     "resolve_unknown_label",
+    "set_labels",
+    "takes_known_unknowns",
+    "unit_rows",
+    "usable_rows",
     "validate_samples",
     "validate_targets",
     "validate_training_data",

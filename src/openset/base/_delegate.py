@@ -59,6 +59,11 @@ class DelegatingClassifier(OpenSetClassifier):
         return unwrap(self.delegate()).unknown_label_
 
     @property
+    def n_known_unknowns_(self) -> int:
+        """Number of training rows that carry the unknown label."""
+        return unwrap(self.delegate()).n_known_unknowns_
+
+    @property
     def bounded_(self) -> np.ndarray:
         """(K,) bool: whether the region that each class accepts is bounded."""
         return unwrap(self.delegate()).bounded_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from copy import copy
 from typing import Any, Self
@@ -11,15 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, refined_path, svm_problem
+from ..utils import answer_labels
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
-from ._validation import validate_samples, validate_training_data
-from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
+from ._prepared import prepared
+from ._validation import find_unknown_label, validate_samples, validate_training_data
+from .machines import (
+    BinaryMachine,
+    TrainingSet,
+    merge_copies,
+    pack_machines,
+    train_one_class,
+    train_one_vs_rest,
+)
 from .parameters import (
     BOXES,
     C_CONSTRAINTS,
@@ -33,6 +44,9 @@ from .parameters import (
 
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
 _ROUNDING = 1e-5
+
+# Smallest tolerance of the solver for boxes up to 1; below, rounding would keep it from ending.
+_FINEST = 1e-14
 
 
 class KernelMachineClassifier(GridEngine):
@@ -57,6 +71,9 @@ class KernelMachineClassifier(GridEngine):
         Class attribute: the parameters of a machine other than gamma.
     min_classes : int
         Class attribute: fewest classes.
+    counts_samples : bool
+        Whether the method counts samples (for a tail, say), so that copies of a row are not merged
+        into one row of their total weight.
     own_samples_only : bool
         Class attribute: whether each machine is trained on the samples of its class alone.
     """
@@ -66,6 +83,11 @@ class KernelMachineClassifier(GridEngine):
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
     own_samples_only: bool = False
+    counts_samples: bool = False
+    class_attributes: tuple[str, ...] = (
+        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
+        *("dual_objective_", "kkt_gap_", "n_iter_"),
+    )
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
@@ -107,7 +129,8 @@ class KernelMachineClassifier(GridEngine):
         X : array-like or CSR matrix of shape (m, d)
             Feature vectors.
         y : array-like of shape (m,)
-            Their classes.
+            Their classes. Rows that carry an explicit `unknown_label` are known unknowns:
+            negatives of every machine.
         sample_weight : array-like of shape (m,), default=None
             Weight of each sample; rows of weight zero are left out.
 
@@ -116,6 +139,8 @@ class KernelMachineClassifier(GridEngine):
         self
         """
         training = self.prepare(X, y, sample_weight, self.min_classes)
+        if not self.counts_samples:
+            training = merge_copies(training)
         train = train_one_class if self.own_samples_only else train_one_vs_rest
         self.fit_machines(training, train)
         return self
@@ -139,8 +164,16 @@ class KernelMachineClassifier(GridEngine):
         )
         kernel = get_kernel(self.kernel)
         self.check_kernel(kernel)
-        weight = weight * self.class_sample_weights(self.classes_[codes])
+        labels = answer_labels(self.classes_, self.unknown_label_)
+        weight = weight * self.class_sample_weights(labels[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
+        if self.solver_settings["tol"] > self.tol:
+            warnings.warn(
+                f"tol={self.tol:g} is smaller than double precision can reach; "
+                f"tol={self.solver_settings['tol']:g} is used.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         columns = {name: per_class(self, name, getattr(self, name)) for name in self.problem_params}
         if path := self.search_spec.path:
             columns[path] = columns[path][:, None]
@@ -243,8 +276,8 @@ class KernelMachineClassifier(GridEngine):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        machines = support_vectors, coef, bias, get_kernel(self.kernel), self.gamma_
-        return decision_values(X, *machines, self.n_jobs, self.device)
+        values = prepared(self, support_vectors, coef, get_kernel(self.kernel))
+        return values(X, bias, self.n_jobs, self.device)
 
     @property
     def exact_band(self) -> float:
@@ -291,6 +324,10 @@ class KernelMachineClassifier(GridEngine):
         """
         class_weight = getattr(self, "class_weight", None)
         if isinstance(class_weight, dict):
+            # The unknown label may have a weight although no row carries it.
+            spare = find_unknown_label(self.unknown_label, np.array(list(class_weight)))
+            if spare >= 0 and self.unknown_label not in np.unique(labels).tolist():
+                class_weight = {c: w for c, w in class_weight.items() if c != self.unknown_label}
             for c, weight in class_weight.items():
                 if not POSITIVE.is_satisfied_by(weight):
                     raise ValueError(
@@ -323,7 +360,14 @@ class KernelMachineClassifier(GridEngine):
     @property
     def solver_settings(self) -> dict[str, Any]:
         """The parameters of the solver, by name."""
-        return {name: getattr(self, name) for name in ("tol", "max_iter", "cache_size", "device")}
+        names = ("max_iter", "cache_size", "device")
+        tol = max(self.tol, self._smallest_tol())
+        return {"tol": tol, **{name: getattr(self, name) for name in names}}
+
+    def _smallest_tol(self):
+        """What the KKT gap can reach: decision values are rounded in proportion to the boxes."""
+        C = getattr(self, "C", 1.0)
+        return _FINEST * max(1.0, *(C.values() if isinstance(C, dict) else [C]))
 
     def fit_machines(self, training: TrainingSet, train: Callable) -> None:
         """Train all machines and set the fitted attributes.
@@ -339,7 +383,10 @@ class KernelMachineClassifier(GridEngine):
         def problem_of(c, signs, weight):
             return self.problem(signs, weight, **training.params[c])
 
+        limits = {name: self.solver_settings[name] for name in ("tol", "max_iter")}
+
         def reduce(c, path, rows, stop):
+            path = refined_path(path, rows, stop=stop, **limits)
             (scale,), (shift,) = self.score_map(path, **training.params[c])
             machine = BinaryMachine.of(path[0], scale, shift)
             return self.finish_machine(machine, path, rows, stop, **training.params[c])
@@ -361,6 +408,12 @@ class KernelMachineClassifier(GridEngine):
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
         self.finish_model(training, [machine.extra for machine in machines])
+
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        used = self.dual_coef_.any(axis=0)  # vectors that only supported a removed class go
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, used])
+        self.support_, self.support_vectors_ = self.support_[used], self.support_vectors_[used]
 
     def _certify(self):
         kernel = get_kernel(self.kernel)

@@ -12,7 +12,7 @@ from openset.cli import _options as options
 from openset.cli._failures import reported, stage
 
 # Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
-_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn"
+_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"
 # A class must leave two samples for tuning after half are held out.
 _FEWEST_ROWS = 4
 # Simulations in the search of each repeat.
@@ -36,6 +36,7 @@ def compare(
     max_rows: Annotated[
         int | None, typer.Option(min=20, help="Rows to compare on, drawn from all; for repeating.")
     ] = None,
+    unknown: options.Unknown = None,
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
@@ -58,18 +59,22 @@ def compare(
     if not wanted:
         raise typer.BadParameter("no method is named", param_hint="--methods")
     titles = {row.estimator: row.method for row in method_table()}
+    how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     models, short = {}, {}
     for name in wanted:
-        model = make_method(name, n_jobs=jobs, impute=missing == "median")
+        model = make_method(name, **how)
         title = titles[type(unwrap(model)).__name__]
         models[title], short[title] = model, name
     table = read_training(
         open_table(data, encoding), target, **options.columns(features, drop), missing=missing
     )
+    label = table.unknown_label(unknown, data)
+    for model in models.values():
+        unwrap(model).set_params(unknown_label=label)
     how: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
 
     def splits_of(y):
-        return comparison_splits(y, repeats, random_state=seed)
+        return comparison_splits(y, repeats, random_state=seed, unknown_label=label)
 
     if max_rows is None:
         X, y, _ = _choose_rows(table, len(table.y), seed)
@@ -83,7 +88,13 @@ def compare(
     best = compared[0]
     if best.error:
         raise ValueError(f"no method could be fitted; {best.name}, {best.error}")
-    given = {"features": features, "drop": drop, "encoding": encoding, "missing": missing}
+    given = {
+        "unknown": unknown,
+        "features": features,
+        "drop": drop,
+        "encoding": encoding,
+        "missing": missing,
+    }
     subject = pages.Subject(
         source=data.name,
         target=target,

@@ -13,7 +13,8 @@ from ._compare import (
     rows_within,
 )
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
-from ._held_out import HeldOutReport, held_out_report, model_card
+from ._held_out import HeldOutReport, certificate_card, held_out_report, model_card
+from ._learn import Learned, learn_decisions
 from ._methods import make_method
 from ._splits import Split, comparison_splits, draw_split, stratified_rows, tuning_rows
 
@@ -22,8 +23,10 @@ __all__ = [
     "Evaluation",
     "FittedMethod",
     "HeldOutReport",
+    "Learned",
     "MethodResult",
     "Split",
+    "certificate_card",
     "coinciding_methods",
     "compare_methods",
     "comparison_splits",
@@ -32,6 +35,7 @@ __all__ = [
     "evaluate_method",
     "fit_method",
     "held_out_report",
+    "learn_decisions",
     "make_method",
     "measures",
     "model_card",

@@ -1,6 +1,7 @@
 """Methods by the names they have on the command line."""
 
 from difflib import get_close_matches
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
@@ -10,7 +11,9 @@ from ..base import OpenSetPipeline
 from ..utils import method_names
 
 
-def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -> OpenSetPipeline:
+def make_method(
+    name: str, *, n_jobs: int | None = None, impute: bool = False, unknown_label: Any = "auto"
+) -> OpenSetPipeline:
     """Return a Pipeline that scales the features to [0, 1] and ends in the method.
 
     Parameters
@@ -21,6 +24,8 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
         Threads of the method, if it has the parameter.
     impute : bool, default=False
         Whether to fill missing values with the median of the feature first.
+    unknown_label : "auto" or label, default="auto"
+        Of the method.
 
     Returns
     -------
@@ -32,7 +37,7 @@ def make_method(name: str, *, n_jobs: int | None = None, impute: bool = False) -
         close = get_close_matches(name.lower(), found, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ValueError(f"no such method: {name}; {hint}there are {', '.join(known)}")
-    model: BaseEstimator = found[name.lower()]()
+    model: BaseEstimator = found[name.lower()](unknown_label=unknown_label)
     if "n_jobs" in model.get_params():
         model.set_params(n_jobs=n_jobs)
     steps = [("scale", MinMaxScaler()), ("model", model)]

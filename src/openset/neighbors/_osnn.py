@@ -83,7 +83,10 @@ class OSNN(OpenSetClassifier):
     }
 
     traits = Traits(
-        "OSNN", bounded=True, condition='rule="ratio", threshold < 1 and the Euclidean metric'
+        "OSNN",
+        bounded=True,
+        condition='rule="ratio", threshold < 1 and the Euclidean metric',
+        known_unknowns="neighbours of another class, which no sample is assigned to",
     )
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
@@ -126,6 +129,14 @@ class OSNN(OpenSetClassifier):
         far = -1.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
 
+    def take_classes(self, index):
+        # Samples of removed classes stay behind the others: their neighbourhood is still rejected.
+        parts = np.split(np.arange(len(self._X)), self._starts[1:])
+        order = [*index, *np.setdiff1d(np.arange(len(parts)), index)]
+        rows = np.concatenate([parts[k] for k in order])
+        self._X, self._rows = self._X[rows], self._rows[rows]
+        self._starts = np.r_[0, np.cumsum([len(parts[k]) for k in order])[:-1]]
+
     def kept_samples(self):
         return self._X, self._rows, self.metric
 
@@ -134,7 +145,8 @@ class OSNN(OpenSetClassifier):
         return raw + (self.threshold if self.rule == "ratio" else 1.0)
 
     def raw_scores(self, X):
-        # Minus the ratio of each class: its distance over that of the nearest other class.
+        # Minus the ratio of each class: its distance over that of the nearest other class. Known
+        # unknowns and removed classes are such classes and come last; none of them is answered.
         X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 
@@ -148,7 +160,8 @@ class OSNN(OpenSetClassifier):
             return -_ratio(second, _nearest_other(nearest))
 
         blocks = row_blocks(0, len(X), len(self._X))
-        return np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        scores = np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        return scores[:, : len(self.classes_)]
 
 
 def _nearest_other(nearest):

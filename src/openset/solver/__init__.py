@@ -1,6 +1,6 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
-from ._expansion import EXACT_BAND, decision_values
+from ._expansion import EXACT_BAND, DecisionValues, decision_values
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
 from ._path import Path, feasible_near, solve_path
@@ -14,6 +14,7 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
+from ._refine import refined, refined_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
@@ -21,6 +22,7 @@ from ._tuning import Tuning, tuned
 
 __all__ = [
     "EXACT_BAND",
+    "DecisionValues",
     "Interrupted",
     "KernelRows",
     "Path",
@@ -36,6 +38,9 @@ __all__ = [
     "lower_bias",
     "needs_differences",
     "one_class_problem",
+    "refined",
+    "refined_bias",
+    "refined_path",
     "shift_total",
     "solve",
     "solve_grid",

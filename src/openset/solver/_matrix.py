@@ -9,8 +9,8 @@ import numpy as np
 from ..utils import thread_map
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
-from ._row_maker import RowMaker, fill_rows, row_maker
-from ._rows import KernelRows
+from ._row_maker import RowMaker, row_maker
+from ._rows import KernelRows, ScratchPool
 from ._state import row_store
 from ._tuning import tuning
 
@@ -34,6 +34,9 @@ class WholeMatrix(KernelRows):
         self._values, self._n_jobs = values, n_jobs
         self.store = row_store(empty_rows(m, m), values.diagonal)
         self.store.slot[:] = np.arange(m)
+        # A part, and the parts of that part, hold less than `share` of the rows each.
+        share = tuning().share
+        self._scratch = ScratchPool(int((share * m) ** 2 / (1 - share**2)))
         self._distances = None
         if keep_distances and isinstance(values, DistanceValues):
             self._distances = np.empty((m, m), dtype=np.float32)
@@ -44,8 +47,14 @@ class WholeMatrix(KernelRows):
         self._values.use(gamma)
         self._compute()
 
-    def subset(self, index: np.ndarray) -> MatrixPart:
-        return MatrixPart(self.store.rows, index, self.store.diagonal[index])
+    def maker(self) -> AbstractContextManager[RowMaker]:
+        return nullcontext(row_maker(matrix=self.store.rows))
+
+    def scratch(self) -> AbstractContextManager[np.ndarray]:
+        return self._scratch.take()
+
+    def subset(self, index: np.ndarray) -> WholeMatrix:
+        return WholeMatrix(self._values.subset(index))
 
     def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self.store.rows[i[:, None], j]
@@ -79,36 +88,3 @@ class WholeMatrix(KernelRows):
         tiles = [(i, j) for i in edges for j in edges if j >= i]
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
-
-
-class MatrixPart(KernelRows):
-    """Some samples of a whole matrix, for one solver: rows are copied when they are first needed.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m), float32
-    samples : ndarray of shape (n,), int64
-    diagonal : ndarray of shape (n,), float32
-    """
-
-    def __init__(self, matrix: np.ndarray, samples: np.ndarray, diagonal: np.ndarray):
-        n = len(samples)
-        self._matrix, self._samples = matrix, samples
-        self.store = row_store(empty_rows(n, n), diagonal)
-        self._maker = row_maker(matrix=matrix, samples=samples)
-
-    def use(self, gamma: float) -> None:
-        self.store.slot[:] = -1  # the matrix has changed
-
-    def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
-        fill_rows(self._maker, self.store, index)
-        return nullcontext()
-
-    def maker(self) -> AbstractContextManager[RowMaker]:
-        return nullcontext(self._maker)
-
-    def subset(self, index: np.ndarray) -> MatrixPart:
-        return MatrixPart(self._matrix, self._samples[index], self.store.diagonal[index])
-
-    def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return self._matrix[self._samples[i][:, None], self._samples[j]]

@@ -13,10 +13,10 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
-from ..base.machines import BinaryMachine
+from ..base.machines import BinaryMachine, merge_copies
 from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel
-from ..solver import lower_bias, one_class_problem, svm_problem
+from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
 from ._warm_start import WarmStart, train_from
 
 
@@ -42,9 +42,10 @@ class OpenSetSVC(KernelMachineClassifier):
         :class:`openset.kernels.Kernel`.
     ensure_bounded : bool, default=True
         Raise lambda of a class just enough that its bias is at most -tol. Such a value always
-        exists when there is a second class; ``lam_`` is the one used.
+        exists when there are negatives, a second class or known unknowns; ``lam_`` is the one used.
     class_weight : "balanced" or dict {class: float}, default=None
-        Factor of C for the samples of a class.
+        Factor of C for the samples of a class. A dict may name the unknown label, too: known
+        unknowns count as one more class.
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
@@ -60,7 +61,8 @@ class OpenSetSVC(KernelMachineClassifier):
         If positive, print one line per class.
     unknown_label : "auto" or int, float, str, default="auto"
         The answer for unknown samples; "auto" is -1 for numbers and "unknown" for strings, or a
-        similar label if that is a class.
+        similar label if that is a class. Training rows that carry an explicit label are known
+        unknowns: negatives of every machine, and never a class.
 
     Attributes
     ----------
@@ -68,6 +70,8 @@ class OpenSetSVC(KernelMachineClassifier):
         The known classes, sorted.
     unknown_label_ : object
         The answer for a sample that no class accepts.
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     bounded_ : ndarray of shape (K,), bool
         Whether the region that a class accepts is bounded.
     known_radius_ : ndarray of shape (K,)
@@ -116,8 +120,10 @@ class OpenSetSVC(KernelMachineClassifier):
         "OSSVM",
         bounded=True,
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
+        known_unknowns="negatives of every machine",
     )
     min_classes = 1
+    class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"C": BOXES, "lam": FRACTIONS},
@@ -170,7 +176,7 @@ class OpenSetSVC(KernelMachineClassifier):
             All samples, old and new, in any order. They may include new samples of old classes; an
             old sample may be missing only if it is not a support vector.
         y : array-like of shape (m,)
-            Their classes.
+            Their classes. Known unknowns of the first fit may have become a class, all or some.
         sample_weight : array-like of shape (m,), default=None
             Weight of each sample, old and new; rows of weight zero are left out.
 
@@ -190,13 +196,9 @@ class OpenSetSVC(KernelMachineClassifier):
         validate_samples(self, X, accept_sparse="csr")
         gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
         grown = clone(self).set_params(gamma=gamma)
-        training = grown.prepare(X, y, sample_weight, self.min_classes)
+        training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))
         labels = grown.classes_.tolist()
-        if gone := [c for c in self.classes_.tolist() if c not in labels]:
-            raise ValueError(
-                f"y has no samples of {gone}, which the model knows: add_classes takes all data, "
-                "old and new. Use fit to train without a class."
-            )
+        self.check_no_class_lost(labels)
         row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
         start = WarmStart(self.support_vectors_, self.dual_coef_, row, training)
         if missing := np.sum(start.found < 0):
@@ -214,11 +216,12 @@ class OpenSetSVC(KernelMachineClassifier):
                 f"kernel={self.kernel!r} does not decay with distance, so no region can be "
                 "bounded. Choose a decaying kernel such as 'rbf', or OneVsRestSVC."
             )
-        if len(self.classes_) == 1 and per_class(self, "lam", self.lam)[0] == 0:
+        alone = len(self.classes_) == 1 and self.n_known_unknowns_ == 0
+        if alone and per_class(self, "lam", self.lam)[0] == 0:
             raise ValueError(
                 "lam=0 is not defined for a training set of one class "
                 f"({self.classes_.tolist()!r}): without negatives lam is the fraction of samples "
-                "that may be left outside. Choose lam in (0, 1)."
+                "that may be left outside. Choose lam in (0, 1), or add rows of known unknowns."
             )
 
     def problem(self, signs, weight, **params):
@@ -233,8 +236,10 @@ class OpenSetSVC(KernelMachineClassifier):
         problem, lam = path.problem, float(params["lam"][0])
         has_negatives = np.any(problem.lower)
         if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
-            limits = {"tol": self.tol, "max_iter": self.max_iter, "stop": stop}
+            settings = self.solver_settings
+            limits = {"tol": settings["tol"], "max_iter": settings["max_iter"], "stop": stop}
             solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
+            solution = refined_bias(problem, solution, rows, **limits)
             lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
             machine = BinaryMachine.of(solution)
         return replace(machine, extra=lam)

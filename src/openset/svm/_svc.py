@@ -42,7 +42,9 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([0, 1])
     """
 
-    traits = Traits("SVM", condition="b_c < 0 for every class")
+    traits = Traits(
+        "SVM", condition="b_c < 0 for every class", known_unknowns="negatives of every machine"
+    )
 
     def __init__(
         self,
