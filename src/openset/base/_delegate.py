@@ -49,7 +49,7 @@ class DelegatingClassifier(OpenSetClassifier):
         return unwrap(self.delegate()).far_scores()
 
     @property
-    def classes_(self) -> np.ndarray:
+    def classes_(self) -> np.ndarray:  # type: ignore[override]
         """(K,) the known classes."""
         return unwrap(self.delegate()).classes_
 

@@ -71,7 +71,7 @@ def compare(
     label = table.unknown_label(unknown, data)
     for model in models.values():
         unwrap(model).set_params(unknown_label=label)
-    how: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
+    effort: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
 
     def splits_of(y):
         return comparison_splits(y, repeats, random_state=seed, unknown_label=label)
@@ -79,12 +79,12 @@ def compare(
     if max_rows is None:
         X, y, _ = _choose_rows(table, len(table.y), seed)
         stage("measuring how many rows fit into the time")
-        max_rows = rows_within(models, X, y, splits_of, 60 * minutes, **how)
+        max_rows = rows_within(models, X, y, splits_of, 60 * minutes, **effort)
     X, y, notes = _choose_rows(table, max_rows, seed)
     splits = splits_of(y)
     report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
     print("\n".join(report), file=sys.stderr)
-    compared = compare_methods(models, X, y, splits, **how, verbose=int(sys.stderr.isatty()))
+    compared = compare_methods(models, X, y, splits, **effort, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:
         raise ValueError(f"no method could be fitted; {best.name}, {best.error}")
