@@ -98,7 +98,8 @@ def test_search_with_few_rows_warns(data):
         fit_method(search, *data, max_tuning_rows=40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit_method(search, *data)
+        X, y = np.vstack([data[0]] * 2), np.concatenate([data[1]] * 2)  # 40 rows per class
+        fit_method(search, X, y)
         fit_method(OSNN(), data[0][:12], data[1][:12])  # nothing to choose
 
 

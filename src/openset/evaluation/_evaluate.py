@@ -22,7 +22,7 @@ from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
 
 # Rows per class below which `fit_method` warns that a search cannot choose well.
-_FEW_ROWS = 20
+_FEW_ROWS = 30
 
 
 def measures(y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> dict[str, float]:
