@@ -28,6 +28,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, kernels
+from .base import OpenSetPipeline
 from .calibration import CalibratedRejector
 from .model_selection import OpenSetSearchCV
 from .utils import all_estimators, atomic_write, unwrap
@@ -56,7 +57,7 @@ class ModelFileError(ValueError):
 
 def trusted_types() -> list[str]:
     """Names of the types that a model file may ask for, in addition to those that skops trusts."""
-    ours: list[type] = [CalibratedRejector, OpenSetSearchCV]
+    ours: list[type] = [CalibratedRejector, OpenSetPipeline, OpenSetSearchCV]
     for _, cls in all_estimators():
         ours += [cls, *cls.stored_types]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from ..metrics import encode_labels
 from ..utils import answer_labels, decide
 from ._class_edits import ClassEdits
 from ._explain import explain, surroundings_of
@@ -226,6 +227,24 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
             return reduce(self.decision_function(X))
         blocks = (_safe_indexing(X, rows) for rows in gen_batches(n, _ROWS))
         return np.concatenate([reduce(self.decision_function(block)) for block in blocks])
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Return the accuracy, in which a label outside the classes is unknown.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels. Those that are not in ``classes_`` count as right where the answer is
+            unknown; they need not be relabelled.
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        float
+        """
+        right = encode_labels(self.predict(X), self.classes_) == encode_labels(y, self.classes_)
+        return float(np.average(right, weights=sample_weight))
 
     def explain(self, X):
         """Explain each answer: see :func:`openset.base.explain`.

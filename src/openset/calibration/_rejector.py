@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, indexable
@@ -48,8 +49,9 @@ class CalibratedRejector(OpenSetWrapper):
     estimator : estimator
         An open-set estimator, or a Pipeline or a search of one. To calibrate one that is already
         fitted, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
-        serve for calibration, and must not have been used in its fit or search. Anything else is
-        cloned and fitted to a part of the samples; the other part is the calibration set.
+        serve for calibration, and must not have been used in its fit or search. An unfitted one is
+        cloned and fitted to a part of the samples; the other part is the calibration set. A fitted
+        one that is not frozen raises a ValueError.
     alpha : float in (0, 1), default=0.05
         Share of errors that is allowed: known samples rejected or, for criterion="aus", unknown
         samples accepted.
@@ -238,6 +240,7 @@ class CalibratedRejector(OpenSetWrapper):
         self
         """
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
+        self._check_not_fitted()
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
         label = inner.unknown_label if _automatic(self.unknown_label) else self.unknown_label
@@ -460,6 +463,21 @@ class CalibratedRejector(OpenSetWrapper):
         """The transformers of the estimator, and its last step with moved thresholds."""
         transform, model = split_fitted(self.estimator_)
         return transform, model.with_thresholds(self.thresholds_)
+
+    def _check_not_fitted(self):
+        """A fitted estimator would be cloned and trained again, on the calibration samples."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return
+        raise ValueError(
+            f"estimator={type(self.estimator).__name__} is fitted already, and fit would train it "
+            "again. To calibrate it as it is, pass FrozenEstimator(estimator) (of sklearn.frozen) "
+            "and samples that it has not seen. To have it trained here, pass it unfitted, for "
+            "instance clone(estimator), and all the samples."
+        )
 
     def _needs_unknown(self):
         shared = self.criterion in ("precision", "cost")

@@ -42,7 +42,7 @@ def evaluate(
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
 
-        options.check_folder(figures / "figure.png")
+        options.prepare_output(figures / "figure.png")
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     evaluation, others = _score(scorer, table, target)
@@ -108,7 +108,7 @@ def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
         f"{source}: {len(evaluation.truth):,} rows, {n_unknown:,} of them unknown{which}",
         *measure_lines(evaluation.measures),
         "",
-        str(evaluation.report).partition("\n\n")[0],
+        evaluation.report.class_table(),
         "",
     ]
     # The largest counts off the diagonal; the whole matrix is in the JSON and the figure.

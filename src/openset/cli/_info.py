@@ -45,7 +45,7 @@ def export(
     as_json: options.AsJson = False,
 ) -> None:
     """Write a model as ONNX, scaler included, for programs without Python."""
-    options.check_folder(onnx)
+    options.prepare_output(onnx, model)
     from openset.cli._text import features_of
     from openset.export import to_onnx
     from openset.persistence import load_model, read_card

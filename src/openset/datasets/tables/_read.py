@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zipfile import BadZipFile
 
 import numpy as np
@@ -43,6 +46,8 @@ class TableError(ValueError):
 class Table:
     """A table on disk: its path, the names of its columns in order, and its rows."""
 
+    folder: TemporaryDirectory | None = None  # of a copy of standard input
+
     def __init__(self, path: Path, names: list[str], read: Reader):
         self.path, self.names, self.read = path, names, read
 
@@ -53,8 +58,14 @@ class Table:
 
 
 def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
-    """Open a table by the suffix of its name; only its head is read."""
+    """Open a table by the suffix of its name; only its head is read.
+
+    Text tables may be compressed by gzip (.csv.gz); ``-`` is a CSV or Parquet table on standard
+    input, which is copied to a temporary file first.
+    """
     path = Path(path)
+    if str(path) == "-":
+        return _standard_input(encoding)
     formats: dict[tuple[str, ...], Callable[[], Table]] = {
         (".csv", ".tsv", ".tab", ".txt"): lambda: _csv_table(path, encoding),
         (".parquet", ".pq"): lambda: _parquet_table(path),
@@ -69,16 +80,41 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
         raise TableError(f"{path} is a folder, not a table")
     if path.stat().st_size == 0:
         raise TableError(f"{path} is empty")
+    suffix = text_suffix(path)
     for suffixes, opened in formats.items():
-        if path.suffix.lower() in suffixes:
+        if suffix in suffixes:
             table = opened()
             break
     else:
         known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
-        raise TableError(f"{path} has an unknown suffix {path.suffix!r}; use one of {known}")
+        raise TableError(
+            f"{path} has an unknown suffix {path.suffix!r}; use one of {known}, .csv.gz"
+        )
     twice = sorted({name for name in table.names if table.names.count(name) > 1})
     if twice:
         raise TableError(f"{path} has more than one column named {twice[0]!r}; rename them")
+    return table
+
+
+def text_suffix(path: Path) -> str:
+    """The suffix that says the format, in lower case; that before .gz for compressed text."""
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    suffix = plain.suffix.lower()
+    return suffix if plain is path or suffix in (".csv", ".tsv", ".tab", ".txt") else ".gz"
+
+
+def _standard_input(encoding: str) -> Table:
+    folder = TemporaryDirectory(prefix="openset-")
+    copy = Path(folder.name, "table")
+    with open(copy, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with open(copy, "rb") as file:
+        head = file.read(4)
+    suffix = ".parquet" if head == b"PAR1" else ".csv.gz" if head[:2] == b"\x1f\x8b" else ".csv"
+    if not head:
+        raise TableError("standard input is empty")
+    table = open_table(copy.rename(copy.with_name(f"table{suffix}")), encoding)
+    table.path, table.folder = Path("standard input"), folder  # the folder lives as long
     return table
 
 
@@ -126,18 +162,22 @@ def _csv_table(path: Path, encoding: str) -> Table:
     def read():
         size = path.stat().st_size
         with _readable(path, encoding), pa.OSFile(str(path)) as file:
-            for batch in open_csv(file, dict.fromkeys(names, pa.string())):
+            for batch in open_csv(plain(file), dict.fromkeys(names, pa.string())):
                 yield file.tell() / size, batch
 
+    def plain(file):
+        return pa.CompressedInputStream(file, "gzip") if path.suffix.lower() == ".gz" else file
+
     with _readable(path, encoding), pa.OSFile(str(path)) as file:
-        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else _delimiter(path, encoding)
-        names = open_csv(file, None).schema.names
+        tabs = text_suffix(path) in (".tsv", ".tab")
+        delimiter = "\t" if tabs else _delimiter(path, encoding)
+        names = open_csv(plain(file), None).schema.names
     return Table(path, names, read)
 
 
 def _delimiter(path: Path, encoding: str) -> str:
     """The separator that occurs most often in the first line."""
-    with open(path, "rb") as file:
+    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
         head = file.readline(2**20).decode(encoding, errors="replace")
     row = next(csv.reader([head]), [])  # so that commas in quotes do not count
     return max(",;\t|", key=(lambda c: len(row) - 1 if c == "," else head.count(c)))
@@ -282,7 +322,8 @@ def require(table: Table, names: list[str], what: str) -> None:
 def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return a column as float64, NaN where there is no number, and the rows that are invalid.
 
-    A row is invalid if it holds neither a number nor a text that means a missing value.
+    True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these, nor
+    a text that means a missing value.
     """
     kind, types = column.type, pa.types
     if types.is_string(kind) or types.is_large_string(kind):
@@ -290,6 +331,8 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
             return _as_float(column), np.empty(0, dtype=np.intp)
         except pa.ArrowInvalid:
             text = pc.utf8_trim_whitespace(column)
+        text = pc.if_else(pc.equal(pc.utf8_lower(text), "true"), "1", text)
+        text = pc.if_else(pc.equal(pc.utf8_lower(text), "false"), "0", text)
         missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array([*_MISSING, None]))
         number = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
         bad = np.flatnonzero(~pc.or_(missing, number).to_numpy(zero_copy_only=False))
