@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .utils.compiled import njit
 
 __all__ = [
     "RBF",

@@ -263,6 +263,15 @@ def test_signs_are_pooled_over_runs_and_numbers():
     assert (row["paper_ova"], row["paper_ovo"]) == (93.33, 26.40)
 
 
+def test_signs_of_a_study_without_the_plain_svm():
+    extra = json.dumps({"bias_before": [1.0, -1.0], "bias_after": [-1.0, -1.0]})
+    row = {"dataset": "yeast", "n_known": 2, "run": 0, "method": "OpenSetSVC", "extra": extra}
+    for frame in (pd.DataFrame([row]), pd.DataFrame([row]).astype({"extra": "str"})):
+        (found,) = paper_tables.bias_signs(frame).to_dict("records")
+        assert (found["before"], found["after"]) == (50.0, 100.0)
+        assert np.isnan(found["ova"])
+
+
 @pytest.mark.parametrize("name", ["paper", "better"])
 def test_stored_results(name, tmp_path):
     study = load_study(STUDIES / f"{name}.toml")

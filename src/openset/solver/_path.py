@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiled import njit
 from ._problem import Problem, Solution, shift_total
 from ._row_maker import row_maker
 from ._rows import KernelRows

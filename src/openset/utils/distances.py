@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
+
+from .compiled import njit
 
 __all__ = [
     "BLOCK",
