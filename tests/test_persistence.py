@@ -76,10 +76,16 @@ def test_wrapped_and_searched_models_are_kept(tmp_path):
 
 
 def test_a_parameter_newer_than_the_file_has_its_default(tmp_path):
-    model = make_pipeline(MinMaxScaler(), OpenSetSVC().fit(X, y))
-    del model[-1].cache_size
-    save_model(model, tmp_path / "old.skops")
-    assert load_model(tmp_path / "old.skops")[-1].cache_size == OpenSetSVC().cache_size
+    path = tmp_path / "old.skops"
+    save_model(OpenSetSVC(cache_size=5).fit(X, y), path)
+
+    def older(data):
+        schema = json.loads(data)
+        del schema["content"]["content"]["cache_size"]
+        return json.dumps(schema)
+
+    _rewrite(path, "schema.json", older)
+    assert load_model(path).cache_size == OpenSetSVC().cache_size
 
 
 def test_the_stamp_is_not_replaced(model, tmp_path):

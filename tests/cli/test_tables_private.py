@@ -108,9 +108,7 @@ def test_other_delimiters_are_found(tmp_path, delimiter):
 
 def test_other_encodings_are_named(tmp_path):
     content = "x,c\n1,café\n2.5,thé\n".encode("latin-1")
-    with pytest.raises(
-        TableError, match="not utf-8 text; set its encoding"
-    ):
+    with pytest.raises(TableError, match="not utf-8 text; set its encoding"):
         _read(tmp_path / "t.csv", content)
     assert _read(tmp_path / "t.csv", content, encoding="latin-1").y.tolist() == ["café", "thé"]
     with pytest.raises(TableError, match="unknown encoding 'latin-99'"):

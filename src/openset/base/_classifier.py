@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..utils import answer_labels, decide
 from ._explain import explain, surroundings_of
+from .fitted import check_attributes, check_labels
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
     # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
     stored_types: tuple[type, ...] = ()
+
+    # Names of the fitted attributes, with the layouts of :func:`openset.base.fitted.check_array`.
+    # None leaves the arrays of a model file unchecked.
+    fitted_attributes: Mapping[str, str] | None = None
 
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
@@ -247,6 +252,24 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             Its scores are those of this estimator less the thresholds.
         """
         return _Shifted(self, thresholds)
+
+    def check_fitted(self) -> dict[str, int]:
+        """Check parameters and fitted attributes; :func:`openset.persistence.load_model` calls it.
+
+        Returns
+        -------
+        dict {str: int}
+            The length of each axis that ``fitted_attributes`` names, such as K and d.
+
+        Raises
+        ------
+        ValueError
+            If an attribute is missing or undeclared, or if arrays do not fit together.
+        """
+        self._validate_params()
+        if self.fitted_attributes is None:
+            return check_labels(self)
+        return check_attributes(self, self.fitted_attributes)
 
     def kept_samples(self) -> tuple[Any, np.ndarray, str] | None:
         """Training samples that the fitted model keeps, to which explanations refer.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from copy import copy
+from dataclasses import is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
 from ._validation import validate_samples, validate_training_data
+from .fitted import require
 from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
 from .parameters import (
     BOXES,
@@ -68,6 +70,12 @@ class KernelMachineClassifier(GridEngine):
     own_samples_only: bool = False
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
+
+    machine_attributes = {
+        **{"support_": "n int", "support_vectors_": "n d", "dual_coef_": "K n", "gamma_": "K"},
+        **{"intercept_": "K", "dual_objective_": "K", "kkt_gap_": "K", "n_iter_": "K int"},
+    }
+    fitted_attributes = {**machine_attributes, "known_radius_": "K inf"}
 
     def __init__(
         self,
@@ -361,6 +369,21 @@ class KernelMachineClassifier(GridEngine):
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
         self.finish_model(training, [machine.extra for machine in machines])
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        if is_dataclass(self.kernel):
+            replace(self.kernel)  # checks its parameters
+        get_kernel(self.kernel)
+        require(np.all(self.gamma_ > 0), "gamma_ is not positive")
+        if "known_radius_" in vars(self):
+            fresh = copy(self)
+            fresh._certify()
+            # A larger radius promises less; one of an unbounded class is infinite.
+            radius, limit = self.known_radius_, fresh.known_radius_ * (1 - 1e-6)
+            fits = (np.isinf(radius) == np.isinf(limit)) & (radius >= limit)
+            require(fits.all(), "known_radius_ does not follow from intercept_ and dual_coef_")
+        return sizes
 
     def _certify(self):
         kernel = get_kernel(self.kernel)

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits
+from ..base.fitted import check_array, require
 from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
@@ -137,6 +138,10 @@ class CalibratedRejector(OpenSetWrapper):
         "unknown_label": "no_validation",
     }
 
+    fitted_attributes = {
+        **{"estimator_": "", "thresholds_": "K", "lifted_": "K bool", "promise_": ""},
+        "_fit_rows": "",
+    }
     traits = Traits(
         "calibrated", condition="the thresholds lie above the scores far away from all samples"
     )
@@ -254,6 +259,17 @@ class CalibratedRejector(OpenSetWrapper):
             return similar, distance, gap
 
         return surroundings
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        require(isinstance(self.promise_, bool), f"promise_ is {self.promise_!r}")
+        split_fitted(self.estimator_)
+        if self._fit_rows is not None:
+            check_array("_fit_rows", self._fit_rows, "rows int", sizes)
+            kept = unwrap(self.estimator_).kept_samples()
+            fits = kept is None or np.all(kept[1] < len(self._fit_rows))
+            require(fits, "_fit_rows is shorter than the rows of the estimator")
+        return sizes
 
     def _moved(self):
         """The transformers of the estimator, and its last step with moved thresholds."""

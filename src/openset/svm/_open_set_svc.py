@@ -117,6 +117,7 @@ class OpenSetSVC(KernelMachineClassifier):
         bounded=True,
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
     )
+    fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "lam_": "K"}
     min_classes = 1
     problem_params = ("C", "lam")
     search_spec = kernel_search(
