@@ -1,6 +1,6 @@
 """Reads the model files named on standard input and tells what became of each, one line per file.
 
-Runs in a process of its own, since a model that reads out of bounds may end it. With MALLOC_PERTURB_
+Runs in its own process, since a model that reads out of bounds may end it. With MALLOC_PERTURB_
 set, fresh memory has a known pattern, which no score may show.
 """
 

@@ -36,6 +36,9 @@ from .parameters import (
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
 _ROUNDING = 1e-5
 
+# Sum of the coefficients of a machine in a model file, above which the file is damaged.
+_LARGEST = 1e150
+
 
 class KernelMachineClassifier(GridEngine):
     """Base class of methods with one kernel machine per class.
@@ -376,6 +379,7 @@ class KernelMachineClassifier(GridEngine):
             replace(self.kernel)  # checks its parameters
         get_kernel(self.kernel)
         require(np.all(self.gamma_ > 0), "gamma_ is not positive")
+        self.check_reach(self.support_vectors_, self.dual_coef_, self.intercept_)
         if "known_radius_" in vars(self):
             fresh = copy(self)
             fresh._certify()
@@ -384,6 +388,21 @@ class KernelMachineClassifier(GridEngine):
             fits = (np.isinf(radius) == np.isinf(limit)) & (radius >= limit)
             require(fits.all(), "known_radius_ does not follow from intercept_ and dual_coef_")
         return sizes
+
+    def check_reach(self, support_vectors, coef: np.ndarray, bias: np.ndarray) -> None:
+        """Raise ValueError if coefficients are so large that sums of them may overflow.
+
+        Parameters
+        ----------
+        support_vectors, coef, bias
+            As for :meth:`expand`.
+        """
+        with np.errstate(over="ignore"):
+            reach = abs(coef)
+            if not get_kernel(self.kernel).decaying:
+                reach = reach @ abs(support_vectors)
+            reach = reach.sum(axis=1) + abs(bias)
+        require(np.all(reach < _LARGEST), "coefficients are so large that scores overflow")
 
     def _certify(self):
         kernel = get_kernel(self.kernel)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, stage
+from openset.cli._failures import reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3
@@ -52,12 +52,12 @@ def fit(
 
     def tell(*lines):
         if not as_json:
-            typer.echo("\n".join(lines))
+            say(*lines)
 
     model = evaluation.make_method(method, n_jobs=jobs, impute=missing == "median")
     verbose = int(sys.stderr.isatty())
     search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
-    options.check_folder(output)
+    options.check_output(output, data)
     table = open_table(data, encoding)
     training = read_training(table, target, **options.columns(features, drop), missing=missing)
     classes = training.known_classes(options.split(known), table.path)

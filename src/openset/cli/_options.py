@@ -38,6 +38,16 @@ def columns(features: str | None, drop: str | None) -> dict[str, list[str] | Non
     return {"features": split(features), "drop": split(drop)}
 
 
+def check_output(output: Path, *inputs: Path) -> None:
+    """Raise, before any work is done, if the file cannot be written or is one of the inputs."""
+    check_folder(output)
+    for path in inputs:
+        if output.exists() and path.exists() and output.samefile(path):
+            raise FileExistsError(
+                f"cannot write {output}: it is the input {path}; choose another name with -o"
+            )
+
+
 def check_folder(output: Path) -> None:
     """Raise, before any work is done, if the file cannot be written."""
     if not output.parent.is_dir():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported
+from openset.cli._failures import complain, reported, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +64,7 @@ def predict(
         by_answer = {str(answer): n for answer, n in counts.most_common()}
         typer.echo(json.dumps({"rows": n_rows, "unknown": unknown, "answers": by_answer}))
         return
-    typer.echo(
+    say(
         f"{data}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) unknown; "
         f"wrote {output}"
     )

@@ -173,6 +173,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def check_fitted(self):
         sizes = super().check_fitted()
+        self.check_reach(self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
         check_tails(self, sizes["K"], "inclusion_weibull_", "exclusion_weibull_", "cap_weibull_")
         return sizes
 

@@ -97,21 +97,19 @@ def _check_libsvm(part):
     """libsvm reads its arrays without looking at their lengths."""
     if "support_vectors_" not in vars(part):
         return  # not fitted
-    n_pairs, n_rows = 1, 1
-    if hasattr(part, "classes_"):
-        n_classes = len(part.classes_)
-        n_pairs, n_rows = n_classes * (n_classes - 1) // 2, n_classes - 1
-        require(len(part._n_support) == n_classes, "_n_support has not one entry per class")
-    sizes = {"d": part.n_features_in_, "rows": n_rows, "pairs": n_pairs}
+    require("_impl" not in vars(part), "_impl is not an attribute of a model")
+    # A detector and a regressor count as two classes, the second without support vectors.
+    n_classes = len(part.classes_) if hasattr(part, "classes_") else 2
+    n_pairs, n_rows = n_classes * (n_classes - 1) // 2, n_classes - 1
+    sizes = {"d": part.n_features_in_, "rows": n_rows, "pairs": n_pairs, "classes": n_classes}
     layouts = {"support_vectors_": "n d", "_dual_coef_": "rows n", "dual_coef_": "rows n"}
     layouts |= {"_intercept_": "pairs", "intercept_": "pairs", "support_": "n int"}
     for name, layout in layouts.items():
         check_array(name, getattr(part, name), layout, sizes)
     counts = part._n_support
     check_array("_n_support", counts, "classes int", sizes)
-    n = sizes["n"]
-    # One count per class; detectors and regressors have a second one that is not used.
-    require((counts.sum() if hasattr(part, "classes_") else counts[0]) == n, "_n_support is wrong")
+    own = counts if hasattr(part, "classes_") else counts[:1]
+    require(own.sum() == sizes["n"], "_n_support does not add up to the support vectors")
     for name in ("_probA", "_probB"):
         values = getattr(part, name)
         check_array(name, values, "a", {})

@@ -67,6 +67,8 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
         raise TableError(f"there is no file {path}")
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
+    if not path.is_file():  # a table is read more than once
+        raise TableError(f"{path} is a device or a FIFO, not a table; copy it to a file")
     if path.stat().st_size == 0:
         raise TableError(f"{path} is empty")
     for suffixes, opened in formats.items():
@@ -113,6 +115,7 @@ def _readable(path: Path, encoding: str = "") -> Iterator[None]:
 
 def _csv_table(path: Path, encoding: str) -> Table:
     """Comma, semicolon, tab or bar between columns. All columns are text, so none is changed."""
+    _check_text(path, encoding)
 
     def open_csv(file, types):
         return pacsv.open_csv(
@@ -133,6 +136,23 @@ def _csv_table(path: Path, encoding: str) -> Table:
         delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else _delimiter(path, encoding)
         names = open_csv(file, None).schema.names
     return Table(path, names, read)
+
+
+def _check_text(path: Path, encoding: str) -> None:
+    """Raise TableError for text that the reader would misread."""
+    with open(path, "rb") as file:
+        head = file.read(2**16)
+    wide = encoding.lower().replace("-", "").replace("_", "").startswith(("utf16", "utf32"))
+    if not wide and (head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head):
+        raise TableError(
+            f"{path} is not {encoding} text; it looks like UTF-16: set its encoding to utf-16 "
+            "(--encoding utf-16)"
+        )
+    if b"\r" in head and b"\n" not in head:
+        raise TableError(
+            f"{path} has lines that end in CR alone, as on old Macs; convert them, for example "
+            "with: tr '\\r' '\\n'"
+        )
 
 
 def _delimiter(path: Path, encoding: str) -> str:
