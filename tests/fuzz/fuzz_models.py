@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import warnings
 import zipfile
@@ -16,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -30,8 +25,8 @@ from openset.model_selection import OpenSetSearchCV
 from openset.persistence import save_model
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
-X, Y = load_iris(return_X_y=True)
-X, Y = X[::3], np.array(["setosa", "versicolor", "virginica"])[Y[::3]]
+from .files import X, Y, damage_bytes, reader
+
 FAMILIES = ("svm", "evt", "neighbors", "wrappers", "calibration")
 
 
@@ -79,8 +74,8 @@ def attack(rng: np.random.Generator) -> dict:
     content = _pack(members)
     if rng.random() < 0.05:
         what.append("bytes")
-        content = _damage_bytes(content, rng)
-    verdict = _reader().judge(content)
+        content = damage_bytes(content, rng)
+    verdict = reader().judge(content, "model.skops")
     if verdict.startswith("BAD"):
         raise AssertionError(f"{family}, {what}: {verdict}")
     return {"group": family, "refused": int(verdict == "refused")}
@@ -201,58 +196,3 @@ def _spots(part):
         yield part, key
         if isinstance(value, dict | list):
             yield from _spots(value)
-
-
-def _damage_bytes(content, rng):
-    if rng.random() < 0.5:
-        return content[: rng.integers(len(content))]
-    damaged = bytearray(content)
-    for position in rng.integers(len(content), size=rng.integers(1, 20)):
-        damaged[position] ^= 1 << rng.integers(8)
-    return bytes(damaged)
-
-
-class _Reader:
-    """The process that loads the files."""
-
-    def __init__(self):
-        self._folder = tempfile.TemporaryDirectory()
-        rng = np.random.default_rng(0)
-        probes = np.concatenate([X, 8 * rng.normal(size=(100, X.shape[1])), 1e6 * X[:10]])
-        np.save(Path(self._folder.name, "probes.npy"), probes)
-        self._process = None
-        atexit.register(self.close)
-
-    def judge(self, content: bytes) -> str:
-        path = Path(self._folder.name, "model.skops")
-        path.write_bytes(content)
-        process = self._process or self._start()
-        process.stdin.write(f"{path}\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        if not answer:
-            self._process = None
-            return f"BAD: the process ended with {process.wait()}"
-        return answer.strip()
-
-    def _start(self):
-        command = [sys.executable, str(Path(__file__).with_name("model_reader.py"))]
-        self._process = subprocess.Popen(
-            [*command, str(Path(self._folder.name, "probes.npy"))],
-            env=os.environ | {"MALLOC_PERTURB_": "165"},
-            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
-        )
-        if self._process.stdout.readline().strip() != "ready":
-            raise RuntimeError("the reader of model files does not start")
-        return self._process
-
-    def close(self):
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-@cache
-def _reader() -> _Reader:
-    return _Reader()

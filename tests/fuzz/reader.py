@@ -1,7 +1,7 @@
-"""Reads the model files named on standard input and tells what became of each, one line per file.
+"""Reads the files named on standard input and tells what became of each, one line per file.
 
-Runs in its own process, since a model that reads out of bounds may end it. With MALLOC_PERTURB_
-set, fresh memory has a known pattern, which no score may show.
+Runs in its own process, since a file that makes compiled code read out of bounds may end it. With
+MALLOC_PERTURB_ set, fresh memory has a known pattern, which no score may show.
 """
 
 import os
@@ -11,7 +11,24 @@ import warnings
 import numpy as np
 
 
-def _verdict(path, X):
+def _table(path):
+    from openset.datasets.tables import TableError, numbers, open_table
+
+    try:
+        table = open_table(path)
+        for batch in table.batches():
+            for column in batch.columns:
+                values, _ = numbers(column)
+                if len(values) != batch.num_rows:
+                    return f"BAD: {len(values)} numbers in {batch.num_rows} rows"
+    except TableError as error:
+        return "refused" if path in str(error) else f"BAD: the message names no file: {error}"
+    except Exception as error:
+        return f"BAD: {type(error).__name__}: {error}".replace("\n", " ")
+    return "harmless"
+
+
+def _model(path, X):
     from openset.persistence import ModelFileError, load_model
 
     try:
@@ -43,7 +60,8 @@ def main():
     print("ready", flush=True)
     for line in sys.stdin:
         with np.errstate(all="ignore"):
-            print(_verdict(line.rstrip("\n"), X), flush=True)
+            path = line.rstrip("\n")
+            print(_model(path, X) if path.endswith(".skops") else _table(path), flush=True)
 
 
 if __name__ == "__main__":
