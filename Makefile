@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, so each keeps to one thread.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-slow lint format bench docs clean
+.PHONY: demo test test-slow fuzz lint format bench docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-cli,plots
@@ -18,6 +18,11 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test,docs
 	$(PYTEST) -m slow
+
+# Random attacks; the seed is printed, and --seed and --case repeat a failure.
+MINUTES ?= 10
+fuzz: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

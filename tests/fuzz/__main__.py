@@ -1,4 +1,4 @@
-"""Random attacks for some time: ``python -m tests.fuzz --minutes 10`` (``make fuzz MINUTES=10``).
+"""Random attacks for a given time: ``python -m tests.fuzz --minutes 10``, or ``make fuzz``.
 
 An attack is a module ``tests/fuzz/fuzz_NAME.py`` with a function ``attack(rng)``: one random case,
 which raises if the library is wrong and returns a dict of what it measured. In the table, the cases

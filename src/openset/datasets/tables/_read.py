@@ -143,7 +143,7 @@ def _check_text(path: Path, encoding: str) -> None:
         head = file.read(2**16)
     wide = encoding.lower().replace("-", "").replace("_", "").startswith(("utf16", "utf32"))
     # In UTF-16 about every second byte of a table is zero.
-    zeros = max(head[0::2].count(0), head[1::2].count(0)) / max(1, len(head) // 2)
+    zeros = max(head[0::2].count(0), head[1::2].count(0)) / max(1, len(head) / 2)
     if not wide and (head.startswith((b"\xff\xfe", b"\xfe\xff")) or zeros > 0.7):
         raise TableError(
             f"{path} is not {encoding} text; it looks like UTF-16: set its encoding to utf-16 "
