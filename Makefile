@@ -19,10 +19,10 @@ test: $(VENV)/.installed-test
 test-slow: $(VENV)/.installed-test,docs
 	$(PYTEST) -m slow
 
-# Random attacks; the seed is printed, and --seed and --case repeat a failure.
+# Random attacks for MINUTES; the seed is printed, and SEED repeats a run.
 MINUTES ?= 10
 fuzz: $(VENV)/.installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

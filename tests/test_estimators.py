@@ -10,7 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import openset
 from openset.calibration import CalibratedRejector
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
-from openset.neighbors import OSNN
+from openset.gaussian import OpenSetCentroids, OpenSetLDA
+from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
     FixedBiasSVC,
@@ -52,6 +53,11 @@ VARIANTS = [
     ExtremeValueMachine(weibull="survivor"),
     ExtremeValueMachine(metric="cosine"),
     OSNN(rule="agreement"),
+    OpenSetLDA(relative=True),
+    OpenSetLDA(normalize=True, per_class=True),
+    OpenSetCentroids(metric="cosine"),
+    OpenSetCentroids(per_class=False),
+    OpenSetKNN(n_neighbors=7, normalize=True),
     ThresholdRejector(RidgeClassifier(), threshold=0.0),
     CalibratedRejector(OSNN(), alpha=0.4, per_class=True, calibration_size=0.4),
 ]

@@ -19,8 +19,9 @@ from sklearn.svm import OneClassSVM
 from openset.base import explain
 from openset.datasets import make_four_gauss
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
+from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.model_selection import OpenSetSearchCV
-from openset.neighbors import OSNN
+from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
     FixedBiasSVC,
@@ -34,7 +35,9 @@ from openset.wrappers import CascadeRejector, ThresholdRejector
 
 pd = pytest.importorskip("pandas")
 
-COLUMNS = "answer nearest_class score deficit similar distance region_gap".split()
+COLUMNS = (
+    "answer nearest_class score deficit similar distance region_gap runner_up margin reason".split()
+)
 
 KEEPING = [
     OpenSetSVC(gamma=0.5),
@@ -51,8 +54,11 @@ KEEPING = [
     ExtremeValueMachine(metric="cosine", cover_threshold=1.0),
     OSNN(),
     OSNN(metric="cosine"),
+    OpenSetKNN(),
 ]
 KEEPING_NOTHING = [
+    OpenSetLDA(),
+    OpenSetCentroids(),
     ThresholdRejector(GaussianNB()),
     CascadeRejector(OneClassSVM(), LogisticRegression()),
 ]
@@ -94,6 +100,16 @@ def test_answers_and_scores(iris, estimator):
     assert_allclose(table.score, scores.max(axis=1), atol=1e-6)
     assert_array_equal(table.deficit == 0, model.predict(Z) != "unknown")
     assert_allclose(table.deficit, np.maximum(0, -table.score))
+    ranked = np.sort(scores, axis=1)
+    assert_allclose(table.margin, ranked[:, -1] - ranked[:, -2], atol=1e-6)
+    rows = np.arange(len(Z))
+    second = np.searchsorted(model.classes_, table.runner_up.astype(str))
+    assert_allclose(scores[rows, second], ranked[:, -2], atol=1e-6)
+    for row, n in zip(table.itertuples(), (scores >= 0).sum(axis=1), strict=True):
+        words = {0: f"none accepts; nearest is {row.nearest_class}; missed by "}
+        words |= {1: f"accepted by {row.answer}"}
+        words |= {2: f"two classes accept: {row.answer} before {row.runner_up}"}
+        assert row.reason.startswith(words.get(n, f"{n} classes accept: {row.answer} before "))
 
 
 @pytest.mark.parametrize("estimator", KEEPING, ids=repr)

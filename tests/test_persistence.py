@@ -359,10 +359,10 @@ def test_a_wrapped_libsvm_with_short_arrays_is_refused(name, detector, tmp_path)
         _checks.check_model(cascade)
 
 
-def test_undeclared_attributes_are_refused(tmp_path):
+def test_attributes_that_replace_what_the_class_defines_are_refused(tmp_path):
     model = OpenSetSVC().fit(X, y)
-    model.surprise_ = np.ones(3)
-    with pytest.raises(ModelFileError, match="surprise_ is not declared"):
+    model.decide = np.ones(3)
+    with pytest.raises(ModelFileError, match="decide is not an attribute of an instance"):
         save_model(model, tmp_path / "m.skops")
 
 

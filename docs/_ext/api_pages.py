@@ -19,6 +19,7 @@ ORDER = [
     "model_selection",
     "calibration",
     "discovery",
+    "monitoring",
     "metrics",
     "plots",
     "datasets",

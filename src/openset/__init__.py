@@ -11,8 +11,9 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily
     from openset.calibration import CalibratedRejector
     from openset.discovery import group_unknowns
     from openset.evt import PISVM, WSVM, ExtremeValueMachine
+    from openset.gaussian import OpenSetCentroids, OpenSetLDA
     from openset.model_selection import OpenSetSearchCV
-    from openset.neighbors import OSNN
+    from openset.neighbors import OSNN, OpenSetKNN
     from openset.svm import (
         DecisionBoundaryCarving,
         FixedBiasSVC,
@@ -38,6 +39,9 @@ _NAMES = {
     "OneVsRestSVC": "svm",
     "OneVsSetMachine": "svm",
     "OSNN": "neighbors",
+    "OpenSetCentroids": "gaussian",
+    "OpenSetKNN": "neighbors",
+    "OpenSetLDA": "gaussian",
     "OpenSetSVC": "svm",
     "OpenSetSearchCV": "model_selection",
     "PISVM": "evt",
@@ -57,9 +61,11 @@ _SUBMODULES = frozenset(
         "evaluation",
         "evt",
         "export",
+        "gaussian",
         "kernels",
         "metrics",
         "model_selection",
+        "monitoring",
         "neighbors",
         "persistence",
         "plots",
@@ -84,6 +90,9 @@ __all__ = [
     "MulticlassSVDD",
     "OneVsRestSVC",
     "OneVsSetMachine",
+    "OpenSetCentroids",
+    "OpenSetKNN",
+    "OpenSetLDA",
     "OpenSetSVC",
     "OpenSetSearchCV",
     "ThresholdRejector",

@@ -10,6 +10,7 @@ matrix.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
@@ -141,7 +142,7 @@ class TStudent(Kernel):
     Parameters
     ----------
     degree : float, default=2.0
-        > 0; the kernel is positive definite up to 2.
+        > 0.4, below which the kernel hardly decays; it is positive definite up to 2.
     """
 
     degree: float = 2.0
@@ -155,7 +156,8 @@ class TStudent(Kernel):
         return np.reciprocal(np.add(power, 1, out=out), out=out)
 
     def inverse(self, t):
-        return (1 / t - 1) ** (2 / self.degree)
+        with np.errstate(over="ignore"):
+            return np.float64(1 / t - 1) ** (2 / self.degree)
 
 
 @dataclass(frozen=True)
@@ -261,9 +263,18 @@ def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
             f"kernel={kernel!r} is neither a name nor an instance of openset.kernels.Kernel. "
             f"Choose one of {sorted(_BY_NAME)} or pass an instance."
         )
-    if isinstance(kernel, Kernel) and type(kernel) not in _BY_NAME.values():
+    if type(kernel) in _BY_NAME.values():
+        _check_once(kernel)
+    elif isinstance(kernel, Kernel):
         check_kernel(kernel)
     return kernel
+
+
+@lru_cache(maxsize=64)
+def _check_once(kernel):
+    """:func:`check_kernel` for a kernel that cannot change; its parameter may be too extreme."""
+    if isinstance(kernel, Kernel):
+        check_kernel(kernel)
 
 
 def check_kernel(kernel: Kernel) -> None:

@@ -14,7 +14,8 @@ from sklearn.svm import OneClassSVM
 
 from openset.calibration import CalibratedRejector
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
-from openset.neighbors import OSNN
+from openset.gaussian import OpenSetCentroids, OpenSetLDA
+from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
     FixedBiasSVC,
@@ -76,6 +77,9 @@ def test_the_score_far_away_decides(iris, estimator):
         OneVsSetMachine(),
         ExtremeValueMachine(metric="cosine"),
         OSNN(metric="cosine"),
+        OpenSetKNN(normalize=True),
+        OpenSetLDA(normalize=True),
+        OpenSetLDA(relative=True, normalize=True),
         ThresholdRejector(LogisticRegression()),
     ],
     ids=repr,
@@ -91,6 +95,22 @@ def test_not_proved_is_not_bounded(iris, estimator):
         ValueError, match="prefer='bounded', but the scores of the estimator far away"
     ):
         CalibratedRejector(frozen, alpha=0.2, prefer="bounded").fit(X[1::2], y[1::2])
+
+
+@pytest.mark.parametrize(
+    "estimator", [OpenSetLDA(), OpenSetCentroids(), OpenSetKNN(), OpenSetKNN(3)], ids=repr
+)
+def test_scores_that_fall_without_end_keep_every_threshold_bounded(iris, estimator):
+    X, y = iris
+    model = CalibratedRejector(
+        FrozenEstimator(estimator.fit(X[::2], y[::2])), alpha=0.02, prefer="bounded"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X[1::2], y[1::2])
+    assert model.bounded_.all() and model.promise_
+    assert (model.far_scores() == -np.inf).all()
+    assert not model.predict_set(_far_points(X, 1e9)).any()
 
 
 def _line():

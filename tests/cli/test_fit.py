@@ -157,3 +157,70 @@ def test_every_method_from_table_to_answers(run, tmp_path, method):
     # The plain SVM never rejects with two known classes, so its search has nothing to go by here.
     assert method == "svm" or told["measures"]["accuracy_known"] > 0.6
     assert run("info", model).exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def with_unknowns(tmp_path_factory):
+    table = blobs(classes="abcde")
+    table["kind"] = table.kind.replace({"e": "other"})
+    path = tmp_path_factory.mktemp("unknowns") / "table.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_known_unknowns(run, with_unknowns, tmp_path):
+    fitted = run(
+        *("fit", with_unknowns, "--target", "kind", "-o", tmp_path / "model", "--turns", 1),
+        *("--unknown", "other", "--method", "osnn", "--jobs", 1),
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    model = unwrap(load_model(tmp_path / "model"))
+    assert model.classes_.tolist() == list("abcd") and model.unknown_label_ == "other"
+    assert model.n_known_unknowns_ == 40
+    assert "--unknown" not in fitted.stderr
+    assert set(read_card(tmp_path / "model")["held_out"]["by_class"]) == set("abcd")
+    measured = run("evaluate", tmp_path / "model", with_unknowns, "--target", "kind", "--json")
+    assert json.loads(measured.stdout)["unknown_rows"] == 40
+
+
+def test_a_class_that_looks_unknown_is_pointed_out(run, with_unknowns, tmp_path):
+    fitted = run(
+        *("fit", with_unknowns, "--target", "kind", "-o", tmp_path / "model", "--turns", 0),
+        *("--method", "centroids", "--jobs", 1),
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    assert "use --unknown 'other'" in fitted.stderr
+    assert unwrap(load_model(tmp_path / "model")).classes_.tolist() == [*"abcd", "other"]
+
+
+def test_an_unknown_label_that_is_not_there(fails, with_unknowns, tmp_path):
+    told = fails(
+        *("fit", with_unknowns, "--target", "kind", "-o", tmp_path / "m", "--unknown", "othr")
+    )
+    assert "--unknown" in told and "no class 'othr'; did you mean 'other'" in told
+
+
+def test_compare_with_known_unknowns(run, with_unknowns, tmp_path):
+    compared = run(
+        *("compare", with_unknowns, "--target", "kind", "-o", tmp_path / "page.html"),
+        *("--unknown", "other", "--methods", "osnn,svdd,lda", "--repeats", 2, "--jobs", 1),
+        "--json",
+    )
+    assert compared.exit_code == 0, compared.stderr
+    found = json.loads(compared.stdout)
+    assert not found["failed"] and "--unknown other" in found["fit_command"]
+
+
+def test_landmarks(run, tmp_path):
+    blobs().to_csv(tmp_path / "train.csv", index=False)
+    arguments = "fit", tmp_path / "train.csv", "-t", "kind", "--turns", "0"
+    model = tmp_path / "model.openset"
+    assert run(*arguments, "--landmarks", "50", "-o", model).exit_code == 0
+    fitted = unwrap(load_model(model))
+    assert fitted.landmarks == 50 and len(fitted.support_) <= 50
+    assert fitted.bounded_.all()
+    told = run(*arguments, "--landmarks", "5000", "-o", tmp_path / "none.openset")
+    assert told.exit_code != 0 and "landmarks=5000, but X has only 160" in told.output
+    assert not (tmp_path / "none.openset").exists()
+    told = run(*arguments, "--landmarks", "5", "-m", "evm", "-o", tmp_path / "none.openset")
+    assert told.exit_code != 0 and "choose one of" in told.output

@@ -47,7 +47,7 @@ def test_answers_are_those_of_the_model(run, trained, questions, tmp_path, endin
     scores = model.decision_function(X)
     assert told.columns.tolist() == [
         *questions.columns,
-        *("prediction", "known_score", "runner_up", "reason"),
+        *("prediction", "known_score", "runner_up", "margin", "reason"),
     ]
     assert told.id.tolist() == questions.id.tolist()  # in order, zeros in front kept
     assert told.note.tolist() == questions.note.tolist()
@@ -67,11 +67,15 @@ def test_reasons_agree_with_explain(trained, questions):
     why = explain(model, X)
     columns = PredictionExplainer(final, 1).columns(Z, final.decision_function(Z))
     outside = 0
-    for reason, row in zip(columns[3].to_pylist(), why.itertuples(), strict=True):
+    assert columns[4].to_pylist() == why.reason.tolist()
+    np.testing.assert_allclose(columns[3].to_numpy(), why.margin, atol=1e-5)
+    for reason, row in zip(columns[4].to_pylist(), why.itertuples(), strict=True):
         if row.answer != "unknown":
-            assert reason.startswith(f"accepted by {row.answer}")
+            assert f"accepted by {row.answer}" in reason or f"accept: {row.answer}" in reason
             continue
-        nearest, _, rest = reason.removeprefix("nearest ").partition("; missed by ")
+        nearest, _, rest = reason.removeprefix("none accepts; nearest is ").partition(
+            "; missed by "
+        )
         missed, _, where = rest.partition("; ")
         assert nearest == row.nearest_class
         assert float(missed) == pytest.approx(max(row.deficit, 1e-4), abs=1e-4)

@@ -18,6 +18,7 @@ from openset import (
     OpenSetSVC,
     ThresholdRejector,
 )
+from openset.datasets import load_dataset
 from openset.discovery import group_unknowns
 
 KNOWN = 3
@@ -184,7 +185,7 @@ def test_groups_can_be_learnt(blobs, model):
 
 @pytest.mark.parametrize("min_size", [1, 0, 2.5, "5", True, None])
 def test_bad_min_size(blobs, model, min_size):
-    with pytest.raises(ValueError, match=r"min_size=.*must be an integer, at least 2"):
+    with pytest.raises(ValueError, match=r"min_size=.*must be 'auto' or an integer"):
         group_unknowns(model, blobs[0], min_size=min_size)
 
 
@@ -198,3 +199,48 @@ def test_bad_estimator_and_samples(blobs, model):
         group_unknowns(model, np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="3 features"):
         group_unknowns(model, np.zeros((3, 3)))
+
+
+def test_proposes_nothing_where_there_is_no_group(blobs):
+    # Rejected samples of one broad cloud in many dimensions, for several draws.
+    X, y = make_blobs(120, n_features=40, centers=3, random_state=0)
+    model = OpenSetSVC(gamma=0.01, C=8.0).fit(X, y)
+    for seed in range(4):
+        cloud = 30 * np.random.default_rng(seed).normal(size=(600, 40))
+        found = group_unknowns(model, cloud)
+        assert len(found.unknown) > 500
+        assert len(found) <= 1
+
+
+def test_finds_groups_in_a_cloud(blobs):
+    rng = np.random.default_rng(0)
+    X, y = make_blobs(120, n_features=40, centers=3, random_state=0)
+    model = OpenSetSVC(gamma=0.01, C=8.0).fit(X, y)
+    centers = 30 * rng.normal(size=(4, 40))
+    groups = [center + 5 * rng.normal(size=(60, 40)) for center in centers]
+    found = group_unknowns(model, np.vstack([30 * rng.normal(size=(400, 40)), *groups]))
+    truth = np.r_[np.full(400, -1), np.repeat(range(4), 60)]
+    assert len(found) == 4
+    for group in found.groups:
+        assert np.mean(truth[group.members] == truth[group.members[0]]) > 0.9
+
+
+@pytest.mark.parametrize("draw", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_held_back_intents(data_home, draw):
+    """A small version of benchmarks/groups.py: 40 intents, ten more, out-of-scope queries."""
+    bunch = load_dataset("clinc150-minilm", data_home=data_home)
+    X, y, split = bunch.data, bunch.target.astype(str), bunch.split.astype(str)
+    names = np.random.default_rng(draw).permutation(np.unique(y[split == "train"]))
+    held, known = names[:10], names[10:50]
+    rows = (split == "train") & np.isin(y, known)
+    model = OpenSetSVC(C=8.0, gamma=2.0).fit(X[rows], y[rows])
+    oos = split == "oos_test"
+    assert len(group_unknowns(model, X[oos])) <= 1
+    stream = np.flatnonzero(oos | np.isin(y, held))
+    found = group_unknowns(model, X[stream])
+    pure = {
+        y[stream][group.members[0]]
+        for group in found.groups
+        if np.mean(y[stream][group.members] == y[stream][group.members[0]]) >= 0.9
+    }
+    assert len(pure & set(held)) >= 6

@@ -233,8 +233,6 @@ def test_bad_input(iris):
         ExtremeValueMachine().fit(X, ["one"] * len(X))
     with pytest.raises(ValueError, match="NaN"):
         ExtremeValueMachine().fit(np.full_like(X, np.nan), y)
-    with pytest.raises(ValueError, match="is also a class"):
-        ExtremeValueMachine(unknown_label="setosa").fit(X, y)
     with pytest.raises(NotFittedError):
         ExtremeValueMachine().inclusion_proba(X)
     assert not hasattr(ExtremeValueMachine(), "bounded_")

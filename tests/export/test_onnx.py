@@ -27,8 +27,10 @@ from sklearn.preprocessing import (
 import openset
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.export import to_onnx
+from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.kernels import InverseMultiquadric, Kernel, RationalQuadratic, TStudent
 from openset.model_selection import OpenSetSearchCV
+from openset.neighbors import OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
     FixedBiasSVC,
@@ -57,6 +59,13 @@ METHODS = [
     ExtremeValueMachine(),
     ExtremeValueMachine(weibull="survivor", n_fused=1),
     ExtremeValueMachine(metric="cosine"),
+    OpenSetLDA(),
+    OpenSetLDA(relative=True, quantile=0.8),
+    OpenSetLDA(relative=True, normalize=True, per_class=True),
+    OpenSetCentroids(),
+    OpenSetCentroids(metric="cosine", per_class=False),
+    OpenSetKNN(n_neighbors=3),
+    OpenSetKNN(normalize=True),
 ]
 
 

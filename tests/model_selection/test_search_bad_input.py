@@ -55,7 +55,6 @@ class Unfit(OpenSetSVC):
             "C=.*one value per class.*Set a number",
         ),
         ({"estimator": Unfit(kernel="linear")}, ValueError, "kernel='linear' does not decay"),
-        ({"estimator": Unfit(unknown_label=2)}, ValueError, "unknown_label=2 is also a class"),
         ({"estimator": Unfit(unknown_label="no")}, ValueError, "unknown_label='no'"),
         ({"estimator": Unfit(tol=-1)}, ValueError, "'tol' parameter"),
         ({"preset": "best"}, ValueError, "'preset' parameter"),

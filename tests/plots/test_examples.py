@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("[!_]*.py"))
-NEED_FILES = ["clinc150_intents.py"]
+NEED_FILES = ["clinc150_intents.py", "clinc150_loop.py"]
 
 pytestmark = pytest.mark.slow
 

@@ -163,20 +163,16 @@ def test_results_are_streamed(data):
     # Nothing is computed before it is asked for, and no path outlives its reduction.
     X, y = data
     problems = problems_of(y)
-    begun, paths = [], []
-
-    def problem_of(k):
-        begun.append(k)
-        return problems[k]
+    paths = []
 
     def reduce(k, path, rows):
         paths.append(weakref.ref(path))
         return k, path.totals.tolist()
 
     for n, (_, k, result) in enumerate(
-        solve_grid(X, RBF(), GAMMAS, len(problems), problem_of, reduce), start=1
+        solve_grid(X, RBF(), GAMMAS, len(problems), problems.__getitem__, reduce), start=1
     ):
-        assert len(begun) == n + 1  # the first is also asked how many totals it has
+        assert len(paths) == n
         assert result == (k, problems[k][1].tolist())
         assert all(path() is None for path in paths)
 

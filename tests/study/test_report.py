@@ -210,6 +210,26 @@ def test_below_by_more_than_two_standard_errors(frame, tmp_path):
     assert read(tmp_path, "reference-NA")["below"].tolist() == [False, False]
 
 
+def test_methods_that_only_the_reference_has(frame, tmp_path):
+    own = frame[frame["method"] == OSSVM].groupby(["dataset", "n_known"])["NA"].mean()
+    rows = [
+        (dataset, n, method, "NA", own[dataset, n] + shift, np.nan)
+        for dataset, n in BLOCKS[:2]
+        for method, shift in (("below", -0.1), ("mixed", 0.1 if n == 3 else -0.2))
+    ]
+    columns = ["dataset", "n_known", "method", "measure", "mean", "standard_error"]
+    reference = pd.DataFrame(rows, columns=columns)
+    folder = write_report(frame, tmp_path, reference=reference).parent
+    page = (folder / "report.html").read_text()
+    assert "above all of them in 1 of 2 figures" in page
+    assert "above below in 2 of 2" in page
+    assert "above mixed in 1 of 2" in page
+    table = read(folder, "others-NA")
+    found = table.set_index(["method", "dataset", "n_known"])["mean"]
+    assert_allclose(found["below", "yeast", 3], own["yeast", 3] - 0.1)
+    assert_allclose(found[OSSVM, "yeast", 6], own["yeast", 6])
+
+
 def test_one_run_has_no_error_and_no_flag(frame, tmp_path):
     reference = as_reference([("yeast", 3, OSSVM, "NA", 2.0, 0.01)])
     one = frame[(frame["run"] == 0) & (frame["dataset"] == "yeast")]

@@ -6,8 +6,9 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from openset import OpenSetSVC
+from openset.base.machines import row_keys
 from openset.svm import _warm_start
-from openset.svm._warm_start import keys_of, locate
+from openset.svm._warm_start import locate
 
 
 @pytest.mark.parametrize("small", [4096, 0], ids=["whole matrix", "rows on demand"])
@@ -30,9 +31,9 @@ def test_equals_refit_however_rows_are_made(monkeypatch, small, held):
 
 def test_locate_gives_equal_rows_different_places():
     X = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
-    keys = keys_of(X)
+    keys = row_keys(X)
     np.testing.assert_array_equal(locate(keys[[3, 2, 0]], keys), [3, 0, 2])
-    np.testing.assert_array_equal(locate(keys_of(np.array([[5.0, 5.0], [2.0, 0]])), keys), [-1, 1])
+    np.testing.assert_array_equal(locate(row_keys(np.array([[5.0, 5.0], [2.0, 0]])), keys), [-1, 1])
     np.testing.assert_array_equal(locate(keys[[0, 0, 0]], keys), [0, 2, -1])
     assert locate(keys[:0], keys).size == locate(keys, keys[:0])[:0].size == 0
 
@@ -41,9 +42,9 @@ def test_keys_tell_rows_apart():
     # Small whole numbers: the last bits of their mantissas are all zero.
     X = np.random.default_rng(0).integers(-2, 3, size=(100_000, 7)).astype(float)
     X = np.unique(X, axis=0)
-    keys = keys_of(X)
+    keys = row_keys(X)
     assert len(np.unique(keys)) == len(X)
-    np.testing.assert_array_equal(keys_of(np.where(X == 0, -0.0, X)), keys)
-    np.testing.assert_array_equal(keys_of(sparse.csr_array(X)), keys)
+    np.testing.assert_array_equal(row_keys(np.where(X == 0, -0.0, X)), keys)
+    np.testing.assert_array_equal(row_keys(sparse.csr_array(X)), keys)
     zero = sparse.csr_array(([3.0, 0.0], ([0, 0], [1, 0])), shape=(1, 2))  # a zero that is stored
-    np.testing.assert_array_equal(keys_of(zero), keys_of(np.array([[0.0, 3.0]])))
+    np.testing.assert_array_equal(row_keys(zero), row_keys(np.array([[0.0, 3.0]])))

@@ -264,6 +264,16 @@ class TakesAnyLabel(Balls):
         return self
 
 
+class LearnsTheUnknown(Balls):
+    def fit(self, X, y, sample_weight=None):
+        label, self.unknown_label = self.unknown_label, "auto"
+        if len(np.unique(y)) == 1 and label in np.unique(y):
+            raise ValueError(f"only rows of {label!r}")
+        super().fit(X, y, sample_weight)
+        self.unknown_label = label
+        return self
+
+
 class SayNothingOfTheLabel(Balls):
     def fit(self, X, y, sample_weight=None):
         try:
@@ -406,14 +416,15 @@ BROKEN = [
     (UnknownAmongClasses, "check_unknown_label_auto", "classes_: 4 rows, not 3"),
     (PandasAsFixedWidth, "check_pandas_labels", "answered as objects.*predict has dtype <U"),
     (IgnoresTheLabel, "check_unknown_label_explicit", "unknown_label_ is -1, not 99"),
-    (TakesAnyLabel, "check_unknown_label_refused", "collides with a class, raises no error"),
+    (TakesAnyLabel, "check_unknown_label_refused", "string among numbers, raises no error"),
+    (LearnsTheUnknown, "check_known_unknowns", "classes_: 3 rows, not 2"),
     (SayNothingOfTheLabel, "check_unknown_label_refused", "does not match 'unknown_label'"),
     (FavoursTheLast, "check_label_renaming", "renaming the classes renames the answers"),
     (LosesTheFit, "check_pickle", "pickled model answers as before.*AttributeError"),
     (WritesItsParameter, "check_clone_and_set_params", "clone loses unknown_label"),
     (Random, "check_pipeline", "answers as its last step"),
     (ForgetsNames, "check_feature_names", "feature_names_in_"),
-    (Standardises, "check_constant_features", "constant features, single or all"),
+    (Standardises, "check_constant_features", "constant features are fitted"),
     (RefusesDuplicates, "check_duplicate_rows", "RuntimeError: two rows are equal"),
     (KeepsTheTypeOfX, "check_input_dtypes", "X of int64"),
     (ForgetsZeros, "check_sparse", "CSR: scores differ"),

@@ -125,7 +125,7 @@ def test_weights_go_where_they_are_taken(data):
         (CascadeRejector(Box(), "nb"), "'estimator' parameter"),
         (CascadeRejector(None, GaussianNB()), "'rejector' parameter"),
         (CascadeRejector(LocalOutlierFactor(), GaussianNB()), "'rejector' parameter"),
-        (CascadeRejector(Box(), GaussianNB(), unknown_label="setosa"), "is also a class"),
+        (CascadeRejector(Box(), GaussianNB(), unknown_label="setosa"), "cannot learn"),
         (CascadeRejector(Box(), GaussianNB(), unknown_label=-1), "different kinds"),
     ],
 )

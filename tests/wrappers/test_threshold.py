@@ -166,7 +166,7 @@ def test_scores_are_finite(iris):
             ThresholdRejector(GaussianNB(), response_method="decision_function"),
             "GaussianNB has no such method",
         ),
-        (ThresholdRejector(GaussianNB(), unknown_label=2), "is also a class"),
+        (ThresholdRejector(GaussianNB(), unknown_label=2), "cannot learn"),
     ],
 )
 def test_bad_parameters(iris, model, message):

@@ -6,13 +6,20 @@ methods share) are imported by their names.
 
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, SearchSpec, Traits
+from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
+from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
 from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
     check_labels,
+    find_unknown_label,
+    known_classes,
     resolve_unknown_label,
+    set_labels,
+    takes_known_unknowns,
+    usable_rows,
     validate_samples,
     validate_targets,
     validate_training_data,
@@ -20,6 +27,8 @@ from ._validation import (
 
 __all__ = [
     "Certificate",
+    "DistanceClassifier",
+    "GridScores",
     "KernelMachineClassifier",
     "OpenSetClassifier",
     "PredictionExplainer",
@@ -28,8 +37,14 @@ __all__ = [
     "Traits",
     "check_labels",
     "explain",
+    "find_unknown_label",
+    "known_classes",
     "known_radius",
     "resolve_unknown_label",
+    "set_labels",
+    "takes_known_unknowns",
+    "unit_rows",
+    "usable_rows",
     "validate_samples",
     "validate_targets",
     "validate_training_data",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import euclidean_distances
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
@@ -99,7 +98,7 @@ class Certificate:
             for a class without certificate, inf for one without positive support vectors.
         """
         X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-        distances = distances_to(self._vectors)
+        distances = DistancesTo(self._vectors, "euclidean")
         blocks = row_blocks(0, X.shape[0], self._vectors.shape[0])
         parts = [self._margin_of(distances(X[rows])) for rows in blocks]
         return np.concatenate([np.empty((0, len(self.radius))), *parts])
@@ -157,11 +156,3 @@ class Certificate:
         # Squares of numbers up to `far` stay within float32; farther away is outside anyway.
         far = 1e6 * (np.sqrt(norms.max()) + reach[used].max() + 1)
         return planes, center, norms.max(), far
-
-
-def distances_to(vectors, metric: str = "euclidean"):
-    """Return a function from n samples, dense or sparse, to their distances (n, m) to m vectors."""
-    if sparse.issparse(vectors):
-        return lambda X: euclidean_distances(X, vectors)
-    dense = DistancesTo(vectors, metric)
-    return lambda X: euclidean_distances(X, vectors) if sparse.issparse(X) else dense(X)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils import answer_labels, decide
+from ._class_edits import ClassEdits
 from ._explain import explain, surroundings_of
 from .fitted import check_attributes, check_labels
 
@@ -31,6 +32,8 @@ class Traits:
         Whether the regions it accepts are bounded as a rule.
     condition : str
         Exactly when they are, where that depends on the fit or on a parameter.
+    known_unknowns : str
+        How it uses training rows that carry an explicit unknown label; empty if it refuses them.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Traits:
     one_class: bool = False
     bounded: bool = False
     condition: str = ""
+    known_unknowns: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class SearchSpec:
     bounded_switch: str | None = None
 
 
-class OpenSetClassifier(ClassifierMixin, BaseEstimator):
+class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     """Base class of estimators that answer one of K classes, or unknown.
 
     A subclass writes ``fit``, which begins with :func:`openset.base.validate_training_data`, and
@@ -95,6 +99,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         The known classes, sorted; never the unknown label.
     unknown_label_ : object
         The answer for a sample that no class accepts.
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     """
 
     traits: Traits
@@ -164,6 +170,16 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         codes = decide(self.decision_function(X))
         return answer_labels(self.classes_, self.unknown_label_)[codes]
 
+    @property
+    def predict_proba(self):
+        """Not available: an AttributeError tells what to use instead."""
+        raise AttributeError(
+            f"{type(self).__name__} has no predict_proba: how probable a class is depends on how "
+            "many unknown samples come, which no training set tells. For p-values of the classes, "
+            "and sets that contain the right one with a given probability, use CalibratedRejector: "
+            "p_values(X), known_p_value(X), predict_set(X, alpha=0.05)."
+        )
+
     def predict_known(self, X) -> np.ndarray:
         """Return the class with the highest score, accepted or not: the closed-set answer.
 
@@ -214,7 +230,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         DataFrame of n rows
-            Columns answer, nearest_class, score, deficit, similar, distance and region_gap.
+            Columns answer, nearest_class, score, deficit, similar, distance, region_gap, runner_up,
+            margin and reason.
         """
         return explain(self, X)
 

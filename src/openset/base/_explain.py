@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..utils import answer_labels, decide, split_fitted
-from ..utils.distances import row_blocks
-from ._certificate import Certificate, distances_to
+from ..utils import answer_labels, split_fitted
+from ..utils.distances import DistancesTo, row_blocks
+from ._certificate import Certificate
 from ._validation import validate_samples
 
 # Samples per batch: their scores are in memory at the same time.
@@ -46,6 +46,11 @@ def explain(estimator: BaseEstimator, X):
             the certificate ``known_radius_``: the smallest :meth:`Certificate.margin` over the
             classes, or 0, which says nothing, where that is negative. Missing for a method without
             certificate.
+        runner_up, margin
+            The class with the second highest score, and by how much that is lower. Missing for a
+            model of one class. A small margin means that the answer is ambiguous.
+        reason
+            The answer in words: which class accepts, or that several do, or which one is nearest.
 
     Notes
     -----
@@ -63,6 +68,8 @@ def explain(estimator: BaseEstimator, X):
         answer nearest_class  similar  distance
     0     left          left        0       0.5
     1  unknown         right        3       5.0
+    >>> table.reason[0]
+    'accepted by left'
     >>> bool(table.region_gap[1] > 1)  # no accepted sample is nearer to (9, 9) than this
     True
     """
@@ -79,13 +86,19 @@ def explain(estimator: BaseEstimator, X):
 
     def columns(rows):
         block = transform(_safe_indexing(X, rows))
-        scores = model.decision_function(block)
-        return decide(scores), scores.argmax(axis=1), scores.max(axis=1), *surroundings(block)
+        return *best_two(model.decision_function(block)), *surroundings(block)
 
     # Without any samples there is still one block, so that the estimator can complain.
     parts = [columns(rows) for rows in gen_batches(max(1, _num_samples(X)), _ROWS)]
-    answer, best, score, similar, distance, gap = map(np.concatenate, zip(*parts, strict=True))
+    best, second, score, margin, n_accept, similar, distance, gap = map(
+        np.concatenate, zip(*parts, strict=True)
+    )
     labels = answer_labels(model.classes_, model.unknown_label_)
+    answer = np.where(n_accept > 0, best, len(labels) - 1)
+    runner_up = labels[second].astype(object)
+    if len(labels) == 2:  # one class
+        runner_up[:] = None
+    reasons = zip(labels[best], labels[second], score, n_accept, gap, strict=True)
     return pd.DataFrame(
         {
             "answer": labels[answer],
@@ -95,9 +108,39 @@ def explain(estimator: BaseEstimator, X):
             "similar": pd.arrays.IntegerArray(similar.astype(np.int64), similar < 0),
             "distance": distance,
             "region_gap": gap,
+            "runner_up": runner_up,
+            "margin": margin,
+            "reason": [_reason(*row) for row in reasons],
         },
         index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None,
     )
+
+
+def best_two(scores: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Rank the classes of each sample: best, second, score, margin and n_accept, each (n,).
+
+    With one class the second is the first, and the margin NaN.
+    """
+    rows = np.arange(len(scores))
+    best = scores.argmax(axis=1)
+    score, n_accept = scores[rows, best], (scores >= 0).sum(axis=1)
+    if scores.shape[1] == 1:
+        return best, best, score, np.full(len(scores), np.nan), n_accept
+    others = scores.copy()
+    others[rows, best] = -np.inf
+    second = others.argmax(axis=1)
+    return best, second, score, score - others[rows, second], n_accept
+
+
+def _reason(nearest, second, score, n_accept, gap) -> str:
+    """The words of :class:`openset.base.PredictionExplainer`, for one sample."""
+    if n_accept == 1:
+        return f"accepted by {nearest}"
+    if n_accept:
+        count = "two" if n_accept == 2 else n_accept
+        return f"{count} classes accept: {nearest} before {second}"
+    far = "; outside every certificate" if gap > 0 else ""
+    return f"none accepts; nearest is {nearest}; missed by {round(max(-score, 1e-4), 4)}{far}"
 
 
 def surroundings_of(model: BaseEstimator):
@@ -110,7 +153,7 @@ def surroundings_of(model: BaseEstimator):
         return _nothing_around
     vectors, index, metric = kept
     certificate = Certificate(model) if hasattr(model, "known_radius_") else None
-    distances = distances_to(vectors, metric)
+    distances = DistancesTo(vectors, metric)
 
     def surroundings(X):
         X = validate_samples(model, X, accept_sparse="csr")

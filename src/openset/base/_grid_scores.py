@@ -65,7 +65,9 @@ class GridEngine(OpenSetClassifier):
         spec = self.search_spec
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
         # The same checks as in fit.
-        X = clone(self).prepare(X, y, sample_weight, self.min_classes).X
+        # Here rows of the unknown label are one more class: a split says what they serve for.
+        plain = clone(self).set_params(unknown_label="auto")
+        X = plain.prepare(X, y, sample_weight, self.min_classes).X
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
         if numeric:
             on = dict(enumerate(splits))
@@ -124,7 +126,7 @@ def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs
     def reduce(k, path, rows):
         s, point, _ = problems[k]
         scale, shift = model.score_map(path, **lattice.params(point))
-        scores = path.scores[:, splits[s][1]] * scale[:, None] + shift[:, None]
+        scores = path.scores_at(splits[s][1], scale, shift)
         return scores, path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
 
     collected: list[tuple[np.ndarray, np.ndarray]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import is_dataclass, replace
@@ -12,16 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import EXACT_BAND, KernelRows, Path, Problem, decision_values, svm_problem
+from ..solver import EXACT_BAND, KernelRows, Path, Problem, refined_path, svm_problem
+from ..utils import answer_labels
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
-from ._validation import validate_samples, validate_training_data
+from ._prepared import prepared
+from ._validation import find_unknown_label, validate_samples, validate_training_data
 from .fitted import require
-from .machines import BinaryMachine, TrainingSet, pack_machines, train_one_class, train_one_vs_rest
+from .machines import (
+    BinaryMachine,
+    TrainingSet,
+    merge_copies,
+    pack_machines,
+    train_one_class,
+    train_one_vs_rest,
+)
 from .parameters import (
     BOXES,
     C_CONSTRAINTS,
@@ -38,6 +49,9 @@ _ROUNDING = 1e-5
 
 # Sum of the coefficients of a machine in a model file, above which the file is damaged.
 _LARGEST = 1e150
+
+# Smallest tolerance of the solver for boxes up to 1; below, rounding would keep it from ending.
+_FINEST = 1e-14
 
 
 class KernelMachineClassifier(GridEngine):
@@ -62,6 +76,9 @@ class KernelMachineClassifier(GridEngine):
         Class attribute: the parameters of a machine other than gamma.
     min_classes : int
         Class attribute: fewest classes.
+    counts_samples : bool
+        Whether the method counts samples (for a tail, say), so that copies of a row are not merged
+        into one row of their total weight.
     own_samples_only : bool
         Class attribute: whether each machine is trained on the samples of its class alone.
     """
@@ -71,6 +88,11 @@ class KernelMachineClassifier(GridEngine):
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
     own_samples_only: bool = False
+    counts_samples: bool = False
+    class_attributes: tuple[str, ...] = (
+        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
+        *("dual_objective_", "kkt_gap_", "n_iter_"),
+    )
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
@@ -118,7 +140,8 @@ class KernelMachineClassifier(GridEngine):
         X : array-like or CSR matrix of shape (m, d)
             Feature vectors.
         y : array-like of shape (m,)
-            Their classes.
+            Their classes. Rows that carry an explicit `unknown_label` are known unknowns:
+            negatives of every machine.
         sample_weight : array-like of shape (m,), default=None
             Weight of each sample; rows of weight zero are left out.
 
@@ -127,6 +150,8 @@ class KernelMachineClassifier(GridEngine):
         self
         """
         training = self.prepare(X, y, sample_weight, self.min_classes)
+        if not self.counts_samples:
+            training = merge_copies(training)
         train = train_one_class if self.own_samples_only else train_one_vs_rest
         self.fit_machines(training, train)
         return self
@@ -150,8 +175,16 @@ class KernelMachineClassifier(GridEngine):
         )
         kernel = get_kernel(self.kernel)
         self.check_kernel(kernel)
-        weight = weight * self.class_sample_weights(self.classes_[codes])
+        labels = answer_labels(self.classes_, self.unknown_label_)
+        weight = weight * self.class_sample_weights(labels[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
+        if self.solver_settings["tol"] > self.tol:
+            warnings.warn(
+                f"tol={self.tol:g} is smaller than double precision can reach; "
+                f"tol={self.solver_settings['tol']:g} is used.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         columns = {name: per_class(self, name, getattr(self, name)) for name in self.problem_params}
         if path := self.search_spec.path:
             columns[path] = columns[path][:, None]
@@ -254,8 +287,8 @@ class KernelMachineClassifier(GridEngine):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        machines = support_vectors, coef, bias, get_kernel(self.kernel), self.gamma_
-        return decision_values(X, *machines, self.n_jobs, self.device)
+        values = prepared(self, support_vectors, coef, get_kernel(self.kernel))
+        return values(X, bias, self.n_jobs, self.device)
 
     @property
     def exact_band(self) -> float:
@@ -302,6 +335,10 @@ class KernelMachineClassifier(GridEngine):
         """
         class_weight = getattr(self, "class_weight", None)
         if isinstance(class_weight, dict):
+            # The unknown label may have a weight although no row carries it.
+            spare = find_unknown_label(self.unknown_label, np.array(list(class_weight)))
+            if spare >= 0 and self.unknown_label not in np.unique(labels).tolist():
+                class_weight = {c: w for c, w in class_weight.items() if c != self.unknown_label}
             for c, weight in class_weight.items():
                 if not POSITIVE.is_satisfied_by(weight):
                     raise ValueError(
@@ -334,7 +371,14 @@ class KernelMachineClassifier(GridEngine):
     @property
     def solver_settings(self) -> dict[str, Any]:
         """The parameters of the solver, by name."""
-        return {name: getattr(self, name) for name in ("tol", "max_iter", "cache_size", "device")}
+        names = ("max_iter", "cache_size", "device")
+        tol = max(self.tol, self._smallest_tol())
+        return {"tol": tol, **{name: getattr(self, name) for name in names}}
+
+    def _smallest_tol(self):
+        """What the KKT gap can reach: decision values are rounded in proportion to the boxes."""
+        C = getattr(self, "C", 1.0)
+        return _FINEST * max(1.0, *(C.values() if isinstance(C, dict) else [C]))
 
     def fit_machines(self, training: TrainingSet, train: Callable) -> None:
         """Train all machines and set the fitted attributes.
@@ -350,7 +394,10 @@ class KernelMachineClassifier(GridEngine):
         def problem_of(c, signs, weight):
             return self.problem(signs, weight, **training.params[c])
 
+        limits = {name: self.solver_settings[name] for name in ("tol", "max_iter")}
+
         def reduce(c, path, rows, stop):
+            path = refined_path(path, rows, stop=stop, **limits)
             (scale,), (shift,) = self.score_map(path, **training.params[c])
             machine = BinaryMachine.of(path[0], scale, shift)
             return self.finish_machine(machine, path, rows, stop, **training.params[c])
@@ -403,6 +450,12 @@ class KernelMachineClassifier(GridEngine):
                 reach = reach @ abs(support_vectors)
             reach = reach.sum(axis=1) + abs(bias)
         require(np.all(reach < _LARGEST), "coefficients are so large that scores overflow")
+
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        used = self.dual_coef_.any(axis=0)  # vectors that only supported a removed class go
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, used])
+        self.support_, self.support_vectors_ = self.support_[used], self.support_vectors_[used]
 
     def _certify(self):
         kernel = get_kernel(self.kernel)

@@ -5,6 +5,8 @@ The words contain no comma, so a CSV file needs no quotes for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +14,14 @@ from sklearn.base import BaseEstimator
 
 from ..utils import answer_labels, decide
 from ._certificate import Certificate
+from ._explain import best_two
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class PredictionExplainer:
-    """Turns acceptance scores into the columns prediction, known score, runner-up and reason.
+    """Turns acceptance scores into answers: prediction, score, runner-up, margin and reason.
 
     Parameters
     ----------
@@ -40,7 +43,7 @@ class PredictionExplainer:
     ('accepted by left', True)
     """
 
-    NAMES = ("prediction", "known_score", "runner_up", "reason")
+    NAMES = ("prediction", "known_score", "runner_up", "margin", "reason")
 
     def __init__(self, final: BaseEstimator, n_jobs: int | None = None):
         import pyarrow as pa
@@ -48,9 +51,8 @@ class PredictionExplainer:
         answers = answer_labels(final.classes_, final.unknown_label_).tolist()
         self._answers = pa.array(answers)
         self._texts = pa.array([str(answer) for answer in answers])
-        self._n_classes, self._n_jobs = len(final.classes_), n_jobs
-        certificate = Certificate(final) if hasattr(final, "known_radius_") else None
-        self._certificate = certificate if certificate and certificate.complete else None
+        self._n_classes = len(final.classes_)
+        self._outside = _outside_of(final, n_jobs)
 
     def columns(self, X: np.ndarray, scores: np.ndarray) -> list[pa.Array]:
         """Return the columns `NAMES`.
@@ -68,36 +70,47 @@ class PredictionExplainer:
         """
         import pyarrow as pa
 
-        rows = np.arange(len(scores))
-        best = scores.argmax(axis=1)
-        others = scores.copy()
-        others[rows, best] = -np.inf
-        second = others.argmax(axis=1)
-        runner_up = self._answers.take(pa.array(second))
+        best, second, score, margin, n_accept = best_two(scores)
+        # Rounded: the last digits of a score depend on the size of the batch.
+        runner_up, margins = self._answers.take(pa.array(second)), pa.array(margin.round(5))
         if self._n_classes == 1:
             runner_up = pa.nulls(len(scores), self._answers.type)
-        score = scores[rows, best]
-        codes = decide(scores)
-        reason = self._reasons(X, best, second, score, codes, others[rows, second] >= 0)
-        return [self._answers.take(pa.array(codes)), pa.array(score), runner_up, reason]
+            margins = pa.nulls(len(scores), pa.float64())
+        reason = self._reasons(X, best, second, score, n_accept)
+        answers = self._answers.take(pa.array(decide(scores)))
+        return [answers, pa.array(score), runner_up, margins, reason]
 
-    def _reasons(self, X, best, second, score, codes, also):
+    def _reasons(self, X, best, second, score, n_accept):
         import pyarrow as pa
         import pyarrow.compute as pc
 
         join = pc.binary_join_element_wise
         nearest = self._texts.take(pa.array(best))
         taken = join("accepted by ", nearest, "")
-        if also.any():
-            both = join(taken, self._texts.take(pa.array(second)), "; also by ")
-            taken = pc.if_else(pa.array(also), both, taken)
+        if np.any(n_accept > 1):
+            count = pc.cast(pa.array(n_accept), pa.string())
+            count = pc.if_else(pa.array(n_accept == 2), "two", count)
+            runner_up = self._texts.take(pa.array(second))
+            several = join(count, " classes accept: ", nearest, " before ", runner_up, "")
+            taken = pc.if_else(pa.array(n_accept > 1), several, taken)
         # A miss is never shown as zero.
         missed = pc.cast(pc.round(pa.array(np.maximum(-score, 1e-4)), 4), pa.string())
-        refused = join("nearest ", nearest, "; missed by ", missed, "")
-        accepted = codes < self._n_classes
-        if self._certificate is not None:
+        refused = join("none accepts; nearest is ", nearest, "; missed by ", missed, "")
+        accepted = n_accept > 0
+        if self._outside is not None and not accepted.all():
             outside = np.zeros(len(X), dtype=bool)
-            outside[~accepted] = self._certificate.outside(X[~accepted], self._n_jobs)
+            outside[~accepted] = self._outside(X[~accepted])
             further = join(refused, "; outside every certificate", "")
             refused = pc.if_else(pa.array(outside), further, refused)
         return pc.if_else(pa.array(accepted), taken, refused)
+
+
+def _outside_of(final, n_jobs) -> Callable | None:
+    """The function of X that tells which rows are outside every certificate, if there is one."""
+    if not hasattr(final, "known_radius_"):
+        return None
+    if not hasattr(final, "support_vectors_"):  # moved thresholds of another estimator
+        surroundings = final.surroundings()
+        return lambda X: surroundings(X)[2] > 0
+    certificate = Certificate(final)
+    return partial(certificate.outside, n_jobs=n_jobs) if certificate.complete else None

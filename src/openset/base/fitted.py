@@ -103,7 +103,8 @@ def check_labels(model: Any) -> dict[str, int]:
 def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     """Check labels, parameters and all declared attributes; return the sizes of the axes.
 
-    An attribute with an empty layout is only required to be there. Undeclared ones are refused.
+    An attribute with an empty layout is only required to be there. Undeclared ones must not
+    replace what the class defines, and must not hold NaN.
     """
     sizes = check_labels(model)
     parameters = set(model.get_params(deep=False))
@@ -113,8 +114,11 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     repeated = {
         name for name in found if _same(getattr(type(model), name, None), vars(model)[name])
     }
-    extra = sorted(found - parameters - own - set(layouts) - repeated)
-    require(not extra, f"attribute {', '.join(extra)} is not declared in fitted_attributes")
+    for name in sorted(found - parameters - own - set(layouts) - repeated):
+        value = vars(model)[name]
+        require(not hasattr(type(model), name), f"{name} is not an attribute of an instance")
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            require(not np.isnan(value).any(), f"{name} has entries that are no numbers")
     missing = sorted(set(layouts) - found)
     require(not missing, f"{', '.join(missing)} is missing")
     for name, layout in layouts.items():

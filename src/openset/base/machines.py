@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..kernels import Kernel, Linear
 from ..solver import KernelRows, Path, Problem, Solution, solve_grid
@@ -18,10 +19,16 @@ __all__ = [
     "ProblemOf",
     "Reduce",
     "TrainingSet",
+    "merge_copies",
     "pack_machines",
+    "row_keys",
     "train_one_class",
     "train_one_vs_rest",
 ]
+
+
+# Values hashed at a time: they stay in the first-level cache.
+_CHUNK = 2**15
 
 
 @dataclass(frozen=True)
@@ -132,3 +139,59 @@ def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray
     for row, machine in zip(coef, machines, strict=True):
         row[np.searchsorted(used, machine.support)] = machine.coef
     return used, coef, np.array([machine.bias for machine in machines])
+
+
+def merge_copies(training: TrainingSet) -> TrainingSet:
+    """Equal rows of one class as one row, the first, whose weight is the sum of theirs.
+
+    This changes neither the objective nor the scores: the multipliers of copies only occur as
+    their sum, whose box is the sum of their boxes.
+    """
+    keys = row_keys(training.X)
+    order = np.lexsort((keys, training.codes))
+    new = np.ones(len(keys), dtype=bool)
+    new[1:] = np.diff(keys[order]) != 0
+    new[1:] |= np.diff(training.codes[order]) != 0
+    if new.all():
+        return training
+    first = order[new]  # the sort is stable
+    group = np.empty(len(keys), dtype=np.intp)
+    group[order] = np.cumsum(new) - 1
+    copies = np.setdiff1d(np.arange(len(keys)), first)
+    differences = training.X[copies] - training.X[first[group[copies]]]
+    if abs(differences).max() > 0:  # two rows with one key
+        return training
+    weight = np.bincount(group, training.weight)
+    kept = np.sort(first)
+    return replace(
+        training,
+        X=training.X[kept],
+        codes=training.codes[kept],
+        weight=weight[group[kept]],
+        rows=training.rows[kept],
+    )
+
+
+def row_keys(X) -> np.ndarray:
+    """64-bit hashes of the rows of X, equal for dense and sparse layout, shape (m,).
+
+    The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
+    so it may be stored or not.
+    """
+    factors = np.random.default_rng(0).integers(2**64, size=X.shape[1], dtype=np.uint64)
+    factors |= np.uint64(1)
+    if sparse.issparse(X):
+        X = X.tocsr()
+        return sparse.csr_array((_scrambled(X.data), X.indices, X.indptr), shape=X.shape) @ factors
+    step = max(1, _CHUNK // X.shape[1])
+    parts = [_scrambled(X[k : k + step]) @ factors for k in range(0, len(X), step)]
+    return np.concatenate(parts)
+
+
+def _scrambled(values):
+    bits = (values + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits

@@ -19,6 +19,7 @@ __all__ = [
     "KERNEL_CONSTRAINTS",
     "PAPER_GAMMAS",
     "POSITIVE",
+    "QUANTILES",
     "SCALED_GAMMAS",
     "SOLVER_CONSTRAINTS",
     "kernel_search",
@@ -28,6 +29,8 @@ __all__ = [
 
 # Thresholds and fractions: 20 values, linear in [0, 1).
 FRACTIONS = [k / 20 for k in range(20)]
+# Quantiles of distances: dense where few known samples are rejected.
+QUANTILES = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 1.0]
 # Kernel widths: the paper's, for data in [0, 1], and multiples of `unit_gamma`, for any data.
 PAPER_GAMMAS = [2.0**k for k in range(-15, 16, 2)]
 SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
@@ -99,20 +102,31 @@ def unit_gamma(X, weight: np.ndarray) -> float:
 
     X is an ndarray or a CSR matrix of shape (m, d), `weight` has shape (m,).
     """
-    total = weight.sum() * X.shape[1]
-    first = (weight @ X).sum() / total
+    n_features = X.shape[1]
     if sparse.issparse(X):
-        stored = np.repeat(weight, np.diff(X.indptr))
-        squares = stored @ (X.data - first) ** 2 + (total - stored.sum()) * first**2
+        # Weight of each stored number, and of all the zeros that are not stored.
+        values = np.append(X.data, 0.0)
+        shares = np.repeat(weight, np.diff(X.indptr))
+        shares = np.append(shares, weight.sum() * n_features - shares.sum())
+        if X.nnz == X.shape[0] * n_features:
+            values, shares = values[:-1], shares[:-1]
     else:
-        squares = (weight @ (X - first) ** 2).sum()
-    variance = squares / total
-    if np.sqrt(variance) <= 1e-13 * abs(first):  # equal numbers, up to rounding
+        values, shares = X.ravel(), np.repeat(weight, n_features)
+    low, high = values.min(), values.max()
+    if low == high:
         return 1.0
-    gamma = 1.0 / (X.shape[1] * variance)
-    if not 0 < gamma < np.inf:
+    # Moved to 0 and scaled to at most 1: no square overflows, and a common offset costs no digit.
+    size = high / 2 - low / 2
+    values = (values - low) / 2 / size
+    shares = shares / shares.sum()
+    mean = shares @ values
+    variance = 4 * (shares @ (values - mean) ** 2)
+    with np.errstate(over="ignore", divide="ignore", under="ignore"):
+        gamma = 1.0 / (n_features * variance) / size / size
+    if not np.finfo(np.float64).tiny <= gamma < np.inf:
         raise ValueError(
-            f"The variance of X is {variance:g}: too large or too small for gamma='scale'. "
-            "Scale X, for instance with sklearn.preprocessing.StandardScaler."
+            f"The variance of X is about 1e{np.log10(variance) + 2 * np.log10(size):.0f}: too "
+            "large or too small for gamma='scale'. Scale X, for instance with "
+            "sklearn.preprocessing.StandardScaler."
         )
-    return gamma
+    return float(gamma)

@@ -47,7 +47,7 @@ def conformal_thresholds(
 
     def counting(Z, codes):
         moved = model.with_thresholds(thresholds)
-        scores = _finite(moved.decision_function(Z), model)
+        scores = finite_scores(moved, Z)
         return scores.max(axis=1) if by == "highest" else scores[np.arange(len(codes)), codes]
 
     Z = transform(X)
@@ -75,17 +75,23 @@ def _noise(scores, alone, exact_band):
     return max(abs(alone(i) - scores[i]) for i in nearest)
 
 
-def tradeoff_thresholds(
-    model: OpenSetClassifier, X, codes: np.ndarray, X_unknown, alpha: float, criterion: str
-) -> np.ndarray:
-    """One threshold, K times, from known and unknown samples, both transformed.
+def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.ndarray) -> float:
+    """Difference below which two scores count as equal; `scores` are those of X in one batch."""
+    rows = np.unique(np.linspace(0, len(scores) - 1, _LOOKUPS).astype(int))
+    alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
+    largest = max(1.0, np.abs(scores).max())
+    return float(_ROUNDING * largest + 2 * np.abs(alone - scores[rows]).max())
 
-    The criterion is "aus" or "hna"; `codes` are the class indices of the known samples X.
+
+def tradeoff_thresholds(
+    scores: np.ndarray, codes: np.ndarray, alpha: float, criterion: str
+) -> np.ndarray:
+    """One threshold, K times, from the scores (n, K) of known and unknown samples.
+
+    The criterion is "aus" or "hna"; `codes` are the class indices of the samples, K for unknown.
     """
-    n_classes = len(model.classes_)
-    scores = np.vstack([_finite(model.decision_function(Z), model) for Z in (X, X_unknown)])
-    true = np.append(codes, np.full(len(scores) - len(codes), n_classes))
-    curve = curve_of(true, scores, np.arange(n_classes))
+    n_classes = scores.shape[1]
+    curve = curve_of(codes, scores, np.arange(n_classes))
     best = int(curve.hna.argmax())
     if criterion == "aus":
         # Allow for the rounding error of 1 - 0.95.
@@ -133,7 +139,9 @@ def resolve_conflict(
     return thresholds, conflict & (prefer == "bounded")
 
 
-def _finite(scores, model):
+def finite_scores(model: OpenSetClassifier, Z) -> np.ndarray:
+    """Scores of transformed samples; ValueError if one is not finite."""
+    scores = model.decision_function(Z)
     if not np.isfinite(scores).all():
         raise ValueError(
             f"decision_function of {type(model).__name__} gives scores that are not finite; an "

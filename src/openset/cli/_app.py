@@ -5,16 +5,31 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli import _compare, _datasets, _demo, _evaluate, _fit, _info, _predict, _study
+from openset.cli import (
+    _calibrate,
+    _compare,
+    _datasets,
+    _demo,
+    _evaluate,
+    _fit,
+    _info,
+    _learn,
+    _monitor,
+    _predict,
+    _review,
+    _study,
+)
 
 app = typer.Typer(
     help="Open-set recognition: one of your classes, or unknown.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (_fit.fit, _predict.predict, _evaluate.evaluate, _info.info, _compare.compare):
+for command in (_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.evaluate, _info.info):
     app.command()(command)
-for command in (_info.export, _datasets.datasets, _demo.demo):
+for command in (_monitor.monitor, _review.review, _learn.learn):
+    app.command()(command)
+for command in (_compare.compare, _info.export, _datasets.datasets, _demo.demo):
     app.command()(command)
 app.add_typer(_study.app, name="study")
 

@@ -12,7 +12,7 @@ from openset.cli import _options as options
 from openset.cli._failures import reported, say
 
 # Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
-_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn"
+_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"
 # A class must leave two samples for tuning after half are held out.
 _FEWEST_ROWS = 4
 # Simulations in the search of each repeat.
@@ -33,6 +33,7 @@ def compare(
     max_rows: Annotated[
         int, typer.Option(min=20, help="Maximum number of rows to compare on, drawn from all.")
     ] = 1500,
+    unknown: options.Unknown = None,
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
@@ -55,24 +56,34 @@ def compare(
     if not wanted:
         raise typer.BadParameter("no method is named", param_hint="--methods")
     titles = {row.estimator: row.method for row in method_table()}
+    how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     models, short = {}, {}
     for name in wanted:
-        model = make_method(name, n_jobs=jobs, impute=missing == "median")
+        model = make_method(name, **how)
         title = titles[type(unwrap(model)).__name__]
         models[title], short[title] = model, name
     table = read_training(
         open_table(data, encoding), target, **options.columns(features, drop), missing=missing
     )
+    label = table.unknown_label(unknown, data)
+    for model in models.values():
+        unwrap(model).set_params(unknown_label=label)
     X, y, notes = _choose_rows(table, max_rows, seed)
-    splits = comparison_splits(y, repeats, random_state=seed)
+    splits = comparison_splits(y, repeats, random_state=seed, unknown_label=label)
     report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
     print("\n".join(report), file=sys.stderr)
-    how: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
+    how = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
     compared = compare_methods(models, X, y, splits, **how, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:
         raise ValueError(f"no method could be fitted; {best.name}, {best.error}")
-    given = {"features": features, "drop": drop, "encoding": encoding, "missing": missing}
+    given = {
+        "unknown": unknown,
+        "features": features,
+        "drop": drop,
+        "encoding": encoding,
+        "missing": missing,
+    }
     subject = pages.Subject(
         source=data.name,
         target=target,

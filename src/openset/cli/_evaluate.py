@@ -37,7 +37,7 @@ def evaluate(
 ) -> None:
     """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
     from openset.cli._predict import TableScorer
-    from openset.datasets.tables import open_table, require
+    from openset.datasets.tables import open_table
 
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
@@ -45,7 +45,6 @@ def evaluate(
         options.check_folder(figures / "figure.png")
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
-    require(table, [target], "the target")
     evaluation, others = _score(scorer, table, target)
     drawn = _draw(evaluation, figures) if figures is not None else []
     if as_json:
@@ -59,34 +58,16 @@ def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
     """The evaluation, and the labels that count as unknown; 1, 1.0 and "1" are one class."""
     import numpy as np
 
-    from openset.cli._training import label_text
-    from openset.datasets.tables import TableError
+    from openset.cli._predict import LabelReader
     from openset.evaluation import Evaluation
     from openset.utils import answer_labels
 
-    final = scorer.final
-    codes = {label_text(label): code for code, label in enumerate(final.classes_.tolist())}
-    unknown, n_rows = len(codes), 0
-    others: dict[str, None] = {}
-    truth, scores = [], []
-    for block in scorer.blocks(table, "evaluate"):
-        labels = block.batch.column(target).dictionary_encode()
-        texts = [label_text(value) for value in labels.dictionary.to_pylist()]
-        indices = labels.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        blank = np.array([text is None for text in texts] + [True])[indices]
-        if blank.any():
-            raise TableError(
-                f"{table.path} has no class in {target!r} in data row "
-                f"{n_rows + np.argmax(blank) + 1}; fill it or drop the row"
-            )
-        others |= dict.fromkeys(text for text in texts if text not in codes)
-        lookup = np.array([codes.get(text, unknown) for text in texts] + [unknown])
-        truth.append(lookup[indices])
-        scores.append(block.scores)
-        n_rows += len(indices)
-    answers = answer_labels(final.classes_, final.unknown_label_)[np.concatenate(truth)]
-    evaluation = Evaluation(answers, np.concatenate(scores), final.classes_, final.unknown_label_)
-    return evaluation, list(others)
+    final, reader = scorer.final, LabelReader(scorer, table, target)
+    blocks = [(reader.codes(b.batch), b.scores) for b in scorer.blocks(table, "evaluate")]
+    truth, scores = map(np.concatenate, zip(*blocks, strict=True))
+    answers = answer_labels(final.classes_, final.unknown_label_)[truth]
+    evaluation = Evaluation(answers, scores, final.classes_, final.unknown_label_)
+    return evaluation, list(reader.others)
 
 
 def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:

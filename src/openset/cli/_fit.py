@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,9 +26,14 @@ def fit(
         str | None,
         typer.Option(help="Classes to learn, comma-separated; rows of others count as unknown."),
     ] = None,
+    unknown: options.Unknown = None,
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
+    landmarks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train on this many landmarks, for many rows (ossvm, svm)."),
+    ] = None,
     turns: Annotated[
         int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
@@ -54,15 +59,19 @@ def fit(
         if not as_json:
             say(*lines)
 
-    model = evaluation.make_method(method, n_jobs=jobs, impute=missing == "median")
-    verbose = int(sys.stderr.isatty())
-    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
+    how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
+    how |= {"landmarks": landmarks, "random_state": seed}
+    evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
     options.check_output(output, data)
     table = open_table(data, encoding)
     training = read_training(table, target, **options.columns(features, drop), missing=missing)
-    classes = training.known_classes(options.split(known), table.path)
+    label = training.unknown_label(unknown, table.path)
+    classes = training.known_classes(options.split(known), table.path, label)
     training.check_sizes(classes, _FEWEST_ROWS)
-    rows = np.isin(training.y, classes)
+    rows = np.isin(training.y, [*classes, label] if unknown is not None else classes)
+    model = evaluation.make_method(method, **how, unknown_label=label)
+    verbose = int(sys.stderr.isatty())
+    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     summary = _summarize(training, rows, target, data.name)
     tell(*describe_data(summary))
     report = evaluation.HeldOutReport()

@@ -19,13 +19,20 @@ Missing = Annotated[
     Literal["error", "drop", "median"],
     typer.Option(help="Rows with missing values: raise an error, drop them, or fill the median."),
 ]
+Unknown = Annotated[
+    str | None,
+    typer.Option(metavar="LABEL", help="Class whose rows are examples of the unknown, no class."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 Jobs = Annotated[int, typer.Option(help="Number of threads; -1 uses all cores.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 # Names of the methods, so that --help does not load the estimators; a test compares the two lists.
-METHODS = "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-svm, evm, osnn"
+METHODS = (
+    "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-svm, evm, osnn, knn, lda, "
+    "centroids"
+)
 
 
 def split(names: str | None) -> list[str] | None:

@@ -14,6 +14,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
+from openset.cli._monitor import ALARM, as_dict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,10 @@ def predict(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Table to write: .csv, .tsv, .parquet, .arrow.")
     ],
+    monitor: Annotated[
+        Path | None,
+        typer.Option(help="State of `openset monitor` to update; exit code 3 on an alarm."),
+    ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
@@ -38,8 +43,10 @@ def predict(
 
     from openset.base import PredictionExplainer
     from openset.datasets.tables import check_writable, open_table, open_writer
+    from openset.monitoring import UnknownRateMonitor
 
     check_writable(output)
+    watch = None if monitor is None else UnknownRateMonitor.load(monitor)
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     explainer = PredictionExplainer(scorer.final, jobs)
@@ -49,6 +56,8 @@ def predict(
 
     def answered(block):
         answers = explainer.columns(block.Z, block.scores)
+        if watch is not None:
+            watch.update(block.scores.max(axis=1))
         counts.update({n["values"]: n["counts"] for n in answers[0].value_counts().to_pylist()})
         columns = [*block.batch.columns, *answers]
         return pa.RecordBatch.from_arrays(columns, names=[*table.names, *names])
@@ -58,16 +67,23 @@ def predict(
         writer.write(first)
         for block in blocks:
             writer.write(answered(block))
+    if watch is not None and monitor is not None:
+        watch.save(monitor)
     n_rows = sum(counts.values())
     unknown = counts[scorer.final.unknown_label_]
     if as_json:
         by_answer = {str(answer): n for answer, n in counts.most_common()}
-        typer.echo(json.dumps({"rows": n_rows, "unknown": unknown, "answers": by_answer}))
-        return
-    say(
-        f"{data}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) unknown; "
-        f"wrote {output}"
-    )
+        told = {"rows": n_rows, "unknown": unknown, "answers": by_answer}
+        typer.echo(json.dumps(told if watch is None else told | {"monitor": as_dict(watch)}))
+    else:
+        say(
+            f"{data}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) unknown; "
+            f"wrote {output}"
+        )
+        if watch is not None:
+            say(f"monitor: {watch}")
+    if watch is not None and watch.alarm:
+        raise typer.Exit(ALARM)
 
 
 def _free_names(taken: list[str], ours: tuple[str, ...]) -> list[str]:
@@ -84,9 +100,10 @@ def _free_names(taken: list[str], ours: tuple[str, ...]) -> list[str]:
 
 
 class ScoredBlock(NamedTuple):
-    """Some rows of the table, the input of the final estimator for them, and their scores."""
+    """Some rows of the table, their features, the final estimator's input, and their scores."""
 
     batch: pa.RecordBatch
+    X: np.ndarray
     Z: np.ndarray
     scores: np.ndarray
 
@@ -100,7 +117,7 @@ class TableScorer:
         from openset.utils import split_fitted
 
         card = read_card(path)
-        model = load_model(path)
+        self.model = model = load_model(path)
         self._transform, self.final = split_fitted(model)
         if "n_jobs" in self.final.get_params(deep=False):
             self.final.set_params(n_jobs=jobs)
@@ -109,6 +126,34 @@ class TableScorer:
         if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
             self._names = model.feature_names_in_.tolist()
         self._fills_gaps = "SimpleImputer" in card.get("steps", [])
+
+    @property
+    def missing(self) -> str:
+        """What the model does with missing values, as for `openset fit --missing`."""
+        return "median" if self._fills_gaps else "error"
+
+    def read(self, table: Table, shown: dict[str, list] | None = None, *, raw: bool = False):
+        """All rows as the final estimator sees them, or `raw` as they are in the table.
+
+        `shown` maps names of further columns to lists, which their values are appended to.
+        """
+        import numpy as np
+
+        from openset.datasets.tables import TableError, read_batches, require
+
+        names, shown = self.features(table), shown or {}
+        require(table, list(shown), "which is to be shown")
+        parts: list = []
+        n_rows = 0
+        for batch in read_batches(table, "read"):
+            parts.append(self._matrix(table, batch, names, n_rows))
+            n_rows += batch.num_rows
+            for name, values in shown.items():
+                values += [value if value is not None else "" for value in batch[name].to_pylist()]
+        if n_rows == 0:
+            raise TableError(f"{table.path} has a header and no rows")
+        X = np.vstack(parts)
+        return X if raw else self._transform(X)
 
     def features(self, table: Table) -> list[str]:
         """The columns that the model needs, in its order; TableError if one is missing."""
@@ -138,7 +183,7 @@ class TableScorer:
                 warnings.filterwarnings("ignore", message="X does not have valid feature names")
                 Z = self._transform(X)
                 scores = self.final.decision_function(Z)
-            yield ScoredBlock(batch, Z, scores)
+            yield ScoredBlock(batch, X, Z, scores)
             n_rows += batch.num_rows
         if n_rows == 0:
             raise TableError(f"{table.path} has a header and no rows")
@@ -164,3 +209,54 @@ class TableScorer:
                 what = f"has no value {where}, or fit with --missing median to have it filled"
             raise TableError(f"{table.path}: column {names[j]!r} {what}")
         return X
+
+
+class LabelReader:
+    """Reads the classes of rows as codes; 1, 1.0 and "1" are one class.
+
+    The code K is of a row whose class was not learned; `others` are the names of such classes.
+    """
+
+    def __init__(self, scorer: TableScorer, table: Table, target: str):
+        from openset.cli._training import label_text
+        from openset.datasets.tables import require
+
+        require(table, [target], "the target")
+        self._text, self._path, self._target, self._n_rows = label_text, table.path, target, 0
+        self._codes = {label_text(c): code for code, c in enumerate(scorer.final.classes_.tolist())}
+        self.others: dict[str, None] = {}
+
+    def codes(self, batch: pa.RecordBatch) -> np.ndarray:
+        """The codes of the next rows; TableError if one has no class."""
+        import numpy as np
+
+        from openset.datasets.tables import TableError
+
+        labels = batch.column(self._target).dictionary_encode()
+        texts = [self._text(value) for value in labels.dictionary.to_pylist()]
+        indices = labels.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        blank = np.array([text is None for text in texts] + [True])[indices]
+        if blank.any():
+            raise TableError(
+                f"{self._path} has no class in {self._target!r} in data row "
+                f"{self._n_rows + np.argmax(blank) + 1}; fill it or drop the row"
+            )
+        self._n_rows += len(indices)
+        self.others |= dict.fromkeys(text for text in texts if text not in self._codes)
+        unknown = len(self._codes)
+        return np.array([self._codes.get(text, unknown) for text in texts] + [unknown])[indices]
+
+
+def read_labelled(
+    scorer: TableScorer, table: Table, target: str
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Features and answers of all rows, and how many are unknown."""
+    import numpy as np
+
+    from openset.utils import answer_labels
+
+    reader = LabelReader(scorer, table, target)
+    blocks = [(block.X, reader.codes(block.batch)) for block in scorer.blocks(table, "read")]
+    X, codes = map(np.concatenate, zip(*blocks, strict=True))
+    labels = answer_labels(scorer.final.classes_, scorer.final.unknown_label_)
+    return X, labels[codes], int(np.sum(codes == len(scorer.final.classes_)))

@@ -22,7 +22,7 @@ _Home = Annotated[
 ]
 _Datasets = Annotated[str, typer.Option(help="Only these datasets, in this order; with commas.")]
 _Methods = Annotated[str, typer.Option(help="Only these methods, comma-separated.")]
-_Numbers = Annotated[str, typer.Option(help="Only these numbers of known classes.")]
+_Numbers = Annotated[str, typer.Option(help="Only these numbers (or ratios) of known classes.")]
 _Jobs = Annotated[int | None, typer.Option(help="Number of processes; default: one per core.")]
 _Scheduler = Annotated[
     str | None,
@@ -47,7 +47,7 @@ def _running(retry: bool, help: str):
         # Imported here, so that --help does not load the estimators.
         from openset.study import run_study
 
-        parts = split(datasets) or (), split(methods) or (), _integers(n_known)
+        parts = split(datasets) or (), split(methods) or (), _known_counts(n_known)
         options: dict[str, Any] = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
         options["time_limit"] = None if time_limit is None else 60 * time_limit
         with _open(study, store, not retry, parts) as (plan, results):
@@ -134,11 +134,11 @@ def report(
         typer.echo(write_report(results, folder, study=plan, reference=reference))
 
 
-def _integers(text: str) -> list[int]:
+def _known_counts(text: str) -> list[int | float]:
     try:
-        return [int(item) for item in split(text) or ()]
+        return [float(item) if "." in item else int(item) for item in split(text) or ()]
     except ValueError as error:
-        raise ValueError(f"--n-known takes comma-separated integers: {error}") from None
+        raise ValueError(f"--n-known takes comma-separated numbers or ratios: {error}") from None
 
 
 @contextmanager

@@ -78,6 +78,9 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
         )
     if held_out := card.get("held_out"):
         lines += _describe_held_out(held_out)
+        if "operating_point" in card:
+            lines.append("  (of the model before it was calibrated)")
+    lines += describe_operating_point(card)
     if found := card.get("certificate"):
         bounded = f"{sum(found['bounded'])} of {len(found['bounded'])}"
         line = f"certificate: {bounded} classes accept only a bounded region"
@@ -88,6 +91,28 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
             )
         lines.append(line)
     return lines
+
+
+def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
+    """Lines about the operating point of a calibrated model."""
+    if not (point := card.get("operating_point")):
+        return []
+    kind = point.get("criterion", "fu")
+    if kind == "precision":
+        what = f"at least {point['precision']:.3%} of the answers are right, with confidence "
+        what += f"{point['confidence']:g} and {point['unknown_share']:.3g} of the rows unknown"
+    elif kind == "cost":
+        what = f"least expected cost ({parameters(point['costs'])}) with "
+        what += f"{point['unknown_share']:.3g} of the rows unknown"
+    else:
+        where = "of each class " if point["per_class"] else ""
+        what = f"at most {point['alpha']:.3%} of the known rows {where}are rejected"
+    head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
+    return [
+        f"{head}: {what}",
+        f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
+        f"{point['source']}",
+    ]
 
 
 def _describe_held_out(report: Mapping[str, Any]) -> list[str]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
 
+from openset.base import find_unknown_label
 from openset.datasets.tables import Table, TableError, numbers, read_batches, require
 
 # If at least this share of a column are numbers, other cells are errors; else it is not a feature.
 _MEANT_AS_NUMBERS = 0.5
+
+# Names under which people file what is none of their classes.
+_UNKNOWN_NAMES = {
+    *("unknown", "none", "none of these", "other", "others", "oos", "ood", "out of scope"),
+    *("out-of-scope", "out_of_scope", "background", "reject", "rest", "n/a", "misc"),
+}
 
 _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
 
@@ -26,17 +34,42 @@ class TrainingData:
     dropped: dict[str, str]  # columns that were dropped, and why
     n_rows: int  # in the file, including those dropped for a missing value
 
-    def known_classes(self, names: list[str] | None, path) -> np.ndarray:
+    def unknown_label(self, name: str | None, path):
+        """The label with this name; "auto" without a name, with a warning if one looks like it."""
+        labels = {str(label): label for label in np.unique(self.y).tolist()}
+        if name is not None:
+            return self._find(name, labels, "--unknown", path)
+        for text in labels:
+            if text.strip().lower() in _UNKNOWN_NAMES:
+                warnings.warn(
+                    f"{text!r} is learned as a class; if its rows are examples of what belongs to "
+                    f"no class, use --unknown {text!r}",
+                    stacklevel=2,
+                )
+        return "auto"
+
+    def known_classes(self, names: list[str] | None, path, unknown="auto") -> np.ndarray:
         """The classes with these names, all if None; TableError if the table has no such class."""
-        classes = {str(label): label for label in np.unique(self.y).tolist()}
+        labels = np.unique(self.y)
+        explicit = find_unknown_label(unknown, labels)
+        labels = np.delete(labels, [] if explicit < 0 else [explicit])
+        classes = {str(label): label for label in labels.tolist()}
         for name in names or ():
-            if name not in classes:
-                close = get_close_matches(name, classes, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {list(classes)[:10]}"
-                raise TableError(f"--known: {path} has no class {name!r}; {hint}")
-        if names is not None and len(set(names)) < 2:
-            raise TableError(f"--known names {len(set(names))} class; at least two are required")
+            self._find(name, classes, "--known", path)
+        fewest = 2 if explicit < 0 else 1
+        if names is not None and len(set(names)) < fewest:
+            raise TableError(
+                f"--known names {len(set(names))} class; at least {fewest} are required"
+            )
         return np.unique([classes[name] for name in (classes if names is None else names)])
+
+    @staticmethod
+    def _find(name, labels, option, path):
+        if name not in labels:
+            close = get_close_matches(name, labels, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {list(labels)[:10]}"
+            raise TableError(f"{option}: {path} has no class {name!r}; {hint}")
+        return labels[name]
 
     def check_sizes(self, known: np.ndarray, fewest: int) -> None:
         """Raise TableError unless each known class has enough rows."""

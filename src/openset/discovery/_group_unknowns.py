@@ -11,16 +11,24 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import HDBSCAN
+from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..utils import decide, unwrap
-from ..utils.distances import METRICS, DistancesTo, row_blocks
+from ..utils.distances import METRICS, DistancesTo, directions, row_blocks
 
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2
+# Principal components that are clustered: in hundreds of dimensions all distances are alike.
+_COMPONENTS = 12
+# A group whose members are farther apart than this fraction of the mean distance between all
+# rejected samples is the background, not a group.
+_BACKGROUND = 0.9
+# Neighbours that make a density.
+_NEIGHBORS = 5
 
 
 @dataclass(frozen=True)
@@ -85,13 +93,18 @@ class UnknownGroups:
 
 
 def group_unknowns(
-    estimator: BaseEstimator, X: ArrayLike, *, min_size: int = 5, allow_single: bool = False
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    *,
+    min_size: int | str = "auto",
+    allow_single: bool = False,
 ) -> UnknownGroups:
     """Find groups among the samples that a model rejects, and propose them as classes.
 
     The rejected samples are clustered by HDBSCAN [1]_ in the space in which the model measures
     distances: after the transformers of a Pipeline, and with the metric of the estimator if it
-    has one.
+    has one. Of more than 12 features the first 12 principal components of the rejected samples are
+    clustered; in hundreds of dimensions density says little.
 
     Parameters
     ----------
@@ -99,8 +112,10 @@ def group_unknowns(
         A fitted open-set estimator, or a Pipeline, search or wrapper around one.
     X : array-like or CSR matrix of shape (n, d)
         Samples, known and unknown.
-    min_size : int, default=5
-        Smallest size of a group. Larger values give fewer groups.
+    min_size : int or "auto", default="auto"
+        Smallest size of a group. Larger values give fewer groups. "auto" is half of the square root
+        of the number of rejected samples, at least 5: the more samples, the larger are the groups
+        that chance forms.
     allow_single : bool, default=False
         Whether all rejected samples may form a single group. HDBSCAN looks for groups that stand
         out from the rest; with this option, groups that are not far apart are joined.
@@ -108,7 +123,7 @@ def group_unknowns(
     Returns
     -------
     UnknownGroups
-        Without groups if fewer than `min_size` samples are rejected.
+        Without groups if fewer than `min_size` samples are rejected, or if none stands out.
 
     See Also
     --------
@@ -139,21 +154,30 @@ def group_unknowns(
     >>> model.add_classes(X, y).predict([[6, 6], [30, 30]])
     array([ 3, -1])
     """
-    if not isinstance(min_size, Integral) or isinstance(min_size, bool) or min_size < 2:
-        raise ValueError(f"min_size={min_size!r} must be an integer, at least 2.")
+    auto = isinstance(min_size, str) and min_size == "auto"
+    integer = isinstance(min_size, Integral) and not isinstance(min_size, bool)
+    if not auto and not (integer and min_size >= 2):  # type: ignore[operator]
+        raise ValueError(f"min_size={min_size!r} must be 'auto' or an integer, at least 2.")
     model = unwrap(estimator)
     check_is_fitted(model)
     scores = estimator.decision_function(X)
     unknown = np.flatnonzero(decide(scores) == len(model.classes_))
     labels = np.full(len(scores), _ACCEPTED)
     labels[unknown] = _NOISE
-    if len(unknown) < min_size:
+    smallest = max(5, round(len(unknown) ** 0.5 / 2)) if auto else int(min_size)
+    if len(unknown) < smallest:
         return UnknownGroups([], labels)
     points, metric = _in_own_space(estimator, _safe_indexing(X, unknown))
     clusters = HDBSCAN(
-        min_cluster_size=int(min_size), metric=metric, allow_single_cluster=allow_single, copy=True
-    ).fit_predict(points)
+        min_cluster_size=smallest,
+        min_samples=min(_NEIGHBORS, smallest),
+        allow_single_cluster=allow_single,
+        copy=True,
+    ).fit_predict(_reduced(points, metric))
     found = [_by_typicality(points, clusters == k, metric) for k in range(clusters.max() + 1)]
+    if not allow_single:
+        limit = _BACKGROUND * _mean_distance(points, metric)
+        found = [group for group in found if group[1].mean() < limit]
     found.sort(key=lambda group: (-len(group[0]), group[0].min()))
     nearest = scores[unknown].argmax(axis=1)
     groups = []
@@ -182,6 +206,21 @@ def _in_own_space(estimator, X):
     X = X.toarray() if sparse.issparse(X) else X
     metric = getattr(estimator, "metric", None)
     return check_array(X, dtype=np.float64), metric if metric in METRICS else "euclidean"
+
+
+def _reduced(points, metric):
+    """The points in few dimensions, with Euclidean distances."""
+    if metric == "cosine":  # |x - z|^2 = 2 (1 - cos) for unit vectors
+        points = directions(points)
+    if points.shape[1] <= _COMPONENTS or len(points) <= _COMPONENTS:
+        return points
+    return PCA(_COMPONENTS, svd_solver="covariance_eigh").fit_transform(points)
+
+
+def _mean_distance(points, metric):
+    """Mean distance between points, of at most 1,000 that are evenly spaced."""
+    some = points[:: -(-len(points) // 1000)]
+    return DistancesTo(some, metric)(some).sum() / max(1, len(some) * (len(some) - 1))
 
 
 def _by_typicality(points, chosen, metric):

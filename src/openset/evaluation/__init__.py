@@ -6,7 +6,8 @@ go through :func:`evaluate_method`; they differ only in the splits they draw.
 
 from ._compare import ComparedMethod, compare_methods, confidence_interval, paired_differences
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
-from ._held_out import HeldOutReport, held_out_report, model_card
+from ._held_out import HeldOutReport, certificate_card, held_out_report, model_card
+from ._learn import Learned, learn_decisions
 from ._methods import make_method
 from ._splits import Split, comparison_splits, draw_split, stratified_rows
 
@@ -15,8 +16,10 @@ __all__ = [
     "Evaluation",
     "FittedMethod",
     "HeldOutReport",
+    "Learned",
     "MethodResult",
     "Split",
+    "certificate_card",
     "compare_methods",
     "comparison_splits",
     "confidence_interval",
@@ -24,6 +27,7 @@ __all__ = [
     "evaluate_method",
     "fit_method",
     "held_out_report",
+    "learn_decisions",
     "make_method",
     "measures",
     "model_card",

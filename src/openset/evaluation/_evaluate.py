@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing
 
 from .. import metrics
-from ..base import resolve_unknown_label
+from ..base import resolve_unknown_label, usable_rows
+from ..calibration import CalibratedRejector
 from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
 
@@ -193,6 +195,8 @@ def fit_method(
         An open-set estimator, a Pipeline that ends in one, or a search of either; it is cloned.
     X : array-like of shape (m, d)
     y : array-like of shape (m,)
+        Rows that carry the explicit unknown label of the method are known unknowns; a method that
+        cannot learn from them is fitted without them.
     max_tuning_rows : int, default=None
         Rows that the search uses at most, drawn from all by the seed of the search; the model is
         fitted on all.
@@ -226,7 +230,12 @@ def fit_method(
         if getattr(search, "device", None) is not None:
             unwrap(estimator).set_params(device=search.device)
     searched = perf_counter()
-    model = clone(estimator).fit(X, y)
+    rows = usable_rows(unwrap(estimator), y)
+    model = clone(estimator)
+    if len(rows) < len(y):
+        model.fit(_safe_indexing(X, rows), y[rows])
+    else:
+        model.fit(X, y)
     times = searched - start, perf_counter() - searched
     return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
 
@@ -238,6 +247,8 @@ def evaluate_method(
     split: Sequence[np.ndarray],
     *,
     max_tuning_rows: int | None = None,
+    operating_point: Mapping[str, Any] | None = None,
+    calibration: np.ndarray | None = None,
 ) -> MethodResult:
     """Tune and fit a method on the training rows of a split, and measure it on the test rows.
 
@@ -252,6 +263,11 @@ def evaluate_method(
         Known classes, training rows and test rows.
     max_tuning_rows : int, default=None
         Rows that a search uses at most; see :func:`fit_method`.
+    operating_point : mapping, default=None
+        Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of the
+        fitted model on the rows `calibration`.
+    calibration : ndarray of shape (n_calibration,), default=None
+        Rows of known classes that are neither training nor test rows.
 
     Returns
     -------
@@ -273,6 +289,10 @@ def evaluate_method(
     fitted = fit_method(
         estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
     )
+    if operating_point is not None:
+        rejector = CalibratedRejector(FrozenEstimator(fitted.model), **operating_point)
+        rejector.fit(_safe_indexing(X, calibration), y[calibration])
+        fitted = replace(fitted, model=rejector)
     X_test, start = _safe_indexing(X, test), perf_counter()
     scores = fitted.model.decision_function(X_test)
     seconds_predict = perf_counter() - start

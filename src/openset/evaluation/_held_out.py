@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from ..base import find_unknown_label, known_classes
 from ..utils import unwrap
 from ._evaluate import FittedMethod, evaluate_method
 from ._splits import Split
@@ -63,6 +64,8 @@ def held_out_report(
         in each turn, so the withheld classes have no influence on the parameters.
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
+        Rows that carry the explicit unknown label of the estimator are known unknowns: most of
+        them train in every turn, the others are unknown.
     n_turns : int, default=3
         Number of turns; every class is withheld in exactly one. There are more turns where that
         leaves fewer than three classes known, and never more than classes.
@@ -90,8 +93,9 @@ def held_out_report(
     (2, True)
     """
     y = np.asarray(y)
-    classes = np.unique(y if known is None else known)
-    splits = _turn_splits(y, classes, n_turns, random_state)
+    label = unwrap(estimator).unknown_label
+    classes, _ = known_classes(label, y if known is None else np.asarray(known))
+    splits = _turn_splits(y, classes, n_turns, random_state, label)
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     for k, split in enumerate(splits, start=1):
@@ -117,11 +121,14 @@ def held_out_report(
     return HeldOutReport(turns, by_class)
 
 
-def _turn_splits(y, classes, n_turns, random_state) -> list[Split]:
+def _turn_splits(y, classes, n_turns, random_state, unknown_label) -> list[Split]:
     """Splits with the same test rows; with fewer than three classes there is one turn."""
     rng = np.random.default_rng(random_state)
-    held_out = ~np.isin(y, classes)
-    for label in classes:
+    present = np.unique(y)
+    unknown = find_unknown_label(unknown_label, present)
+    split = [*classes, *(present[[unknown]] if unknown >= 0 else [])]
+    held_out = ~np.isin(y, split)
+    for label in split:
         rows = rng.permutation(np.flatnonzero(y == label))
         held_out[rows[: max(1, int(_TEST_SIZE * len(rows)))]] = True
     groups = [classes[:0]]
@@ -157,10 +164,6 @@ def model_card(
     """
     final, search = unwrap(fitted.model), fitted.search
     steps = getattr(fitted.model, "steps", [("", final)])
-    certificate: dict[str, Any] = {"bounded": np.asarray(final.bounded_).tolist()}
-    if hasattr(final, "known_radius_"):
-        radius = final.known_radius_
-        certificate["radius"] = [float(r) if np.isfinite(r) else None for r in radius]
     return {
         "data": dict(data),
         "steps": [type(step).__name__ for _, step in steps],
@@ -179,5 +182,33 @@ def model_card(
             "turns": report.turns,
             "by_class": {str(label): row for label, row in report.classes.items()},
         },
-        "certificate": certificate,
+        "certificate": certificate_card(final),
     }
+
+
+def certificate_card(final: BaseEstimator) -> dict[str, Any]:
+    """Describe which classes of a fitted model accept a bounded region.
+
+    Parameters
+    ----------
+    final : estimator
+        The open-set estimator itself, unwrapped.
+
+    Returns
+    -------
+    dict
+        As JSON allows: ``bounded``, and ``radius`` where the method has a certificate.
+
+    Examples
+    --------
+    >>> from openset import OpenSetSVC
+    >>> from openset.evaluation import certificate_card
+    >>> model = OpenSetSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
+    >>> certificate_card(model)["bounded"]
+    [True, True]
+    """
+    card: dict[str, Any] = {"bounded": np.asarray(final.bounded_).tolist()}
+    if hasattr(final, "known_radius_"):
+        radius = final.known_radius_
+        card["radius"] = [float(r) if np.isfinite(r) else None for r in radius]
+    return card

@@ -1,11 +1,12 @@
 """Draws: which classes are known, and which rows are for training."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..base import known_classes
 from ..model_selection import OpenSetSplit, Simulation
 
 
@@ -17,7 +18,7 @@ class Split(NamedTuple):
     known : ndarray of shape (n_known,)
         The known classes, sorted.
     train : ndarray of shape (n_train,)
-        Sorted rows to tune and fit on, all of known classes.
+        Sorted rows to tune and fit on, all of known classes or known unknowns.
     test : ndarray of shape (n_test,)
         Sorted rows to measure on; those of other classes are unknown.
     """
@@ -72,7 +73,11 @@ def draw_split(
 
 
 def comparison_splits(
-    y: ArrayLike, n_repeats: int = 10, *, random_state: int | None = None
+    y: ArrayLike,
+    n_repeats: int = 10,
+    *,
+    random_state: int | None = None,
+    unknown_label: Any = "auto",
 ) -> list[Simulation]:
     """Draw splits for a comparison of methods: half of the classes are known in each.
 
@@ -84,19 +89,22 @@ def comparison_splits(
         At least three classes.
     n_repeats : int, default=10
     random_state : int, default=None
+    unknown_label : "auto" or label, default="auto"
+        Rows that carry an explicit label are known unknowns: half of them train.
 
     Returns
     -------
     list of Simulation
     """
-    classes = np.unique(y)
+    classes, _ = known_classes(unknown_label, np.asarray(y))
     if len(classes) < 3:
         raise ValueError(
             "a comparison withholds classes and needs at least 3 with enough rows; there are "
             f"{len(classes)}: {', '.join(map(str, classes))}"
         )
     n_known = max((len(classes) + 1) // 2, min(3, len(classes) - 1))
-    return OpenSetSplit(n_repeats, n_known=n_known, random_state=random_state).simulate(y)
+    how: dict[str, Any] = {"random_state": random_state, "unknown_label": unknown_label}
+    return OpenSetSplit(n_repeats, n_known=n_known, **how).simulate(y)
 
 
 def stratified_rows(

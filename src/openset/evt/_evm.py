@@ -109,7 +109,11 @@ class ExtremeValueMachine(OpenSetClassifier):
     }
 
     traits = Traits(
-        "EVM", extreme_value=True, bounded=True, condition="threshold > 0 and the Euclidean metric"
+        "EVM",
+        extreme_value=True,
+        bounded=True,
+        condition="threshold > 0 and the Euclidean metric",
+        known_unknowns="they limit the margins, as the samples of other classes do",
     )
     stored_types = (WeibullTail,)
     fitted_attributes = {
@@ -156,8 +160,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         """
         X, codes, _, _ = validate_training_data(self, X, y, min_classes=2)
         order = np.argsort(codes, kind="stable")
-        X = X[order]
-        stops = np.cumsum(np.bincount(codes))
+        X = X[order]  # known unknowns last: they are negatives and have no model of their own
+        stops = np.cumsum(np.bincount(codes)[: len(self.classes_)])
         classes = list(zip(np.r_[0, stops[:-1]], stops, strict=True))
         distances = DistancesTo(X, self.metric)
 
@@ -211,6 +215,14 @@ class ExtremeValueMachine(OpenSetClassifier):
         require(isinstance(self.extreme_vectors_, np.ndarray), "extreme_vectors_ is no array")
         check_tails(self, sizes["n"], "weibull_")
         return sizes
+
+    def take_classes(self, index):
+        ends = np.cumsum(self.n_extreme_)
+        rows = np.concatenate([np.arange(ends[k] - self.n_extreme_[k], ends[k]) for k in index])
+        self.extreme_index_ = self.extreme_index_[rows]
+        self.extreme_vectors_ = self.extreme_vectors_[rows]
+        self.weibull_ = self.weibull_[rows]
+        self.n_extreme_ = self.n_extreme_[index]
 
     def kept_samples(self):
         return self.extreme_vectors_, self.extreme_index_, self.metric

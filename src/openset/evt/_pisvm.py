@@ -87,10 +87,13 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         "PI-SVM",
         extreme_value=True,
         condition="the probability at b_c is below the threshold for every class",
+        known_unknowns="negatives of every machine",
     )
     search_spec = kernel_search(
         {"C": BOXES, "threshold": FRACTIONS}, {"threshold": FRACTIONS}, after_fit=("threshold",)
     )
+
+    class_attributes = (*TailClassifier.class_attributes, "weibull_", "prior_")
 
     def __init__(
         self,

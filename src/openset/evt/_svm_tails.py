@@ -24,6 +24,7 @@ class TailClassifier(KernelMachineClassifier):
         "tail_factor": [POSITIVE],
     }
     stored_types = (WeibullTail,)
+    counts_samples = True
 
     def fit(self, X: Any, y: ArrayLike) -> Self:  # type: ignore[override]
         """Train the machines of each class and model the tails of their scores.

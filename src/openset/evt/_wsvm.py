@@ -105,11 +105,18 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         bounded=True,
         condition="for every class the CAP at -rho_c is at most delta_tau, or the product of "
         "probabilities at b_c is below delta_R",
+        known_unknowns="negatives of every SVM, not of the one-class machines",
     )
     search_spec = kernel_search(
         {"C": BOXES, "delta_R": _THRESHOLDS},
         {"delta_R": _THRESHOLDS},
         after_fit=("delta_tau", "delta_R"),
+    )
+
+    class_attributes = (
+        *TailClassifier.class_attributes,
+        *("inclusion_weibull_", "exclusion_weibull_", "cap_weibull_"),
+        *("cap_dual_coef_", "cap_intercept_"),
     )
 
     def __init__(
@@ -146,7 +153,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         own, other = np.count_nonzero(support[positive]), np.count_nonzero(support[~positive])
         size = self.tail_factor, self.resolution
         included = inclusion_tail(scores[positive], own, *size)
-        excluded = exclusion_tail(scores[~positive], other, len(self.classes_) - 1, *size)
+        n_others = len(self.classes_) - 1 + (self.n_known_unknowns_ > 0)
+        excluded = exclusion_tail(scores[~positive], other, n_others, *size)
         return replace(machine, extra=(included, excluded))
 
     def finish_model(self, training, extras):

@@ -37,7 +37,8 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
     Parameters
     ----------
     model : estimator
-        A fitted estimator of the SVM family, PI-SVM, W-SVM or EVM, or a Pipeline, a search or a
+        A fitted estimator of the SVM family, PI-SVM, W-SVM, EVM, LDA, centroids or k-NN, or a
+        Pipeline, a search or a
         :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps by SimpleImputer and
         scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
     feature_names : sequence of str, default=None

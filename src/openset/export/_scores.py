@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from scipy import sparse
 
 from ..base import KernelMachineClassifier
 from ..evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
+from ..gaussian import OpenSetCentroids, OpenSetLDA
 from ..kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent, get_kernel
+from ..neighbors import OpenSetKNN
 from ..solver import needs_differences
 from ..svm import OneVsSetMachine
 from ..utils import all_estimators
@@ -125,9 +128,7 @@ def _w_svm(graph, x, model):
 def _evm(graph, x, model):
     vectors = model.extreme_vectors_
     if model.metric == "euclidean":
-        center = vectors.mean(axis=0)
-        squares = _squared_distances(graph, graph("Sub", x, center), vectors - center)
-        distances = graph("Sqrt", squares)
+        distances = _distances(graph, x, vectors)
     else:
         distances = _cosine_distances(graph, x, vectors)
     p = probability(graph, model.weibull_, distances)
@@ -143,12 +144,56 @@ def _evm(graph, x, model):
 def _cosine_distances(graph, x, vectors):
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     directions = vectors / np.where(norms > 0, norms, 1.0)
+    x = _unit_rows(graph, x)
+    return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
+
+
+def _unit_rows(graph, x):
     # By the largest feature first, so that no square over- or underflows; rows of zeros stay.
     largest = graph("ReduceMax", graph("Abs", x), _COLUMNS, keepdims=1)
     x = graph("Div", x, graph("Where", graph("Greater", largest, 0.0), largest, 1.0))
     norm = graph("ReduceL2", x, _COLUMNS, keepdims=1)
-    x = graph("Div", x, graph("Where", graph("Greater", norm, 0.0), norm, 1.0))
-    return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
+    return graph("Div", x, graph("Where", graph("Greater", norm, 0.0), norm, 1.0))
+
+
+def _centroids(graph, x, model):
+    if model.metric == "cosine":
+        distances = _cosine_distances(graph, x, model.means_)
+    else:
+        distances = _distances(graph, x, model.means_)
+    return graph("Sub", model.radius_, distances)
+
+
+def _distances(graph, x, vectors):
+    center = vectors.mean(axis=0)
+    squares = _squared_distances(graph, graph("Sub", x, center), vectors - center)
+    return graph("Sqrt", squares)
+
+
+def _lda(graph, x, model):
+    x = _unit_rows(graph, x) if model.normalize else x
+    mean, basis, centers, factor = model.projection()
+    far = _FAR / np.sqrt(len(factor))
+    z = graph("Clip", graph("MatMul", graph("Sub", x, mean), basis), -far, far)
+    squares = graph("MatMul", graph("Mul", z, z), factor[:, None])
+    norms = np.einsum("ij,ij->i", centers, centers)
+    distances = graph("Add", graph("Add", graph("MatMul", z, -2 * centers.T), norms), squares)
+    if not model.relative:
+        distances = graph("Max", distances, 0.0)
+    return graph("Sub", model.radius_, distances)
+
+
+def _knn(graph, x, model):
+    x = _unit_rows(graph, x) if model.normalize else x
+    vectors, starts = model.kept_samples()[0], model.class_starts()
+    distances = _distances(graph, x, vectors)
+    columns = []
+    for start, stop in pairwise(starts):
+        own = graph("Slice", distances, np.array([start]), np.array([stop]), _COLUMNS)
+        k = np.array([min(model.n_neighbors, stop - start)])
+        nearest = graph("TopK", own, k, sorted=0, largest=0)
+        columns.append(graph("ReduceMax", nearest, _COLUMNS, keepdims=1))
+    return graph("Sub", model.radius_, graph("Concat", *columns, axis=1))
 
 
 ScoreWriter = Callable[[Graph, str, Any], str]
@@ -157,6 +202,9 @@ ScoreWriter = Callable[[Graph, str, Any], str]
 _WRITERS: dict[type, ScoreWriter] = {
     ExtremeValueMachine: _evm,
     OneVsSetMachine: _slabs,
+    OpenSetCentroids: _centroids,
+    OpenSetKNN: _knn,
+    OpenSetLDA: _lda,
     PISVM: _pi_svm,
     WSVM: _w_svm,
 }

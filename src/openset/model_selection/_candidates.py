@@ -1,13 +1,8 @@
-"""The settings a search tries: from a preset or from the user, checked, in the order of ties.
-
-A large grid is searched in two stages. In the first, an axis is thinned to about five values (every
-second, every fourth, and so on). The second tries all values between the neighbours of the best.
-Parameters that act after fitting cost nothing, so they are never thinned.
-"""
+"""The settings a search tries: from a preset or from the user, checked, in the order of ties."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -17,12 +12,12 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_array
 
 from ..utils import split_pipeline, unwrap
-from ._evaluate import Candidate, spec_of
+from ._evaluate import Candidate, SearchData, spec_of
 
 Grid = Mapping[str, Sequence[Any]]
 
-# Fewest values that thinning leaves on an axis.
-_FEWEST = 5
+# Smallest lead of the best setting after one simulation that takes others out of the race.
+_LEAST_MARGIN = 0.02
 
 
 def preset_grid(
@@ -101,37 +96,24 @@ def _check_setting(estimator, setting, engine):
             )
 
 
-def coarse_stage(
-    candidates: Sequence[Candidate], grid: Grid, keep: Collection[str] = ()
+def in_the_race(
+    candidates: Sequence[Candidate], scores: np.ndarray, data: SearchData
 ) -> list[Candidate]:
-    """Candidates of the first stage, among all; the parameters `keep` are not thinned."""
-    return _inside(candidates, grid, lambda name, values: values[:: _stride(name, values, keep)])
+    """Candidates that are not behind the best by more than chance explains.
 
-
-def fine_stage(
-    candidates: Sequence[Candidate], grid: Grid, best: dict[str, Any], keep: Collection[str] = ()
-) -> list[Candidate]:
-    """Candidates of the second stage: those around `best` that the first stage left out."""
-
-    def near(name, values):
-        step = _stride(name, values, keep)
-        if step == 1:
-            return values
-        at = list(values).index(best[name])
-        return values[max(0, at - step + 1) : at + step]
-
-    tried = {candidate.number for candidate in coarse_stage(candidates, grid, keep)}
-    return [c for c in _inside(candidates, grid, near) if c.number not in tried]
-
-
-def _stride(name, values, keep):
-    """Largest power of two that leaves at least five of the values."""
-    step = 1
-    while name not in keep and -(-len(values) // (2 * step)) >= _FEWEST:
-        step *= 2
-    return step
-
-
-def _inside(candidates, grid, choose: Callable[[str, Sequence], Sequence]):
-    kept = {name: choose(name, list(values)) for name, values in grid.items()}
-    return [c for c in candidates if all(value in kept[name] for name, value in c.params.items())]
+    `scores`, of shape (all candidates, r), holds the simulations so far. Chance is three standard
+    errors of a mean of r scores, each the mean of two shares, one of the known and one of the
+    unknown validation samples. Differences between draws of classes come on top: in full searches
+    on letter, pendigits, BANKING77 and CLINC150 the best settings differed by 0.005 to 0.012 from
+    simulation to simulation, hence the floor.
+    """
+    means = np.array([scores[candidate.number].mean() for candidate in candidates])
+    if not np.isfinite(means).any():
+        return list(candidates)
+    best = np.max(means[np.isfinite(means)])
+    unknown = [data.validation_codes(s) for s in range(scores.shape[1])]
+    counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
+    share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
+    error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
+    margin = max(3 * error, _LEAST_MARGIN) / np.sqrt(scores.shape[1])
+    return [c for c, mean in zip(candidates, means, strict=True) if mean >= best - margin]

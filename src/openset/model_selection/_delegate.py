@@ -50,6 +50,7 @@ class DelegatingClassifier(OpenSetClassifier):
 
     classes_ = property(lambda self: unwrap(self.best_estimator_).classes_)
     unknown_label_ = property(lambda self: unwrap(self.best_estimator_).unknown_label_)
+    n_known_unknowns_ = property(lambda self: unwrap(self.best_estimator_).n_known_unknowns_)
     bounded_ = property(lambda self: unwrap(self.best_estimator_).bounded_)
     n_features_in_ = property(lambda self: self.best_estimator_.n_features_in_)
     feature_names_in_ = property(lambda self: self.best_estimator_.feature_names_in_)

@@ -9,14 +9,14 @@ and fitted. A fit that fails scores -inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
-from ..base import SearchSpec
+from ..base import SearchSpec, known_classes
 from ..metrics import encode_labels
 from ..utils import split_pipeline, thread_map, unwrap
 
@@ -54,11 +54,17 @@ class SearchData:
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
     n_jobs: int | None
     positives: Sequence[Any] | None = None  # at level "class", the positive class of each split
+    unknown_label: Any = "auto"  # of the estimator
+
+    def only(self, which: Sequence[int]) -> SearchData:
+        """The same with some of the splits."""
+        positives = None if self.positives is None else [self.positives[s] for s in which]
+        return replace(self, splits=[self.splits[s] for s in which], positives=positives)
 
     def validation_codes(self, s: int) -> np.ndarray:
         """True codes of the validation rows of split s, for `measure`."""
         fit, validation = self.splits[s]
-        known, labels = np.unique(self.y[fit]), self.y[validation]
+        known, labels = known_classes(self.unknown_label, self.y[fit])[0], self.y[validation]
         codes = encode_labels(labels, known)
         if self.positives is None:
             return codes
@@ -123,7 +129,8 @@ def _by_engine(model, candidates, X, which, data):
     labels = np.unique(data.y)
     for s in which:
         fit, validation = data.splits[s]
-        wanted = np.unique(data.y[fit]) if data.positives is None else data.positives[s]
+        known, _ = known_classes(data.unknown_label, data.y[fit])
+        wanted = known if data.positives is None else data.positives[s]
         splits.append((fit, validation, np.atleast_1d(np.searchsorted(labels, wanted))))
     settings = [candidate.params for candidate in candidates]
     true = {s: data.validation_codes(s) for s in which}

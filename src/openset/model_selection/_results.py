@@ -13,8 +13,9 @@ def cv_results(
 ) -> dict[str, Any]:
     """The table of scikit-learn's ``GridSearchCV`` for scores (n_candidates, n_splits).
 
-    A score is NaN where the search was interrupted before. The splits of a search per class come
-    class by class: then there is one row per class and candidate, ranked within the class.
+    A score is NaN where a setting had dropped out or the search was interrupted. The splits of a
+    search per class come class by class: then there is one row per class and candidate, ranked
+    within the class.
     """
     blocks = [scores] if classes is None else np.split(scores, len(classes), axis=1)
     table = np.concatenate(blocks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Literal
 
@@ -16,17 +16,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from ..base import resolve_unknown_label, validate_targets
+from ..base import known_classes, resolve_unknown_label, usable_rows, validate_targets
 from ..utils import Progress, split_pipeline, unwrap
-from ._candidates import coarse_stage, fine_stage, make_candidates, preset_grid
+from ._candidates import in_the_race, make_candidates, preset_grid
 from ._delegate import DelegatingClassifier
-from ._evaluate import Candidate, SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
+from ._evaluate import SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
 from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
-
-# Above this number of classes the search over a default grid goes in two stages.
-_MANY_CLASSES = 50
 
 
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
@@ -35,7 +32,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     In each repeat some classes of the training set act as unknown. Every setting is fitted on half
     of the samples of the other classes and judged on the rest, withheld classes included. The
     setting with the best mean score is fitted on everything. The search object is itself an
-    open-set classifier.
+    open-set classifier. Known unknowns, rows of y that carry the explicit `unknown_label` of the
+    estimator, are split in the same way: half of them for fitting, the others judged as unknown.
 
     Parameters
     ----------
@@ -95,9 +93,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     largest lambda is taken, with the width of the smallest bias. A fit that fails also scores -inf.
     Ties go to the first setting, the width varying slowest.
 
-    With more than 50 classes the search over the default grid goes from coarse to fine: first about
-    five values of each parameter, then all values around the best of those, with the same
-    simulations. ``cv_results_`` has the settings that were tried. Pass `param_grid` to try all.
+    The search over the default grid is a race: after the first and the second simulation, settings
+    that are behind the best by more than chance explains drop out. Their later scores and their
+    mean are NaN in ``cv_results_``, and they rank last. Pass `param_grid` to try all settings on
+    all simulations.
 
     Examples
     --------
@@ -179,9 +178,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             )
         X, y, weight = validate_targets(self, X, y, sample_weight)
         weight = np.ones(len(y)) if weight is None else weight
-        classes = np.unique(y)
-        self._resolve_settings(final, classes)
-        data = self._simulate(X, y, weight, classes)
+        classes, codes = known_classes(final.unknown_label, y)
+        self._resolve_settings(final, classes, codes.max() == len(classes))
+        data = self._simulate(X, y, weight, classes, final)
         grid = self.param_grid
         if grid is None:
             rows, _ = data.splits[0]
@@ -190,36 +189,40 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         candidates = make_candidates(self.estimator, grid, self.level_)
         scores = np.full((len(candidates), len(data.splits)), np.nan)
         far = np.full_like(scores, np.nan)
-        tried: list[int] = []
+        settings = [candidate.params for candidate in candidates]
         try:
-            for stage in self._stages(grid, classes, candidates, scores, far):
-                tried = sorted({*tried, *(candidate.number for candidate in stage)})
-                self._run(stage, data, scores, far)
+            left = candidates
+            for which in self._rounds(len(data.splits)):
+                self._run(left, data, which, scores, far)
+                left = in_the_race(left, scores[:, : which[-1] + 1], data)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
-            settings, scores, far = [candidates[i].params for i in tried], scores[tried], far[tried]
             labels = classes if self.level_ == "class" else None
             self.cv_results_ = cv_results(settings, scores, labels)
         self._choose(settings, scores, far, classes)
         if self.refit:
             model = clone(self._template()).set_params(**self.best_params_)
+            rows = usable_rows(final, y)
+            if len(rows) < len(y):
+                X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
             self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
         return self
 
-    def _resolve_settings(self, final, classes):
+    def _resolve_settings(self, final, classes, known_unknowns):
         """Fill what is None from the preset; fall back to the closed search."""
         paper = self.preset == "paper"
         self.level_ = self.level or spec_of(final).levels.get(self.preset, "model")
         self.n_splits_ = self.n_repeats or (1 if paper else 5)
         self.scenario_ = self.scenario
         if self.scenario == "open" and len(classes) < 3:
-            warnings.warn(
-                f"y has {len(classes)} classes; at least 3 are required to withhold some. The "
-                "search is closed-set: it cannot learn to reject.",
-                UserWarning,
-                stacklevel=4,
-            )
             self.scenario_ = "closed"
+            if not known_unknowns:  # these are judged as unknown although no class is withheld
+                warnings.warn(
+                    f"y has {len(classes)} classes; at least 3 are required to withhold some. The "
+                    "search is closed-set: it cannot learn to reject.",
+                    UserWarning,
+                    stacklevel=4,
+                )
         resolve_unknown_label(final.unknown_label, classes)  # raises early on a collision
         if self.level_ == "class":
             self._check_level(final, classes)
@@ -238,15 +241,16 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         if len(classes) < 2:
             raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
 
-    def _simulate(self, X, y, weight, classes) -> SearchData:
+    def _simulate(self, X, y, weight, classes, final) -> SearchData:
+        label = final.unknown_label
         splitter = (OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit)(
-            self.n_splits_, random_state=self.random_state
+            self.n_splits_, random_state=self.random_state, unknown_label=label
         )
         positives: list = [None] if self.level_ == "model" else classes.tolist()
         drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
-        splits = [(s.fit, s.validation) for _, s in drawn]
+        splits = [_usable(s, y, final) for _, s in drawn]
         of_split = None if self.level_ == "model" else [c for c, _ in drawn]
-        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split)
+        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split, label)
 
     def _measure(self):
         if callable(self.scoring):
@@ -256,20 +260,12 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         scorer = get_scorer(self.scoring)
         return lambda scores, true: scorer.of_scores(true, scores)
 
-    def _stages(self, grid, classes, candidates, scores, far) -> Iterator[list[Candidate]]:
-        """Candidates to try, stage by stage: the second depends on the scores of the first."""
-        default = self.param_grid is None and self.preset == "default" and self.level_ == "model"
-        if not default or len(classes) <= _MANY_CLASSES:
-            yield candidates
-            return
-        _, final, prefix = split_pipeline(self.estimator)
-        keep = [prefix + name for name in spec_of(final).after_fit]
-        first = coarse_stage(candidates, grid, keep)
-        yield first
-        rows = [candidate.number for candidate in first]
-        settings = [candidate.params for candidate in first]
-        best = settings[best_index(scores[rows], far[rows], self._strength(settings))]
-        yield fine_stage(candidates, grid, best, keep)
+    def _rounds(self, n_splits) -> list[range]:
+        """Simulations of each round; between rounds settings that are far behind drop out."""
+        race = self.param_grid is None and self.preset == "default" and self.level_ == "model"
+        if not race or callable(self.scoring) or n_splits < 3:
+            return [range(n_splits)]
+        return [range(1), range(1, 2), range(2, n_splits)]
 
     def _template(self):
         """The estimator, on the device that was asked for."""
@@ -288,22 +284,24 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         _, final, prefix = split_pipeline(self.estimator)
         return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
 
-    def _run(self, stage, data, scores, far):
+    def _run(self, candidates, data, which, scores, far):
+        """Score the candidates on the simulations `which`."""
+        part = data.only(which)
         if callable(self.scoring):
-            found = evaluate_with_callable(self._template(), stage, data, self.scoring)
+            found = evaluate_with_callable(self._template(), candidates, part, self.scoring)
         else:
-            found = evaluate(self._template(), stage, data)
-        progress = Progress(len(stage) * len(data.splits), type(self).__name__, bool(self.verbose))
+            found = evaluate(self._template(), candidates, part)
+        progress = Progress(len(candidates) * len(which), type(self).__name__, bool(self.verbose))
         failures = {}
         for i, s, score, largest, error in found:
-            scores[i, s], far[i, s] = score, largest
+            scores[i, which[s]], far[i, which[s]] = score, largest
             if error is not None:
                 failures[id(error)] = error
             progress.step()
         if not failures:
             return
         first = next(iter(failures.values()))
-        if not np.isfinite(scores[[candidate.number for candidate in stage]]).any():
+        if not np.isfinite(scores).any():
             raise first
         warnings.warn(
             f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
@@ -329,3 +327,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         self.best_params_ = {
             name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]
         }
+
+
+def _usable(simulation, y, final):
+    """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
+    fit = np.intersect1d(simulation.fit, usable_rows(final, y))
+    refused = np.setdiff1d(simulation.fit, fit)
+    return fit, np.sort(np.append(simulation.validation, refused))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, validate_parameter_constra
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..base import check_labels
+from ..base import check_labels, known_classes
 
 
 class Simulation(NamedTuple):
@@ -26,7 +26,7 @@ class Simulation(NamedTuple):
     known : ndarray of shape (n_known,)
         The classes that act as known, sorted; all others act as unknown.
     fit : ndarray of shape (n_fit,)
-        Sorted indices of the samples to fit on, all of classes in `known`.
+        Sorted indices of the samples to fit on, all of classes in `known` or known unknowns.
     validation : ndarray of shape (n - n_fit,)
         Sorted indices of all other samples.
     """
@@ -44,7 +44,10 @@ class _HoldOut(BaseShuffleSplit):
         "test_size": [Interval(Real, 0, 1, closed="neither")],
         "n_known": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
+        "unknown_label": "no_validation",
     }
+
+    unknown_label: Any
 
     def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
         """Return the splits of :meth:`split` together with the classes that act as known.
@@ -129,7 +132,8 @@ class _HoldOut(BaseShuffleSplit):
         if len(y) == 0:
             raise ValueError(f"{name} has nothing to split: y is empty.")
         check_classification_targets(y)
-        classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        classes, codes = known_classes(self.unknown_label, y)
+        counts = np.bincount(codes)[: len(classes)]
         if counts.min() < 2:
             lonely = classes[counts.argmin()].tolist()
             raise ValueError(
@@ -141,9 +145,12 @@ class _HoldOut(BaseShuffleSplit):
         return classes, codes, [np.random.default_rng(seed) for seed in seeds]
 
     def _hold_out(self, classes, codes, known, rng) -> Simulation:
-        """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out."""
+        """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out.
+
+        Known unknowns are split as a class is: they are available in every simulation.
+        """
         fitting = np.zeros(len(codes), dtype=bool)
-        for c in known:
+        for c in [*known, *([len(classes)] if codes.max() == len(classes) else [])]:
             members = np.flatnonzero(codes == c)
             # Rounded up, but not by rounding errors: 0.07 * 100 is above 7 in floating point.
             held_out = max(1, np.ceil(self.test_size * len(members) - 1e-9))
@@ -172,6 +179,9 @@ class OpenSetSplit(_HoldOut):
         Number of classes that act as known, at most all but one; None is half of them, rounded up.
     random_state : int, RandomState instance or None, default=None
         Pass an int to get the same splits in every call. Repeat k does not depend on `n_repeats`.
+    unknown_label : "auto" or label, default="auto"
+        Rows of y that carry an explicit label are known unknowns. They are split as the samples of
+        a known class are: one part for fitting, the other to be judged as unknown.
 
     See Also
     --------
@@ -217,11 +227,14 @@ class OpenSetSplit(_HoldOut):
     {'opensetsvc__gamma': 16}
     """
 
-    def __init__(self, n_repeats=5, *, test_size=0.5, n_known=None, random_state=None):
+    def __init__(
+        self, n_repeats=5, *, test_size=0.5, n_known=None, random_state=None, unknown_label="auto"
+    ):
         self.n_repeats = n_repeats
         self.test_size = test_size
         self.n_known = n_known
         self.random_state = random_state
+        self.unknown_label = unknown_label
 
     def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
         classes, codes, generators = self._begin(y)
@@ -269,6 +282,8 @@ class ClosedSetSplit(_HoldOut):
         Share of the samples of a class that is for validation; as for :class:`OpenSetSplit`.
     random_state : int, RandomState instance or None, default=None
         As for :class:`OpenSetSplit`.
+    unknown_label : "auto" or label, default="auto"
+        As for :class:`OpenSetSplit`.
 
     Examples
     --------
@@ -280,10 +295,11 @@ class ClosedSetSplit(_HoldOut):
     ['a' 'b'] ['a' 'a' 'b']
     """
 
-    def __init__(self, n_repeats=1, *, test_size=0.5, random_state=None):
+    def __init__(self, n_repeats=1, *, test_size=0.5, random_state=None, unknown_label="auto"):
         self.n_repeats = n_repeats
         self.test_size = test_size
         self.random_state = random_state
+        self.unknown_label = unknown_label
 
     def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
         classes, codes, generators = self._begin(y)

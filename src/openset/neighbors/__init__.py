@@ -1,5 +1,6 @@
-"""Open-set nearest neighbours."""
+"""Nearest-neighbour methods."""
 
+from ._knn import OpenSetKNN
 from ._osnn import OSNN
 
-__all__ = ["OSNN"]
+__all__ = ["OSNN", "OpenSetKNN"]

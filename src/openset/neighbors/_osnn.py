@@ -84,9 +84,12 @@ class OSNN(OpenSetClassifier):
     }
 
     traits = Traits(
-        "OSNN", bounded=True, condition='rule="ratio", threshold < 1 and the Euclidean metric'
+        "OSNN",
+        bounded=True,
+        condition='rule="ratio", threshold < 1 and the Euclidean metric',
+        known_unknowns="neighbours of another class, which no sample is assigned to",
     )
-    fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "K int"}
+    fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
@@ -132,11 +135,20 @@ class OSNN(OpenSetClassifier):
         sizes = super().check_fitted()
         require(isinstance(self._X, np.ndarray), "_X is no array")
         starts, n = self._starts, sizes["n"]
+        require(len(starts) >= sizes["K"], "_starts has fewer groups than there are classes")
         fits = starts[0] == 0 and np.all(np.diff(starts) > 0) and starts[-1] < n
         require(fits, "_starts does not increase from 0 to below the number of samples")
         fits = np.array_equal(np.sort(self._rows), np.arange(n))
         require(fits, "_rows is no order of the samples")
         return sizes
+
+    def take_classes(self, index):
+        # Samples of removed classes stay behind the others: their neighbourhood is still rejected.
+        parts = np.split(np.arange(len(self._X)), self._starts[1:])
+        order = [*index, *np.setdiff1d(np.arange(len(parts)), index)]
+        rows = np.concatenate([parts[k] for k in order])
+        self._X, self._rows = self._X[rows], self._rows[rows]
+        self._starts = np.r_[0, np.cumsum([len(parts[k]) for k in order])[:-1]]
 
     def kept_samples(self):
         return self._X, self._rows, self.metric
@@ -146,7 +158,8 @@ class OSNN(OpenSetClassifier):
         return raw + (self.threshold if self.rule == "ratio" else 1.0)
 
     def raw_scores(self, X):
-        # Minus the ratio of each class: its distance over that of the nearest other class.
+        # Minus the ratio of each class: its distance over that of the nearest other class. Known
+        # unknowns and removed classes are such classes and come last; none of them is answered.
         X = validate_samples(self, X)
         distances = DistancesTo(self._X, self.metric)
 
@@ -160,7 +173,8 @@ class OSNN(OpenSetClassifier):
             return -_ratio(second, _nearest_other(nearest))
 
         blocks = row_blocks(0, len(X), len(self._X))
-        return np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        scores = np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        return scores[:, : len(self.classes_)]
 
 
 def _nearest_other(nearest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -218,6 +219,32 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
             "Update openset."
         )
     return card
+
+
+def descent(path: str | os.PathLike, changes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Describe where a model that was made from a model file comes from, for its card.
+
+    Parameters
+    ----------
+    path : path-like
+        Model file of the parent.
+    changes : mapping
+        What was changed, as JSON allows.
+
+    Returns
+    -------
+    list of dict
+        The descent of the parent, and one more entry: ``parent`` (SHA-256 of its file),
+        ``parent_created``, ``changes`` and ``when``.
+    """
+    card = read_card(path)
+    entry = {
+        "parent": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+        "parent_created": card.get("created"),
+        "changes": dict(changes),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return [*card.get("descent", []), entry]
 
 
 def _check_renamed(path, foreign) -> None:

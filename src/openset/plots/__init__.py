@@ -17,6 +17,7 @@ from ._critical_difference import CriticalDifferenceDisplay
 from ._curves import KnownROCDisplay, OSCRDisplay
 from ._decision_regions import DecisionRegionsDisplay
 from ._decision_surface import DecisionSurfaceDisplay
+from ._evidence import EvidenceDisplay
 from ._lambda_path import LambdaPathDisplay
 from ._score_histogram import ScoreHistogramDisplay
 from ._search_heatmap import SearchHeatmapDisplay
@@ -26,6 +27,7 @@ __all__ = [
     "CriticalDifferenceDisplay",
     "DecisionRegionsDisplay",
     "DecisionSurfaceDisplay",
+    "EvidenceDisplay",
     "KnownROCDisplay",
     "LambdaPathDisplay",
     "OSCRDisplay",

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from scipy import sparse
 
-from ..kernels import Kernel, Linear
+from ..kernels import RBF, Kernel, Linear
 from ..utils import thread_map
-from ..utils.distances import direct_distances, expand_distances, padded_columns
-from ._kernel_values import needs_differences, safe_dtype, squared_norms
+from ..utils.distances import (
+    BLOCK,
+    NARROW,
+    center_of,
+    direct_distances,
+    expand_distances,
+    padded_columns,
+    pair_distances,
+    recompute_close,
+    squared_norms,
+    with_sorted_indices,
+)
+from ._gaussian_sums import gaussian_sums
+from ._kernel_values import LARGEST, exact_scaling, needs_differences, safe_dtype
 from ._tuning import tuning
 from .cuda import on_gpu
 
@@ -17,7 +31,12 @@ from .cuda import on_gpu
 EXACT_BAND = 1e-4
 _ROUNDING = 4e-7
 
-# Norm of a test point at which every kernel value has vanished for good.
+# Largest error of a sum in float32, and at how many support vectors it is measured.
+_SUM_ERROR = 8e-6
+_LOOK = 32
+
+# Norm of a scaled test point up to which float32 products do not overflow. Farther points are
+# clipped if every kernel value has vanished there, else they are computed from the differences.
 _FAR = 1e15
 
 
@@ -71,32 +90,67 @@ def decision_values(
            [-0.264],
            [-1.   ]])
     """
-    if isinstance(kernel, Linear):
-        weights = support_vectors.T @ coef.T
-        return X @ weights + bias
-    scores = np.empty((X.shape[0], len(bias)))
-    gpu, step = on_gpu(device), tuning().points
-    if gpu:
-        from .cuda.expansion import CudaExpansion
-    # Classes of one gamma share their kernel values.
-    for value in np.unique(gamma):
-        group = np.flatnonzero(gamma == value)
-        used = np.flatnonzero(coef[group].any(axis=0))
-        if used.size == 0:
-            scores[:, group] = bias[group]
-            continue
-        expansion = Expansion(support_vectors[used], coef[np.ix_(group, used)], kernel, value)
-        if gpu and expansion.by_products:
-            CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
-            continue
+    return DecisionValues(support_vectors, coef, kernel, gamma)(X, bias, n_jobs, device)
 
-        def evaluate(start, expansion=expansion, group=group):
-            stop = min(X.shape[0], start + step)
-            scores[start:stop, group] = expansion.evaluate(X[start:stop], bias[group])
 
-        for _ in thread_map(evaluate, range(0, X.shape[0], step), n_jobs):
-            pass
-    return scores
+class DecisionValues:
+    """Kernel expansions of all classes, prepared once for many calls; threads may share them.
+
+    Parameters
+    ----------
+    support_vectors, coef, kernel, gamma
+        As for :func:`decision_values`. The arrays must not change afterwards.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.kernels import RBF
+    >>> from openset.solver import DecisionValues
+    >>> f = DecisionValues(np.array([[0.0]]), np.array([[2.0]]), RBF(), np.array([1.0]))
+    >>> f(np.array([[0.0], [9.0]]), bias=np.array([-1.0]))
+    array([[ 1.],
+           [-1.]])
+    """
+
+    def __init__(
+        self, support_vectors, coef: np.ndarray, kernel: Kernel | Linear, gamma: np.ndarray
+    ):
+        self._weights = None
+        self._expansions = []
+        if isinstance(kernel, Linear):
+            self._weights = support_vectors.T @ coef.T
+            return
+        # Classes of one gamma share their kernel values.
+        for value in np.unique(gamma):
+            group = np.flatnonzero(gamma == value)
+            used = np.flatnonzero(coef[group].any(axis=0))
+            if used.size:
+                # No copy where all are used.
+                every = used.size == coef.shape[1]
+                part = support_vectors if every else support_vectors[used]
+                own = coef[group] if every else coef[np.ix_(group, used)]
+                self._expansions.append((group, Expansion(part, own, kernel, value)))
+
+    def __call__(self, X, bias: np.ndarray, n_jobs: int | None = None, device: str = "cpu"):
+        """Decision values of the rows of X, shape (n, K); see :func:`decision_values`."""
+        if self._weights is not None:
+            return X @ self._weights + bias
+        n, step = X.shape[0], tuning().points
+        scores = np.tile(bias.astype(np.float64), (n, 1))
+        for group, expansion in self._expansions:
+            if on_gpu(device) and expansion.by_products:
+                from .cuda.expansion import CudaExpansion
+
+                CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
+                continue
+
+            def evaluate(start, expansion=expansion, group=group):
+                stop = min(n, start + step)
+                scores[start:stop, group] = expansion.evaluate(X[start:stop], bias[group])
+
+            for _ in thread_map(evaluate, range(0, n, step), n_jobs):
+                pass
+        return scores
 
 
 class Expansion:
@@ -108,87 +162,200 @@ class Expansion:
     coef : ndarray of shape (K, n_sv)
     kernel : Kernel
     gamma : float
+    exact : bool, default=False
+        Form all sums in float64.
     """
 
-    def __init__(self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: float):
-        self.kernel = kernel
+    # Factor from the squared distances of the prepared points to s.
+    _ratio = np.float32(1.0)
+
+    def __init__(
+        self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: float, exact: bool = False
+    ):
+        self.kernel, self.coef = kernel, coef
         self.scale = np.sqrt(gamma)
+        n_features = support_vectors.shape[1]
         self._sparse = sparse.issparse(support_vectors)
-        # Centring keeps the expanded distances accurate; it would fill a sparse matrix.
-        self.center = 0.0 if self._sparse else support_vectors.mean(axis=0)
-        self.support = self._scaled(support_vectors)
-        self.norms = squared_norms(self.support)
-        largest = self.norms.max()
-        self.far = max(_FAR, 1e3 * np.sqrt(largest)) / np.sqrt(support_vectors.shape[1])
+        if self._sparse:
+            self.points = with_sorted_indices(sparse.csr_array(support_vectors))
+            self.center = np.zeros(n_features)  # centring would fill a sparse matrix
+        else:
+            self.points = np.ascontiguousarray(support_vectors)
+            self.center = center_of(self.points)
+        support = self.scaled(self.points)
+        self._norms = squared_norms(support)
+        self._largest = np.sqrt(2 * self._norms.max())
         # Clusters that lie far apart for their gamma, or a kernel that is steep near zero.
-        self._direct = not self._sparse and needs_differences(kernel, np.sqrt(2 * largest))
-        self.coef = np.ascontiguousarray(coef.T)
-        # The product below rounds the norms too, hence the factor.
-        dtype = safe_dtype(kernel, np.sqrt(2 * largest), expanded=True)
-        self.fast = dtype == np.float32 and not self._sparse
-        if self.fast:
-            ones = np.ones((len(self.norms), 1))
-            extended = np.hstack([-2 * self.support, self.norms[:, None], ones])
-            self._fast_support = extended.astype(np.float32)
-        self._fast_coef = self.coef.astype(np.float32)
+        self._inexact = needs_differences(kernel, self._largest)
+        self.fast = (
+            not self._sparse and safe_dtype(kernel, self._largest, expanded=True) == np.float32
+        )
         self.band = EXACT_BAND + _ROUNDING * np.abs(coef).sum(axis=1)
+        self.far = self._limit = _FAR / np.sqrt(n_features)
+        self._narrow = not self._sparse and n_features <= NARROW
+        if not exact:
+            self._prepare(support, gamma, np.float32)
+        if exact or self._error() > _SUM_ERROR:
+            self.fast = False
+            self._prepare(support, gamma, np.float64)
+
+    def _prepare(self, support, gamma, dtype):
+        """Choose how sums are formed, with kernel values and coefficients in `dtype`."""
+        self._dtype, self._local = dtype, threading.local()
+        self._coef = np.ascontiguousarray(self.coef.T, dtype=dtype)
+        if self._narrow:
+            self._prepare_differences(support, gamma)
+        elif self.fast:
+            # |z|^2 + |s|^2 - 2 z.s as one product of points with two more coordinates.
+            extended = [-2 * support, self._norms[:, None], np.ones((len(support), 1))]
+            self._support = np.hstack(extended, dtype=np.float32, casting="same_kind")
+            self._sums = self._fast_sums
+        else:
+            self._support, self._sums = support, self._product_sums
+
+    def _prepare_differences(self, support, gamma):
+        single = safe_dtype(self.kernel, self._largest, expanded=False) == np.float32
+        if single and self._dtype == np.float32:
+            support = support.astype(np.float32)
+        else:
+            support, square = exact_scaling(self.points, gamma)
+            self._ratio, self._limit = np.float32(gamma / square), LARGEST
+            self._factor = np.sqrt(square)
+        self._support = padded_columns(support)
+        gaussian = type(self.kernel) is RBF and self._dtype == np.float32
+        self._sums = self._gaussian_sums if gaussian else self._direct_sums
+
+    def _error(self):
+        """Largest error of the sums at some support vectors; many kernel values near 1 add up."""
+        some = self.points[:: -(-self.points.shape[0] // _LOOK)]
+        return np.abs(self.sums(some) - self.exact(some)).max()
 
     @property
     def by_products(self) -> bool:
-        """Whether distances come from dense products, the only way on the GPU."""
-        return not (self._sparse or self._direct)
+        """Whether distances may come from dense products, the only way on the GPU."""
+        return not (self._sparse or self._inexact)
 
-    def evaluate(self, X, bias):
-        Z = self._prepare(X)
-        if self.fast:
-            scores = self._fast_sum(Z) + bias
-        else:
-            scores = self._sum(Z, self._fast_coef) + bias
-        close = np.flatnonzero((np.abs(scores) <= self.band).any(axis=1))
-        if close.size:
-            scores[close] = self._sum(Z[close], self.coef) + bias
-        return scores
-
-    def _scaled(self, X):
-        return (X * self.scale).tocsr() if self._sparse else (X - self.center) * self.scale
-
-    def _prepare(self, X):
-        """Scaled test points, clipped so that their squares do not overflow."""
+    def scaled(self, X):
+        """Points in the units of the kernel; centred if they are dense."""
         with np.errstate(over="ignore"):
-            Z = self._scaled(X)
+            return (X * self.scale).tocsr() if self._sparse else (X - self.center) * self.scale
+
+    def evaluate(self, X, bias: np.ndarray) -> np.ndarray:
+        """Decision values of a block of points, shape (n, K)."""
+        Z, beyond = self._scaled_and_clipped(X)
+        scores = self._sums(Z, X) + bias
+        self._correct(scores, X, bias, beyond)
+        return scores
+
+    def sums(self, X) -> np.ndarray:
+        """Decision values without the bias, as precise as they are prepared."""
+        Z, beyond = self._scaled_and_clipped(X)
+        sums = self._sums(Z, X)
+        if beyond.any():
+            sums[beyond] = self.exact(X[beyond])
+        return sums
+
+    def _scaled_and_clipped(self, X):
+        with np.errstate(over="ignore"):
+            Z = X * self._factor if self._limit == LARGEST else self.scaled(X)
+        beyond = self.beyond(Z, self._limit)
         values = Z.data if self._sparse else Z
-        np.clip(values, -self.far, self.far, out=values)
-        return Z
+        np.clip(values, -self._limit, self._limit, out=values)
+        return Z, beyond
 
-    def _fast_sum(self, Z):
-        """Float32, with |z|^2 + |s|^2 - 2 z.s as one product of the extended points."""
-        ones = np.ones((len(Z), 1))
-        Z = np.hstack([Z, ones, squared_norms(Z)[:, None]], dtype=np.float32, casting="same_kind")
-        scores = np.zeros((len(Z), self.coef.shape[1]))
-        step = tuning().support
-        # One buffer for all tiles: fresh memory costs more than the arithmetic.
-        memory = np.empty(len(Z) * step, dtype=np.float32)
-        for start in range(0, len(self._fast_support), step):
-            support = self._fast_support[start : start + step]
-            s = memory[: len(Z) * len(support)].reshape(len(Z), len(support))
-            np.matmul(Z, support.T, out=s)
+    def _correct(self, scores, X, bias, beyond):
+        """Compute scores near zero again in float64, and whole rows that are `beyond`."""
+        close = np.abs(scores) <= self.band
+        whole = beyond | (close.sum(axis=1) > max(1, close.shape[1] // 8))
+        rows = np.flatnonzero(whole)
+        if rows.size:
+            scores[rows] = self.exact(X[rows]) + bias
+        close[whole] = False
+        for c in np.flatnonzero(close.any(axis=0)):
+            rows = np.flatnonzero(close[:, c])
+            support = np.flatnonzero(self.coef[c])
+            values = self.exact(X[rows], support, self.coef[c : c + 1, support])
+            scores[rows, c] = values[:, 0] + bias[c]
+
+    def beyond(self, Z, limit):
+        """Which scaled points may not be clipped at the limit: kernel values are left there."""
+        largest = abs(Z).max(axis=1)
+        far = (largest.toarray().ravel() if self._sparse else largest) > limit
+        if not far.any():
+            return far
+        with np.errstate(over="ignore"):
+            nearest = np.array([max(limit - np.sqrt(self._norms.max()), 0.0) ** 2])
+        return far & (self.kernel.value(nearest)[0] > 0.0)
+
+    def exact(self, X, support=None, coef=None) -> np.ndarray:
+        """Sums over some support vectors, or all, in float64 and from the differences."""
+        if support is None:
+            support, coef = np.arange(self.points.shape[0]), self.coef
+        X = with_sorted_indices(sparse.csr_array(X)) if self._sparse else np.ascontiguousarray(X)
+        sums = np.zeros((X.shape[0], len(coef)))
+        step = max(1, BLOCK // max(1, len(support)))
+        for start in range(0, X.shape[0], step):
+            rows = np.arange(start, min(X.shape[0], start + step))
+            pairs = np.repeat(rows, len(support)), np.tile(support, len(rows))
+            s = pair_distances(X, self.points, *pairs, self.scale)
+            sums[rows] = self.kernel.value(s, out=s).reshape(len(rows), -1) @ coef.T
+        return sums
+
+    def _gaussian_sums(self, Z, X):
+        sums = np.zeros((len(Z), len(self.coef)))
+        Z = np.ascontiguousarray(Z, dtype=self._support.dtype)
+        gaussian_sums(Z, self._support, self._ratio, self._coef, sums)
+        return sums
+
+    def _direct_sums(self, Z, X):
+        Z = np.ascontiguousarray(Z, dtype=self._support.dtype)
+        everyone = np.arange(len(Z))
+        return self._tiles(
+            Z.shape[0], lambda start, s: direct_distances(Z, self._support, everyone, start, s)
+        )
+
+    def _fast_sums(self, Z, X):
+        extended = [Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]]
+        Z = np.hstack(extended, dtype=np.float32, casting="same_kind")
+
+        def distances(start, s):
+            np.matmul(Z, self._support[start : start + s.shape[1]].T, out=s)
             np.maximum(s, 0, out=s)
-            scores += self.kernel.value(s, out=s) @ self._fast_coef[start : start + step]
-        return scores
 
-    def _sum(self, Z, coef):
-        """Distances in float64; kernel values in the precision of `coef`."""
-        norms, everyone, step = squared_norms(Z), np.arange(Z.shape[0]), tuning().support
-        scores = np.zeros((Z.shape[0], coef.shape[1]))
-        for start in range(0, self.support.shape[0], step):
-            part = slice(start, start + step)
-            support = self.support[part]
-            s = np.empty((Z.shape[0], support.shape[0]), dtype=coef.dtype)
-            if self._direct:
-                direct_distances(Z, padded_columns(support), everyone, 0, s)
-            else:
-                dots = Z @ support.T
-                dots = dots.toarray() if self._sparse else dots
-                expand_distances(dots, norms, self.norms[part], 0.0, s)
-            scores += self.kernel.value(s, out=s) @ coef[part]
-        return scores
+        return self._tiles(len(Z), distances)
+
+    def _product_sums(self, Z, X):
+        """Distances in float64."""
+        norms = squared_norms(Z)
+        if self._inexact:
+            X = with_sorted_indices(sparse.csr_array(X)) if self._sparse else X
+            X = X if self._sparse else np.ascontiguousarray(X)
+
+        def distances(start, s):
+            part = slice(start, start + s.shape[1])
+            with np.errstate(over="ignore", invalid="ignore"):
+                dots = Z @ self._support[part].T
+            dots = dots.toarray() if self._sparse else dots
+            expand_distances(dots, norms, self._norms[part], s)
+            if self._inexact:
+                recompute_close(s, norms, self._norms[part], X, self.points[part], self.scale)
+
+        return self._tiles(Z.shape[0], distances)
+
+    def _tiles(self, n, distances):
+        """Sums over tiles of support vectors, whose distances to n points are written to s."""
+        sums = np.zeros((n, len(self.coef)))
+        size = tuning().points * tuning().support
+        # One buffer per thread for all tiles: fresh memory costs more than the arithmetic.
+        if getattr(self._local, "memory", np.empty(0)).size != size:
+            self._local.memory = np.empty(size, dtype=self._dtype)
+        n_support = len(self._coef)
+        step = max(1, size // max(1, n))
+        for start in range(0, n_support, step):
+            width = min(step, n_support - start)
+            s = self._local.memory[: n * width].reshape(n, width)
+            distances(start, s)
+            if self._ratio != 1:
+                s *= self._ratio
+            sums += self.kernel.value(s, out=s) @ self._coef[start : start + width]
+        return sums

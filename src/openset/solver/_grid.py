@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ._path import Path, solve_path
-from ._problem import Problem, shift_total
+from ._path import Path, identity_solution, solve_path
+from ._problem import Problem
 from ._row_cache import kernel_rows
 from ._rows import KernelRows
+from ._tuning import tuning
 from .cuda import on_gpu
 
 
@@ -95,6 +96,8 @@ def solve_grid(
     order = np.argsort(-gammas, kind="stable")
     n_solutions = n_problems * len(problem_of(0)[1])
     rows = kernel_rows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
+    if len(gammas) > 1 and n_problems * len(rows.store.slot) <= tuning().kept_problems:
+        problem_of = cache(problem_of)
     # Where the first totals of each problem start at the next gamma.
     heads: list[list | None] = [None] * n_problems
     matrix = rows.store.rows
@@ -104,7 +107,7 @@ def solve_grid(
         problem, totals = problem_of(k)
         starts = heads[k]
         if starts is None and from_identity:
-            starts = [(_identity_solution(problem, total), None) for total in totals[:2]]
+            starts = [(identity_solution(problem, total), None) for total in totals[:2]]
         path = solve_path(
             problem, totals, rows, tol=tol, max_iter=max_iter, starts=starts, stop=stop
         )
@@ -128,14 +131,3 @@ def near_identity(sample: np.ndarray) -> bool:
         Some rows of the kernel matrix.
     """
     return bool(np.median(sample.sum(axis=1)) < 2.0)
-
-
-def _identity_solution(problem: Problem, total: float) -> np.ndarray:
-    """clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
-    low, high = (problem.lower - problem.p).min(), (problem.upper - problem.p).max()
-    for _ in range(60):
-        mu = 0.5 * (low + high)
-        reached = np.clip(problem.p + mu, problem.lower, problem.upper).sum()
-        low, high = (low, mu) if reached > total else (mu, high)
-    here = replace(problem, total=float(total))
-    return shift_total(here, problem.p + 0.5 * (low + high), problem.p)

@@ -2,7 +2,8 @@
 
 Expanding |x|^2 + |z|^2 - 2 x.z in float32 destroys small distances when the norms are large. So
 dense data is centred first, and the arithmetic is float64 wherever the error bound for float32
-exceeds what a kernel value may lose. There are three layouts: direct differences for narrow data,
+exceeds what a kernel value may lose. Where float64 loses too much as well, small distances are
+computed again from the differences. There are three layouts: direct differences for narrow data,
 matrix products for wide data, sparse products for CSR.
 """
 
@@ -14,7 +15,16 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import RBF, Kernel, Linear
-from ..utils.distances import NARROW, direct_distances, expand_distances, padded_columns
+from ..utils.distances import (
+    NARROW,
+    center_of,
+    direct_distances,
+    expand_distances,
+    padded_columns,
+    recompute_close,
+    squared_norms,
+    with_sorted_indices,
+)
 from ._row_maker import Points
 from ._tuning import tuning
 
@@ -24,11 +34,32 @@ _DIRECT_ERROR = 1e-6
 _PRODUCT_ERROR = 5e-6
 _EPS = float(np.finfo(np.float32).eps) / 2
 
+# Largest coordinate of scaled points in float64.
+LARGEST = 1e300
+
 
 def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
     """float32 where it is accurate enough for points of norm sqrt(gamma) * |x| <= `norm`."""
     error = _kernel_error(kernel, norm, expanded, _EPS)
     return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
+
+
+def exact_scaling(X: np.ndarray, gamma: float) -> tuple[np.ndarray, float]:
+    """Points for direct differences in float64: neither centred nor rounded.
+
+    The factor is a power of two near sqrt(gamma), so that every digit of X is kept, also of small
+    numbers among huge ones.
+
+    Returns
+    -------
+    Z : ndarray of the shape of X
+    square : float
+        The square of the factor; s is ``gamma / square`` times a squared distance of Z.
+    """
+    factor = 2.0 ** min(round(np.log2(gamma) / 2), 511)
+    with np.errstate(over="ignore"):
+        # No infinities, whose difference would be NaN.
+        return np.clip(X * factor, -LARGEST, LARGEST), factor * factor
 
 
 def needs_differences(kernel: Kernel, norm: float) -> bool:
@@ -45,7 +76,8 @@ def needs_differences(kernel: Kernel, norm: float) -> bool:
     -------
     bool
     """
-    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2) > _DIRECT_ERROR
+    error = _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
+    return not error <= _DIRECT_ERROR
 
 
 def _kernel_error(kernel, norm, expanded, eps):
@@ -56,15 +88,9 @@ def _kernel_error(kernel, norm, expanded, eps):
     kernel value depends on the kernel: near zero some are much steeper than the RBF.
     """
     r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
-    off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
+    with np.errstate(over="ignore"):
+        off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
     return np.max(kernel.value(r**2) - kernel.value(off))
-
-
-def squared_norms(Z) -> np.ndarray:
-    """|z|^2 of each row of an array or CSR matrix."""
-    if sparse.issparse(Z):
-        return np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", Z, Z)
 
 
 class KernelValues:
@@ -97,6 +123,10 @@ class KernelValues:
         """The values between the samples `index` alone."""
         raise NotImplementedError
 
+    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+        """K beta in float64, shape (n_rows,), whatever the precision of the rows."""
+        raise NotImplementedError
+
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         """Write K[index, start : start + out.shape[1]] into `out`, float32."""
         raise NotImplementedError
@@ -115,24 +145,36 @@ class DistanceValues(KernelValues):
 
     def __init__(self, X, kernel: Kernel, largest: float):
         self.n_rows, n_features = X.shape
+        self._source = X
         self._kernel, self._largest = kernel, largest
         self.diagonal = np.ones(self.n_rows, dtype=np.float32)
         scale = np.sqrt(largest)
+        self._X = None  # the points as they are, where small distances need their differences
         if sparse.issparse(X):
-            self._Z = (X * scale).tocsr()
+            with np.errstate(over="ignore"):
+                self._Z = (X * scale).tocsr()
             self._norms = squared_norms(self._Z)
+            if needs_differences(kernel, np.sqrt(2 * self._norms.max(initial=0.0))):
+                self._X = with_sorted_indices(sparse.csr_array(X))
         else:
-            Z = (X - X.mean(axis=0)) * scale
+            with np.errstate(over="ignore"):
+                Z = (X - center_of(X)) * scale
             self._norms = squared_norms(Z)
             self.narrow = n_features <= NARROW
             norm = np.sqrt(self._norms.max(initial=0.0))
             dtype = safe_dtype(kernel, norm, expanded=not self.narrow)
+            if self.narrow and dtype is np.float64:
+                Z, self._largest = exact_scaling(X, largest)
+            elif not self.narrow and needs_differences(kernel, np.sqrt(2) * norm):
+                self._X = np.ascontiguousarray(X)
             self._Z = np.ascontiguousarray(Z, dtype=dtype)
+        self._scale = scale
         if self.narrow:
             self._columns = padded_columns(self._Z)
         self.use(largest)
 
     def use(self, gamma: float) -> None:
+        self._gamma = gamma
         self._ratio = np.float32(gamma / self._largest)
         if self.narrow and type(self._kernel) is RBF:
             self.points = Points(self._Z, self._columns, self._ratio)
@@ -140,7 +182,10 @@ class DistanceValues(KernelValues):
     def subset(self, index: np.ndarray) -> DistanceValues:
         part = copy(self)
         part.n_rows, part.diagonal = len(index), self.diagonal[index]
+        part._source = None  # sums are wanted of all rows only
         part._Z, part._norms = self._Z[index], self._norms[index]
+        if self._X is not None:
+            part._X = self._X[index]
         if self.narrow:
             part._columns = padded_columns(part._Z)
         if self.points is not None:
@@ -153,6 +198,18 @@ class DistanceValues(KernelValues):
             out *= self._ratio
         self._kernel.value(out, out=out)
 
+    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+        from ._expansion import Expansion
+
+        X, support = self._source, np.flatnonzero(beta)
+        if support.size == 0:
+            return np.zeros(self.n_rows)
+        coef = beta[None, support]
+        expansion = Expansion(X[support], coef, self._kernel, self._gamma, exact=True)
+        step = tuning().points
+        blocks = (X[k : k + step] for k in range(0, self.n_rows, step))
+        return np.concatenate([expansion.sums(block) for block in blocks])[:, 0]
+
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
         """Kernel values at this gamma from a block of :meth:`distances`."""
         np.multiply(distances, self._ratio, out=out)
@@ -164,7 +221,9 @@ class DistanceValues(KernelValues):
             direct_distances(self._Z, self._columns, index, start, out)
         elif sparse.issparse(self._Z):
             others = self._Z[start : start + out.shape[1]]
-            self._expand((self._Z[index] @ others.T).toarray(), index, start, out)
+            with np.errstate(over="ignore", invalid="ignore"):
+                dots = (self._Z[index] @ others.T).toarray()
+            self._expand(dots, index, start, out)
         else:
             self._wide_distances(index, start, out)
 
@@ -176,12 +235,16 @@ class DistanceValues(KernelValues):
         for k in range(0, len(index), n):
             part = index[k : k + n]
             padded[: len(part)] = Z[part]
-            dots = padded @ Z[start : start + out.shape[1]].T
+            with np.errstate(over="ignore", invalid="ignore"):
+                dots = padded @ Z[start : start + out.shape[1]].T
             self._expand(dots, part, start, out[k : k + len(part)])
 
     def _expand(self, dots, index, start, out):
         stop = start + out.shape[1]
-        expand_distances(dots, self._norms[index], self._norms[start:stop], 0.0, out)
+        norms = self._norms[index], self._norms[start:stop]
+        expand_distances(dots, *norms, out)
+        if self._X is not None:
+            recompute_close(out, *norms, self._X[index], self._X[start:stop], self._scale)
         # The distance of a point to itself must not be left to rounding.
         own = np.flatnonzero((index >= start) & (index < stop))
         out[own, index[own] - start] = 0.0
@@ -194,6 +257,9 @@ class DotProducts(KernelValues):
         self.n_rows, self._X = X.shape[0], X
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+        return self._X @ (self._X.T @ beta)
 
     def subset(self, index: np.ndarray) -> DotProducts:
         return DotProducts(self._X[index])

@@ -10,7 +10,7 @@ from ..utils import thread_map
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
-from ._rows import KernelRows
+from ._rows import KernelRows, ScratchPool
 from ._state import row_store
 from ._tuning import tuning
 
@@ -34,6 +34,9 @@ class WholeMatrix(KernelRows):
         self._values, self._n_jobs = values, n_jobs
         self.store = row_store(empty_rows(m, m), values.diagonal)
         self.store.slot[:] = np.arange(m)
+        # A part, and the parts of that part, hold less than `share` of the rows each.
+        share = tuning().share
+        self._scratch = ScratchPool(int((share * m) ** 2 / (1 - share**2)))
         self._distances = None
         if keep_distances and isinstance(values, DistanceValues):
             self._distances = np.empty((m, m), dtype=np.float32)
@@ -44,8 +47,14 @@ class WholeMatrix(KernelRows):
         self._values.use(gamma)
         self._compute()
 
-    def subset(self, index: np.ndarray) -> MatrixPart:
-        return MatrixPart(self.store.rows, index, self.store.diagonal[index])
+    def maker(self) -> AbstractContextManager[RowMaker]:
+        return nullcontext(row_maker(matrix=self.store.rows))
+
+    def scratch(self) -> AbstractContextManager[np.ndarray]:
+        return self._scratch.take()
+
+    def subset(self, index: np.ndarray) -> WholeMatrix:
+        return WholeMatrix(self._values.subset(index))
 
     def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self.store.rows[i[:, None], j]

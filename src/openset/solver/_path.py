@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils import interrupts
 from ..utils.compiled import njit
-from ._problem import Problem, Solution, shift_total
-from ._row_maker import row_maker
+from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
-from ._smo import smo
-from ._solve import Interrupted, biases_of, slice_iterations, solve, warn_not_converged
+from ._shrinking import Limits, optimise
+from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
 from ._state import PAUSED, Box, State, set_marks, subtract_rows
 
 
@@ -80,6 +80,20 @@ class Path:
         scores += self.bias[:, None]
         return scores
 
+    def scores_at(self, rows: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """``scale * scores + shift`` of some rows, in one compiled pass.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int
+        scale, shift : ndarray of shape (T,)
+
+        Returns
+        -------
+        ndarray of shape (T, n)
+        """
+        return _scores_at(self.problem.p, self.v, rows, scale, self.bias * scale + shift)
+
 
 def solve_path(
     problem: Problem,
@@ -116,6 +130,8 @@ def solve_path(
     totals = np.asarray(totals, dtype=np.float64)
     if problem.total is None and len(totals) != 1:
         raise ValueError(f"A problem without equality has one solution; got {len(totals)} totals.")
+    if not np.isfinite(totals).all():
+        raise ValueError(f"totals must be finite numbers, got {totals.tolist()}.")
     n, m = len(totals), len(problem.p)
     path = Path(
         problem,
@@ -128,11 +144,11 @@ def solve_path(
         n_iter=np.zeros(n, dtype=np.int64),
         tol=tol,
     )
+    if rows.whole:
+        # All rows are in memory, so nothing needs Python: the path is one compiled run.
+        _solve_compiled(path, rows, max_iter, starts or [], stop)
+        return path
     for k in range(n):
-        if k >= 2 and rows.whole:
-            # All rows are in memory, so nothing needs Python: the rest is one compiled run.
-            _run(path, k, rows, max_iter, stop)
-            break
         here = problem if problem.total is None else replace(problem, total=float(totals[k]))
         start, v = None, None
         if starts is not None and k < len(starts):
@@ -146,6 +162,15 @@ def solve_path(
         path.bias[k], path.objective[k] = solution.bias, solution.objective
         path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
     return path
+
+
+@njit(cache=True, nogil=True)
+def _scores_at(p, v, rows, scale, shift):
+    out = np.empty((len(v), rows.size))
+    for k in range(len(v)):
+        for t in range(rows.size):
+            out[k, t] = scale[k] * (p[rows[t]] - v[k, rows[t]]) + shift[k]
+    return out
 
 
 def feasible_near(
@@ -207,24 +232,32 @@ def _predict(path, k, rows):
     return feasible_near(problem, path.beta[k], path.v[k], rows)
 
 
-def _run(path, first, rows, max_iter, stop):
-    """Solve totals first, first + 1, ... in compiled slices."""
+def _solve_compiled(path, rows, max_iter, starts, stop):
+    """Solve all totals over a whole matrix, returning to Python only to look at `stop`."""
     problem = path.problem
-    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-    rule = _Rule(path.tol, limit, slice_iterations(len(problem.p)))
-    arguments = rows.store, row_maker(), Box(problem.lower, problem.upper), _members(path)
-    k, resume = first, False
-    while k < len(path.totals):
-        k, resume = _run_slice(*arguments, rule, k, resume)
-        if stop is not None and stop.is_set():
-            raise Interrupted
-    rest = slice(first, None)
-    path.bias[rest], path.bias_interval[rest], path.objective[rest] = biases_of(
-        problem, path.beta[rest], path.v[rest]
-    )
-    for k in range(first, len(path.totals)):
-        if path.kkt_gap[k] > path.tol:
-            warn_not_converged(path.n_iter[k], path.kkt_gap[k], path.tol)
+    if not starts:
+        total = None if problem.total is None else float(path.totals[0])
+        starts = [(feasible_start(replace(problem, total=total)), None)]
+    for k, (beta, v) in enumerate(starts):
+        path.beta[k] = beta
+        if v is not None:
+            path.v[k] = v
+    known = np.array([v is not None for _, v in starts])
+    max_iter = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    box, limits = Box(problem.lower, problem.upper), limits_of(problem, path.tol)
+    k, resume = 0, False
+    with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
+        run = _Run(box, problem.p, known, limits, max_iter, scratch)
+        while k < len(path.totals):
+            k, resume = _run_slice(rows.store, maker, run, _members(path), k, resume)
+            if stop is not None and stop.is_set():
+                raise Interrupted
+    path.bias[:], interval, path.objective[:] = biases_of(problem, path.beta, path.v)
+    if problem.total is not None:
+        path.bias_interval[:] = interval
+    gaps = path.kkt_gap
+    for k in np.flatnonzero(gaps > path.tol):
+        warn_not_converged(path.n_iter[k], gaps[k], path.tol)
 
 
 @njit(cache=True, nogil=True)
@@ -283,48 +316,101 @@ def _shift_total(missing, box, beta, v, moved):
     return n_open
 
 
-class _Rule(NamedTuple):
-    """When a compiled slice ends."""
-
-    tol: float
-    max_iter: int
-    per_slice: int
+def identity_solution(problem: Problem, total: float) -> np.ndarray:
+    """clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
+    return _identity_solution(problem.p, Box(problem.lower, problem.upper), float(total))
 
 
 @njit(cache=True, nogil=True)
-def _run_slice(store, maker, box, members, rule, k, resume):
-    """Predict and solve from total k on, `per_slice` iterations; return where to continue."""
-    m = box.lower.size
+def _identity_solution(p, box, total):
+    low, high = (box.lower - p).min(), (box.upper - p).max()
+    beta = np.empty(p.size)
+    for _ in range(60):
+        mu = 0.5 * (low + high)
+        reached = 0.0
+        for t in range(p.size):
+            beta[t] = min(max(p[t] + mu, box.lower[t]), box.upper[t])
+            reached += beta[t]
+        if reached > total:
+            high = mu
+        else:
+            low = mu
+    missing = total - reached
+    if abs(missing) > 1e-12 * np.abs(beta).sum():
+        moved = _Moved(np.empty(p.size, dtype=np.int64), np.empty(p.size))
+        _shift_total(missing, box, beta, p, moved)
+    return beta
+
+
+class _Run(NamedTuple):
+    """What stays the same while a path is solved: the problem, the limits, and memory.
+
+    The first multipliers of the path are given; `known` tells for which of them v is, too.
+    """
+
+    box: Box
+    p: np.ndarray
+    known: np.ndarray
+    limits: Limits
+    max_iter: int
+    scratch: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _run_slice(store, maker, run, members, k, resume):
+    """Solve from total k on until the limits say stop; return where to continue."""
+    box, m = run.box, run.p.size
     grow = np.empty(m, dtype=np.float32)
     shrink = np.empty(m, dtype=np.float32)
     pair = np.empty(2, dtype=np.int64)
     reference = np.zeros(1)
     moved = _Moved(np.empty(m, dtype=np.int64), np.empty(m))
     totals, n_iter, intervals = members.totals, members.n_iter, members.intervals
-    left = rule.per_slice
+    work = 0.0
     while k < totals.size:
         beta = members.betas[k]
         v = members.vs[k]
         if not resume:
-            n, total = _extrapolate(members, k, box, moved)
-            subtract_rows(v, moved.change[:n], moved.which[:n], store)
-            missing = totals[k] - total
-            # The line keeps the sum: only clipping, not rounding, needs a correction.
-            if abs(missing) > 1e-12 * np.abs(totals[k]):
-                n = _shift_total(missing, box, beta, v, moved)
-                subtract_rows(v, moved.change[:n], moved.which[:n], store)
+            _start(store, run, members, k, moved)
         state = State(beta, v, grow, shrink, pair, reference)
         set_marks(state, box)
-        allowed = min(left, rule.max_iter - n_iter[k])
-        status, _, done, intervals[k, 0], intervals[k, 1] = smo(
-            store, maker, box, state, rule.tol, allowed
+        before = n_iter[k]
+        status, _, n_iter[k], intervals[k, 0], intervals[k, 1] = optimise(
+            store, maker, box, state, run.limits, before, run.max_iter, run.scratch
         )
-        n_iter[k] += done
-        left -= done
-        if status == PAUSED and n_iter[k] < rule.max_iter:
-            return k, True
-        k += 1
-        resume = False
-        if left <= 0:
+        work += float(n_iter[k] - before) * m
+        resume = status == PAUSED and n_iter[k] < run.max_iter
+        if not resume:
+            k += 1
+        if work > run.limits.work:
             break
-    return k, False
+    return k, resume
+
+
+@njit(cache=True, nogil=True)
+def _start(store, run, members, k, moved):
+    """Fill in the multipliers to start from at total k, and their v."""
+    box, totals, beta, v = run.box, members.totals, members.betas[k], members.vs[k]
+    if k < run.known.size:  # the multipliers are there
+        if not run.known[k]:
+            v[:] = run.p
+            n = 0
+            for t in range(beta.size):
+                if beta[t] != 0.0:
+                    moved.which[n] = t
+                    moved.change[n] = beta[t]
+                    n += 1
+            subtract_rows(v, moved.change[:n], moved.which[:n], store)
+        return
+    if k == 1:
+        beta[:] = members.betas[0]
+        v[:] = members.vs[0]
+        total = beta.sum()
+    else:
+        n, total = _extrapolate(members, k, box, moved)
+        subtract_rows(v, moved.change[:n], moved.which[:n], store)
+    missing = totals[k] - total
+    # The line keeps the sum: only clipping, not rounding, needs a correction.
+    if abs(missing) > 1e-12 * np.abs(totals[k]):
+        n = _shift_total(missing, box, beta, v, moved)
+        subtract_rows(v, moved.change[:n], moved.which[:n], store)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ..kernels import Kernel, Linear
 from ..utils.distances import padded_columns
@@ -15,7 +14,7 @@ from ._kernel_values import KernelValues, kernel_values
 from ._matrix import WholeMatrix
 from ._memory import empty_rows
 from ._row_maker import RowMaker, add_made_rows, row_maker, subtract_made_rows
-from ._rows import KernelRows
+from ._rows import KernelRows, ScratchPool
 from ._state import row_store
 from ._tuning import tuning
 
@@ -66,9 +65,10 @@ def kernel_rows(
     values.use(gammas[0])
     m, constants = values.n_rows, tuning()
     budget = int(cache_size * 2**20) // 4
-    # The budget includes, for each thread, a subset of up to a fifth of the samples.
+    # The budget includes one part of up to a fifth of the samples. Every further thread has one of
+    # its own: nothing here depends on `n_jobs`, so that results do not either.
     part_size = min(budget // 8, (m // 5) ** 2)
-    n_slots = max(budget - effective_n_jobs(n_jobs) * part_size, budget // 2) // m
+    n_slots = (budget - part_size) // m
     # One solution needs a small part of the rows. Many solutions need most of them, so that the
     # whole matrix pays, sooner where a row is expensive.
     enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
@@ -99,6 +99,8 @@ class RowCache(KernelRows):
         self._values = values
         n_slots = min(m, max(n_slots, 2 * values.batch))
         self._part_size = n_slots * m // 8 if part_size is None else part_size
+        made = values.points is not None and n_slots >= tuning().reserve_from
+        self._scratch = ScratchPool(self._part_size if made else 0)
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
         self.store = row_store(empty_rows(n_slots, m), values.diagonal)
         self._pending = np.zeros(m, dtype=bool)  # rows that a thread is computing
@@ -195,6 +197,9 @@ class RowCache(KernelRows):
             out = np.empty((len(index), rows.shape[1]), dtype=np.float32)
             self._values(index, 0, out)
             rows[slots] = out
+
+    def scratch(self) -> AbstractContextManager[np.ndarray]:
+        return self._scratch.take()
 
     @contextmanager
     def maker(self) -> Iterator[RowMaker]:

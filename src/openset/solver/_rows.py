@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 import numpy as np
 
 from ..utils import thread_map
+from ._memory import empty_rows
 from ._row_maker import RowMaker, row_maker
 from ._state import RowStore, subtract_rows
 from ._tuning import tuning
+
+_NOTHING = np.empty(0, dtype=np.float32)
 
 
 class KernelRows(Protocol):
     """Rows of a kernel matrix in float32, as solvers see them; made by :func:`kernel_rows`.
 
-    There are three kinds: a whole matrix, a cache of rows that several threads may share, and a
-    part of a matrix for one solver.
+    There are two kinds: a whole matrix, and a cache of rows that several threads may share. Parts
+    of either that one solver uses alone are made by compiled code, see ``_shrinking``.
 
     Attributes
     ----------
@@ -54,6 +58,10 @@ class KernelRows(Protocol):
     def maker(self) -> AbstractContextManager[RowMaker]:
         """What one compiled loop needs to make rows itself; unused slots are taken back."""
         return nullcontext(row_maker())
+
+    def scratch(self) -> AbstractContextManager[np.ndarray]:
+        """Memory for the rows of parts that compiled loops make, float32; empty if they cannot."""
+        return nullcontext(_NOTHING)
 
     def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
         """Give a maker new slots, without evicting rows of `keep`; False if it uses none."""
@@ -123,3 +131,22 @@ def kernel_sums(
     for _ in thread_map(add, range(0, len(points), step), n_jobs):
         pass
     return sums
+
+
+class ScratchPool:
+    """Buffers of one size for several threads, each used by one thread at a time and kept."""
+
+    def __init__(self, size: int):
+        self._size = size
+        self._free: list[np.ndarray] = []  # append and pop are atomic
+
+    @contextmanager
+    def take(self) -> Iterator[np.ndarray]:
+        try:
+            buffer = self._free.pop()
+        except IndexError:
+            buffer = empty_rows(1, self._size)[0]
+        try:
+            yield buffer
+        finally:
+            self._free.append(buffer)

@@ -10,11 +10,20 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..utils import interrupts
-from ._coordinate_descent import coordinate_descent
 from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
-from ._smo import smo
-from ._state import OPTIMAL, PAUSED, WANTS_ROW, Box, may_move, new_state, set_marks, summarise_all
+from ._shrinking import Limits, optimise
+from ._state import (
+    OPTIMAL,
+    PAUSED,
+    WANTS_PART,
+    WANTS_ROW,
+    Box,
+    may_move,
+    new_state,
+    set_marks,
+    summarise_all,
+)
 from ._tuning import tuning
 
 ONE_SIDED = (
@@ -73,57 +82,55 @@ def solve(
         return _finish(problem, beta, v, top, bottom, n_iter, tol)
 
 
-def _optimise(problem, rows, beta, v, tol, limit, stop):
-    """Improve beta and v in place; return the number of iterations and the bias interval.
-
-    Soon most multipliers lie at a bound and stay there. Then the others are optimised alone, over
-    their own part of the kernel matrix (by this function, with fewer rows), and v of all rows is
-    updated once (shrinking): a moved multiplier costs one pass over v, not one per move.
-    """
-    loop = coordinate_descent if problem.total is None else smo
+def _optimise(problem, rows, beta, v, tol, max_iter, stop):
+    """Improve beta and v in place; return the number of iterations and the bias interval."""
     box = Box(problem.lower, problem.upper)
     state = new_state(beta, v, box)
-    constants, store = tuning(), rows.store
-    pair, needed = state.pair, state.pair[:0]
+    limits, store = limits_of(problem, tol), rows.store
+    needed = state.pair[:0]
     n_iter = 0
-    with rows.maker() as maker:
+    with rows.maker() as maker, rows.scratch() as scratch:
         while True:
-            # Look after fixed numbers of iterations, whatever made the loop return in between.
-            look = min(limit, (n_iter // constants.look + 1) * constants.look)
             with rows.reading(needed):
-                status, wanted, done, top, bottom = loop(
-                    store, maker, box, state, tol, look - n_iter
+                status, wanted, n_iter, top, bottom = optimise(
+                    store, maker, box, state, limits, n_iter, max_iter, scratch
                 )
-            store.clock[0] += done
-            n_iter += done
-            if status == OPTIMAL or (status == PAUSED and n_iter >= limit):
+            if status == OPTIMAL or (status == PAUSED and n_iter >= max_iter):
                 return n_iter, top, bottom
             if stop is not None and stop.is_set():
                 raise Interrupted
-            needed = pair[:0]
-            if status == WANTS_ROW:
-                if not rows.refill(maker, pair[pair >= 0]):
-                    needed = _candidates(wanted, state, rows)
-                continue
-            active = np.flatnonzero(may_move(state, top, bottom))
-            if constants.few < len(v) and len(active) < constants.share * len(v):
-                n_iter += _optimise_part(active, problem, rows, beta, v, tol, limit - n_iter, stop)
+            needed = state.pair[:0]
+            if status == WANTS_ROW and not rows.refill(maker, state.pair[state.pair >= 0]):
+                needed = _candidates(wanted, state, rows)
+            elif status == WANTS_PART:
+                active = np.flatnonzero(may_move(state, top, bottom))
+                left = max_iter - n_iter
+                n_iter += _optimise_part(active, problem, rows, beta, v, tol, left, stop)
                 set_marks(state, box)
 
 
-def _optimise_part(active, problem, rows, beta, v, tol, limit, stop):
+def _optimise_part(active, problem, rows, beta, v, tol, max_iter, stop):
     """Optimise the multipliers `active` alone, then update v of all rows."""
     part = replace(
         problem, p=problem.p[active], lower=problem.lower[active], upper=problem.upper[active]
     )
     part_beta = beta[active]
-    n_iter, _, _ = _optimise(part, rows.subset(active), part_beta, v[active], tol, limit, stop)
+    n_iter, _, _ = _optimise(part, rows.subset(active), part_beta, v[active], tol, max_iter, stop)
     change = part_beta - beta[active]
     moved = np.flatnonzero(change)
     beta[active] = part_beta
     # The rows of a finished part are seldom needed again.
     rows.subtract(v, active[moved], change[moved], keep=False)
     return n_iter
+
+
+def limits_of(problem: Problem, tol: float) -> Limits:
+    """The limits of a compiled run; it returns several times per second."""
+    constants = tuning()
+    work = constants.slice_seconds * constants.speed
+    return Limits(
+        problem.total is not None, tol, constants.look, constants.few, constants.share, work
+    )
 
 
 def lower_bias(
@@ -192,11 +199,6 @@ def _candidates(wanted, state, rows):
     gain[wanted] = np.inf
     n = min(rows.batch, int(missing.sum()))
     return np.union1d(pair, np.argpartition(-gain, n - 1)[:n])
-
-
-def slice_iterations(m: int) -> int:
-    """How many iterations over m rows a compiled loop may do before it returns to Python."""
-    return max(1, int(tuning().slice_seconds * tuning().speed / m))
 
 
 def biases_of(problem, betas, vs):

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from ..utils.compiled import njit
 
 # Why a compiled loop returned.
-OPTIMAL, PAUSED, WANTS_ROW = 0, 1, 2
+OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
 
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256

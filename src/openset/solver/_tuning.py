@@ -21,12 +21,12 @@ class Tuning:
     wide_solutions: float = 8
     narrow_solutions_per_row: float = 1 / 300
     # Side of the square blocks in which a whole matrix is filled.
-    tile: int = 512
+    tile: int = 1024
     # Rows per matrix product, for rows on demand (few, because often only one is needed) and for
     # tiles. Always that many, padded with zeros: BLAS may round differently for another shape, and
     # results must not depend on which rows were requested together.
     product_rows: int = 16
-    tile_rows: int = 64
+    tile_rows: int = 512
     # Rows that are made and subtracted without caching before other solvers may evict some.
     uncached: int = 256
     # Cache slots that a compiled loop is given at a time, and how many a cache must have for that:
@@ -49,6 +49,7 @@ class Tuning:
     # Points per block of `kernel_sums`.
     sum_points: int = 512
     # Buffers of at least this size are pooled, in multiples of it.
+    kept_problems: int = 2**23
     pooled_bytes: int = 2**26
     # Shares of the free GPU memory for the kernel matrix, and for multipliers, v and boxes.
     cuda_matrix: float = 0.7

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from ..evaluation import Split
+from ._column_protocol import ColumnDraw, draw_from_column
 from ._runner import run_study
 from ._spec import MEASURES, Study, Task, load_study
 from ._store import Store, StoreError
@@ -10,12 +11,14 @@ from ._tasks import make_split, run_task
 
 __all__ = [
     "MEASURES",
+    "ColumnDraw",
     "Ranking",
     "Split",
     "Store",
     "StoreError",
     "Study",
     "Task",
+    "draw_from_column",
     "load_study",
     "make_split",
     "rank_methods",

@@ -16,7 +16,7 @@ from ..datasets import dataset_table
 from ..utils import method_table
 from ._spec import MEASURES, Study
 from ._store import Store
-from ._tasks import COLUMNS, load
+from ._tasks import COLUMNS, class_count
 
 KEY = ["dataset", "n_known", "run", "method"]
 BLOCK = ["dataset", "n_known"]
@@ -98,13 +98,13 @@ def _class_counts(study: Study) -> dict[str, float]:
     counts: dict[str, float] = {}
     table = {row.name: row for row in dataset_table()}
     for name in study.datasets:
-        row = table.get(name)
+        row = None if study.protocol else table.get(name)
         known = row and (row.n_classes or (row.published and row.published[2]))
         if known:
             counts[name] = known
             continue
         try:
-            counts[name] = len(np.unique(load(name, None)[1]))
+            counts[name] = class_count(study, name, None)
         except (ImportError, OSError, ValueError):
             counts[name] = np.inf
     return counts

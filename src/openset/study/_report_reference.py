@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..utils.page import Cell, Page, ReportTable
-from ._report_data import CELL, Results, cells, short_names, with_error
+from ._report_data import CELL, Results, cells, number, short_names, with_error
 from ._spec import MEASURES
 
 REFERENCE = [*CELL, "measure", "mean", "standard_error"]
@@ -66,9 +66,12 @@ def add_reference(
 ) -> None:
     """Add the section that prints the reference results next to ours."""
     page.section("Compared with the reference results")
-    table = join_reference(cells(results.done), reference)
+    ours = cells(results.done)
+    table = join_reference(ours, reference)
+    n_others = _add_others(page, folder, ours, reference, control)
     if table.empty:
-        page.paragraph("No cell of this study is among the reference results.")
+        if not n_others:
+            page.paragraph("No cell of this study is among the reference results.")
         return
     page.paragraph(
         "Means ± standard errors, ours above the reference. The draws of classes and samples are "
@@ -91,6 +94,48 @@ def add_reference(
             ReportTable(f"{prefix}-{measure}", f"{measure}, {where}.", head, rows, part).write(
                 folder, page, folded=measure != "NA"
             )
+
+
+def _add_others(page, folder, ours, reference, control) -> int:
+    """Add tables of our methods and of reference methods that the study does not have.
+
+    Returns the number of such methods.
+    """
+    as_text = dict.fromkeys(["dataset", "method", "measure"], str)
+    ours, blocks = ours.astype(as_text), ["dataset", "n_known"]
+    others = reference[~reference["method"].isin(ours["method"])].astype(as_text)
+    both = pd.concat([ours, others]).merge(
+        others[[*blocks, "measure"]].drop_duplicates(), on=[*blocks, "measure"]
+    )
+    wide = both.pivot_table(index="method", columns=["measure", *blocks], values="mean")
+    if control not in wide.index:
+        return 0
+    wide = wide.reindex([m for m in both["method"].unique() if m in wide.index])
+    own = wide.loc[control].dropna()
+    theirs = wide.loc[[m for m in others["method"].unique() if m in wide.index], own.index]
+    page.paragraph(
+        f"{control} next to methods that the study does not run, by their published means. It is "
+        f"above all of them in {int((own > theirs.max()).sum())} of {len(own)} figures."
+    )
+    page.bullets(
+        f"above {method} in {int((own > row).sum())} of {int(row.notna().sum())}"
+        for method, row in theirs.iterrows()
+    )
+    names = short_names(wide.index)
+    for measure in wide.columns.unique("measure"):
+        part = wide[measure]
+        best = part.max()
+        rows: list[list[Cell | str]] = []
+        for method, row in part.iterrows():
+            cells = ((number(v), v == best[block]) for block, v in row.items())
+            rows.append(
+                [names[method], *(Cell(text, "best") if top else text for text, top in cells)]
+            )
+        head = ["method", *(f"{dataset}, {n}" for dataset, n in part.columns)]
+        values = both[both["measure"] == measure][[*CELL, "measure", "mean", "standard_error"]]
+        caption = f"{measure}, our methods and others."
+        ReportTable(f"others-{measure}", caption, head, rows, values).write(folder, page)
+    return len(theirs)
 
 
 def _add_verdict(page, by_dataset, control):

@@ -11,7 +11,7 @@ from ..utils import Progress
 from ._pools import DaskPool, LocalPool, available_cores
 from ._spec import Study, Task
 from ._store import Store
-from ._tasks import failed, load, run_task
+from ._tasks import class_count, failed, run_task
 
 # A process may be killed because of another one; a task that kills its own does so again.
 _TRIES = 2
@@ -110,7 +110,7 @@ def run_study(
 
 def count_classes(study: Study, data_home: Any = None) -> dict[str, int]:
     """Number of classes of each dataset of the study; an error if one cannot be loaded."""
-    return {name: len(set(load(name, data_home)[1])) for name in study.datasets}
+    return {name: class_count(study, name, data_home) for name in study.datasets}
 
 
 def _make_pool(study, data_home, jobs, scheduler):

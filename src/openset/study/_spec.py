@@ -10,16 +10,21 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 
+from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
+from ..svm import OpenSetSVC
 from ..utils import method_names
+from ..wrappers import ThresholdRejector
 
 # Name in the results -> name in openset.metrics.
 MEASURES = {
@@ -60,8 +65,9 @@ class Study:
     name : str
     datasets, methods : tuple of str
         In the order in which they run.
-    n_known : tuple of int
-        Numbers of known classes; a dataset needs more classes than that to take part.
+    n_known : tuple of int or float
+        Numbers of known classes; a dataset needs more classes than that to take part. A float is a
+        ratio of the classes of the dataset.
     runs : int
         Draws per dataset and number of known classes.
     seed : int
@@ -72,6 +78,14 @@ class Study:
         Arguments of :class:`openset.OpenSetSearchCV`.
     grids : dict of dict
         By method, values to try instead of those of the preset.
+    protocol : dict
+        Empty: known classes and training halves are drawn, and features scaled to [0, 1]. With the
+        keys ``column``, ``train`` and ``validation``, the values of that column tell the split of a
+        row, all other values being test rows; run r draws the known classes from the sorted ones
+        by the seed ``seed + r``, as TEXTOIR does; features are used as they are.
+    operating_point : dict
+        Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of every
+        method on the validation rows of the known classes.
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
         with each row, as JSON in the column ``extra``. The file is Python code and is run.
@@ -80,23 +94,28 @@ class Study:
     name: str
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    n_known: tuple[int, ...]
+    n_known: tuple[int | float, ...]
     runs: int
     seed: int = 0
     measures: tuple[str, ...] = tuple(MEASURES)
     search: dict[str, Any] = field(default_factory=dict)
     grids: dict[str, dict[str, list]] = field(default_factory=dict)
+    protocol: dict[str, str] = field(default_factory=dict)
+    operating_point: dict[str, Any] = field(default_factory=dict)
     record: str = ""
 
     def restrict(
-        self, datasets: Iterable[str] = (), methods: Iterable[str] = (), n_known: Iterable[int] = ()
+        self,
+        datasets: Iterable[str] = (),
+        methods: Iterable[str] = (),
+        n_known: Iterable[int | float] = (),
     ) -> Study:
         """Return the study with fewer datasets, methods or numbers, in the order given here.
 
         Parameters
         ----------
         datasets, methods : iterable of str
-        n_known : iterable of int
+        n_known : iterable of int or float
             Empty keeps all.
 
         Returns
@@ -125,10 +144,19 @@ class Study:
         ------
         Task
         """
-        runs = range(self.runs)
-        for task in product(self.datasets, self.n_known, runs, self.methods):
-            if n_classes[task[0]] > task[1]:
+        for dataset in self.datasets:
+            numbers = self._numbers(n_classes[dataset])
+            for task in product([dataset], numbers, range(self.runs), self.methods):
                 yield Task(*task)
+
+    def _numbers(self, n_classes: float) -> list[int]:
+        """Numbers of known classes for a dataset; no ratio if its number of classes is unknown."""
+        numbers = (
+            round(n_classes * n) if isinstance(n, float) else n
+            for n in self.n_known
+            if isinstance(n, int) or isfinite(n_classes)
+        )
+        return [n for n in dict.fromkeys(numbers) if 1 <= n < n_classes]
 
     def make_search(self, method: str, seed: int = 0, threads: int = 1) -> OpenSetSearchCV:
         """Return the search of the study for a method; it does not refit.
@@ -158,7 +186,10 @@ class Study:
     @property
     def fingerprint(self) -> str:
         """What a result depends on besides its task; results of two studies must not be mixed."""
-        content = json.dumps([self.seed, self.search, self.grids], sort_keys=True)
+        parts = [self.seed, self.search, self.grids]
+        if self.protocol:
+            parts += [self.protocol, self.operating_point]
+        content = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -167,7 +198,10 @@ def load_study(path: str | os.PathLike) -> Study:
 
     Required keys: ``datasets``, ``methods``, ``n_known`` and ``runs``. Optional keys: ``name``,
     ``seed``, ``measures``, ``record`` (a path relative to the file), ``search`` (a table of
-    arguments of :class:`openset.OpenSetSearchCV`) and ``grids`` (a table of values per method).
+    arguments of :class:`openset.OpenSetSearchCV`), ``grids`` (a table of values per method),
+    ``protocol`` and ``operating_point`` (tables; see :class:`Study`).
+
+    The method ``"ThresholdRejector"`` is logistic regression with a threshold on its probabilities.
 
     Parameters
     ----------
@@ -212,9 +246,12 @@ def load_study(path: str | os.PathLike) -> Study:
 
 
 # Types of the values, or of the items of the lists.
-_LISTS = {"datasets": str, "methods": str, "n_known": int, "measures": str}
-_KEYS = {"name": str, "runs": int, "seed": int, "search": dict, "grids": dict, "record": str}
+_LISTS = {"datasets": (str,), "methods": (str,), "n_known": (int, float), "measures": (str,)}
+_KEYS = {"name": str, "runs": int, "seed": int, "record": str}
+_KEYS |= dict.fromkeys(["search", "grids", "protocol", "operating_point"], dict)
 _SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
+_PROTOCOL = ("column", "train", "validation")
+_OPERATING_POINT = ("alpha", "per_class", "by")
 
 
 def _checked(content: dict[str, Any]) -> Study:
@@ -227,8 +264,9 @@ def _checked(content: dict[str, Any]) -> Study:
             if type(value) is not _KEYS[key]:
                 raise ValueError(f"{key} = {value!r} must be of type {_KEYS[key].__name__}.")
             continue
-        if not isinstance(value, list) or any(type(item) is not _LISTS[key] for item in value):
-            raise ValueError(f"{key} = {value!r} must be a list of {_LISTS[key].__name__}.")
+        if not isinstance(value, list) or any(type(item) not in _LISTS[key] for item in value):
+            kinds = " or ".join(kind.__name__ for kind in _LISTS[key])
+            raise ValueError(f"{key} = {value!r} must be a list of {kinds}.")
         if not value or len(set(value)) < len(value):
             raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
         content[key] = tuple(value)
@@ -236,14 +274,38 @@ def _checked(content: dict[str, Any]) -> Study:
     _check_names(content.get("measures", ()), MEASURES, "measure")
     if content["runs"] < 1:
         raise ValueError(f"runs = {content['runs']} must be 1 or more.")
-    if min(content["n_known"]) < 2:
-        raise ValueError(f"n_known = {list(content['n_known'])} must be 2 or more each.")
+    for n in content["n_known"]:
+        if not (0 < n < 1 if isinstance(n, float) else n >= 2):
+            raise ValueError(
+                f"n_known = {list(content['n_known'])} must be 2 or more each, or ratios between "
+                "0 and 1."
+            )
     study = Study(**content)
     _check_names(study.search, _SEARCH, "key of [search]")
     _check_names(study.grids, study.methods, "method in [grids]")
     for method in study.methods:
         _check_search(study, method)
+    _check_protocol(study)
     return study
+
+
+def _check_protocol(study: Study) -> None:
+    _check_names(study.protocol, _PROTOCOL, "key of [protocol]")
+    for key in _PROTOCOL if study.protocol else ():
+        if not isinstance(study.protocol.get(key), str):
+            raise ValueError(
+                f"[protocol] {key} = {study.protocol.get(key)!r} must be a text: the column of the "
+                "split, and its values for training and validation rows."
+            )
+    if not study.operating_point:
+        return
+    if not study.protocol:
+        raise ValueError("[operating_point] needs the validation rows that [protocol] names.")
+    _check_names(study.operating_point, _OPERATING_POINT, "key of [operating_point]")
+    try:
+        CalibratedRejector(OpenSetSVC(), **study.operating_point)._validate_params()
+    except ValueError as error:
+        raise ValueError(f"[operating_point]: {error}") from None
 
 
 def _check_search(study: Study, method: str) -> None:
@@ -262,9 +324,10 @@ def _check_search(study: Study, method: str) -> None:
         clone(search.estimator).set_params(**setting)._validate_params()
 
 
-def _estimators() -> dict[str, type]:
-    """The estimators that need no other estimator, by class name."""
-    return {cls.__name__: cls for cls in method_names().values()}
+def _estimators() -> dict[str, Callable]:
+    """The estimators that need no other estimator, by class name, and logistic regression."""
+    logistic = partial(ThresholdRejector, LogisticRegression(max_iter=1000))
+    return {cls.__name__: cls for cls in method_names().values()} | {"ThresholdRejector": logistic}
 
 
 @lru_cache

@@ -33,6 +33,8 @@ _PUT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
     "WHERE results.status != 'done'"
 )
+# The accuracy over all samples, unknown being one more class: in exports, under this name, too.
+_ACCURACY = "accuracy"
 # Methods in older exports -> their names now.
 _RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
@@ -168,7 +170,7 @@ class Store:
         return pandas.DataFrame(self.rows(), columns=list(COLUMNS))
 
     def export_csv(self, path: str | os.PathLike) -> int:
-        """Write all rows to a CSV file.
+        """Write all rows to a CSV file; its column ``accuracy`` is another name of FMmicro.
 
         Parameters
         ----------
@@ -182,9 +184,9 @@ class Store:
         """
         rows = self.rows()
         with atomic_write(path) as temporary, _text(temporary, "wt") as file:
-            writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
+            writer = csv.DictWriter(file, [*COLUMNS, _ACCURACY], lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows({**row, _ACCURACY: row["FMmicro"]} for row in rows)
         return len(rows)
 
     def import_csv(self, path: str | os.PathLike) -> int:
@@ -260,6 +262,7 @@ def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
     for number, line in enumerate(lines, start=2):
         try:
             cells = {name: cell for name, cell in zip(header, line, strict=True) if cell}
+            cells.pop(_ACCURACY, None)
             row: Row = {n: COLUMNS[n](cells[n]) if n in cells else None for n in ours}
             if more := {n: json.loads(cells[n]) for n in header if n not in ours and n in cells}:
                 row["extra"] = json.dumps(json.loads(row.get("extra") or "{}") | more)

@@ -25,6 +25,7 @@ import openset
 
 from .. import datasets
 from ..evaluation import Split, draw_split, evaluate_method
+from ._column_protocol import count_labels, draw_from_column
 from ._spec import MEASURES, Study, Task
 
 # The columns of a row, with their types in the store. Dicts are stored as JSON.
@@ -67,6 +68,13 @@ def load(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
     if dataset in _EMBEDDED:
         return _EMBEDDED[dataset]()
     return datasets.load_dataset(dataset, data_home=data_home, return_X_y=True)
+
+
+def class_count(study: Study, dataset: str, data_home: Any) -> int:
+    """Number of classes from which the known ones are drawn; an error if it cannot be loaded."""
+    if study.protocol:
+        return count_labels(dataset, data_home, **study.protocol)
+    return len(np.unique(load(dataset, data_home)[1]))
 
 
 def draw_seed(dataset: str, n_known: int, run: int, seed: int) -> np.ndarray:
@@ -162,11 +170,18 @@ def _row(task, **values):
 
 def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any]:
     draw = (task.dataset, task.n_known, task.run, study.seed)
-    X, y, split = prepare(*draw, data_home)
+    validation = None
+    if study.protocol:
+        X, y, split, validation = draw_from_column(
+            task.dataset, task.n_known, study.seed + task.run, data_home, **study.protocol
+        )
+    else:
+        X, y, split = prepare(*draw, data_home)
     _warm_up(study, task.method)
     # The same seed for all methods, so that they see the same simulations.
     search = study.make_search(task.method, int(draw_seed(*draw)[0]), threads)
-    result = evaluate_method(search, X, y, split)
+    point = study.operating_point or None
+    result = evaluate_method(search, X, y, split, operating_point=point, calibration=validation)
     record = study.recorder
     extra = record(result, X[split.train], y[split.train]) if record else None
     n_test_known = int(result.evaluation.is_known.sum())

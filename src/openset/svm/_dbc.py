@@ -67,7 +67,14 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     }
 
     fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "epsilon_": "K"}
-    traits = Traits("DBC", condition="b_c < epsilon_c for every class")
+
+    traits = Traits(
+        "DBC",
+        condition="b_c < epsilon_c for every class",
+        known_unknowns="negatives of every machine",
+    )
+
+    class_attributes = (*KernelMachineClassifier.class_attributes, "epsilon_")
 
     def __init__(
         self,

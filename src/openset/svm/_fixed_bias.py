@@ -68,7 +68,12 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         "mode": [StrOptions({"fixed", "artificial"})],
     }
 
-    traits = Traits("SVM without bias", bounded=True, condition="the given bias is < 0")
+    traits = Traits(
+        "SVM without bias",
+        bounded=True,
+        condition="the given bias is < 0",
+        known_unknowns="negatives of every machine",
+    )
     problem_params = ("C", "bias")
     search_spec = kernel_search(
         {"C": BOXES, "bias": _BIASES}, {"bias": _BIASES}, engine=("gamma", "C", "bias")

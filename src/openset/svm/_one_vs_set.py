@@ -15,6 +15,9 @@ from ..base.fitted import require
 from ..base.parameters import BOXES, C_CONSTRAINTS, SOLVER_CONSTRAINTS
 from ._planes import Slab, find_slab
 
+# Iterations per class before a fit on badly scaled features ends with a warning.
+_MAX_ITER = 200_000
+
 _PRESSURES = [2.0**k for k in range(-3, 3)]
 
 
@@ -36,7 +39,10 @@ class OneVsSetMachine(KernelMachineClassifier):
         where its neighbours allow it), negative ones specialise. Changing them needs no new fit.
     search : {"exhaustive", "greedy"}, default="exhaustive"
         Try all pairs of planes, or improve a first pair step by step.
-    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+    max_iter : int, default=-1
+        Largest number of iterations per class; -1 for 200,000, which only features that should be
+        scaled need.
+    class_weight, tol, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 
     Attributes
@@ -83,7 +89,7 @@ kkt_gap_, n_iter_ : ndarray
     kernel = "linear"
     gamma = 1.0
 
-    traits = Traits("1-vs-Set")
+    traits = Traits("1-vs-Set", known_unknowns="negatives of every machine")
     stored_types = (Slab,)
     fitted_attributes = {**KernelMachineClassifier.machine_attributes, "_slabs": ""}
     search_spec = SearchSpec(
@@ -118,6 +124,14 @@ kkt_gap_, n_iter_ : ndarray
         self.search = search
         self.class_weight = class_weight
 
+    @property
+    def solver_settings(self):
+        # Without a width to fit the features, the solver may take very long to converge.
+        settings = super().solver_settings
+        if self.max_iter == -1:
+            settings["max_iter"] = _MAX_ITER
+        return settings
+
     def finish_machine(self, machine, path, rows, stop, **params):
         upper, lower = path.problem.upper, path.problem.lower
         samples = path.scores[0], upper > 0, upper - lower
@@ -136,6 +150,10 @@ kkt_gap_, n_iter_ : ndarray
         fits = all(type(number) is float for number in planes) and np.isfinite(planes).all()
         require(fits and len(planes) == 4 * len(slabs), "_slabs has planes that are not finite")
         return sizes
+
+    def take_classes(self, index):
+        super().take_classes(index)
+        self._slabs = [self._slabs[k] for k in index]
 
     @property
     def near_(self) -> np.ndarray:

@@ -82,6 +82,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         {"nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}, {}, engine=("gamma", "C", "nu")
     )
 
+    class_attributes = (*KernelMachineClassifier.class_attributes, "radius_")
+
     def __init__(
         self,
         C: float | dict = 1.0,

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse
 
-from ..base.machines import BinaryMachine, ProblemOf, Reduce, TrainingSet
+from ..base.machines import BinaryMachine, ProblemOf, Reduce, TrainingSet, row_keys
 from ..solver import KernelRows, feasible_near, kernel_rows, kernel_sums, solve_path
 from ..utils import thread_map
 
@@ -21,8 +20,6 @@ from ..utils import thread_map
 _HELD = 2**25
 # Up to this many samples the whole kernel matrix costs less than separate rows.
 _SMALL = 4096
-# Values hashed at a time, so that they stay in the CPU cache.
-_CHUNK = 2**15
 
 
 class WarmStart:
@@ -33,7 +30,7 @@ class WarmStart:
     """
 
     def __init__(self, support_vectors, coef, row: dict[int, int], training: TrainingSet):
-        self.found = locate(keys_of(support_vectors), keys_of(training.X))
+        self.found = locate(row_keys(support_vectors), row_keys(training.X))
         self.coef, self.row = coef, row
         self._n_samples = len(training.codes)
 
@@ -108,28 +105,3 @@ def locate(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
     there[there] = keys[place[there]] == wanted[there]
     found[asked[there]] = order[place[there]]
     return found
-
-
-def keys_of(X) -> np.ndarray:
-    """64-bit hashes of the rows of X, equal for dense and sparse layout, shape (m,).
-
-    The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
-    so it may be stored or not.
-    """
-    factors = np.random.default_rng(0).integers(2**64, size=X.shape[1], dtype=np.uint64)
-    factors |= np.uint64(1)
-    if sparse.issparse(X):
-        X = X.tocsr()
-        return sparse.csr_array((_scrambled(X.data), X.indices, X.indptr), shape=X.shape) @ factors
-    step = max(1, _CHUNK // X.shape[1])
-    parts = [_scrambled(X[k : k + step]) @ factors for k in range(0, len(X), step)]
-    return np.concatenate(parts)
-
-
-def _scrambled(values):
-    bits = (values + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
-    return bits

@@ -58,12 +58,14 @@ def answer_labels(classes: np.ndarray, unknown_label: Any) -> np.ndarray:
     array(['a', 'b', 'unknown'], dtype='<U7')
     """
     kind = classes.dtype.kind
-    if kind in "fU" or (kind in "biu" and not isinstance(unknown_label, Integral)):
+    fractional = kind in "biu" and not isinstance(unknown_label, Integral)
+    # A float64 holds every integer up to 2**53.
+    if kind in "fU" or (fractional and max(map(abs, classes.tolist())) <= 2**53):
         return np.append(classes, unknown_label)
     answers = np.empty(len(classes) + 1, dtype=object)
     answers[:-1] = classes.tolist()
     answers[-1] = unknown_label
-    if kind == "O":
+    if kind == "O" or fractional:
         return answers
     # Integers that fit no integer type stay objects: a label is never rounded or wrapped.
     for dtype in (classes.dtype, np.dtype(np.int64)):

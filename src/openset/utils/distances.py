@@ -2,8 +2,9 @@
 
 Up to :data:`NARROW` features, squared distances are sums of squared differences: about as fast as a
 matrix product, and exact for equal points. For more features they are expanded as
-``|a|^2 + |b|^2 - 2 a.b``, one matrix product of centred points. The loops work in float32 or
-float64; which is accurate enough is for the caller to decide.
+``|a|^2 + |b|^2 - 2 a.b``, one matrix product of centred points. What is small compared with the
+norms has lost its digits in that sum, and is computed again from the differences. The loops work in
+float32 or float64; which is accurate enough is for the caller to decide.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy import sparse
 
 from .compiled import njit
 
@@ -19,11 +21,17 @@ __all__ = [
     "METRICS",
     "NARROW",
     "DistancesTo",
+    "center_of",
     "direct_distances",
+    "directions",
     "expand_distances",
     "padded_columns",
+    "pair_distances",
     "point_distances",
+    "recompute_close",
     "row_blocks",
+    "squared_norms",
+    "with_sorted_indices",
 ]
 
 METRICS = ("cosine", "euclidean")
@@ -36,6 +44,10 @@ BLOCK = 2**20
 
 _FAST = {"contract", "nnan", "nsz"}
 
+# An expanded square of at most this part of the norms is computed again from the differences; the
+# relative error of the others is below 1e-9.
+_CLOSE = 1e-6
+
 
 def row_blocks(start: int, stop: int, width: int) -> Iterator[slice]:
     """Slices of the rows start, ..., stop - 1 whose distances to `width` points form a block."""
@@ -46,62 +58,184 @@ def row_blocks(start: int, stop: int, width: int) -> Iterator[slice]:
 class DistancesTo:
     """Distances in float64 from any points to the rows of B.
 
-    Equal points have distance exactly 0: where distances are expanded, a square within rounding
-    of zero is set to zero.
+    Equal points have distance exactly 0.
 
     Parameters
     ----------
-    B : ndarray of shape (m, d), float64
+    B : ndarray or CSR matrix of shape (m, d), float64
     metric : {"euclidean", "cosine"}
-        "cosine" is one minus the cosine of the angle; a row of zeros has distance 1 to all.
+        "cosine" is one minus the cosine of the angle; a row of zeros has distance 1 to all. Only
+        for dense points.
     """
 
-    def __init__(self, B: np.ndarray, metric: str):
+    def __init__(self, B, metric: str):
         self.n_points, n_features = B.shape
-        self._rounding = n_features * np.finfo(np.float64).eps
+        self._mean = np.zeros(n_features)
         if metric == "cosine":
-            self._B = _directions(B)
+            self._rounding = n_features * np.finfo(np.float64).eps
+            self._B = directions(B)
             self._block = self._cosine
+        elif sparse.issparse(B):
+            self._B = self._points = with_sorted_indices(B)
+            self._block = self._wide
         elif n_features <= NARROW:
             self._columns = padded_columns(B)
             self._block = self._narrow
         else:
             # The expansion loses digits in proportion to the norms: keep them small.
-            self._mean = B.mean(axis=0)
-            self._B = B - self._mean
-            self._norms = np.einsum("ij,ij->i", self._B, self._B)
+            self._points = np.ascontiguousarray(B)
+            self._mean = center_of(B)
+            with np.errstate(over="ignore"):
+                self._B = B - self._mean
             self._block = self._wide
+        if self._block == self._wide:
+            self._norms = squared_norms(self._B)
 
-    def __call__(self, A: np.ndarray, start: int = 0, stop: int | None = None) -> np.ndarray:
+    def __call__(self, A, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Distances from the rows of A to the rows start, ..., stop - 1 of B.
 
         Returns
         -------
-        ndarray of shape (len(A), stop - start)
+        ndarray of shape (n, stop - start)
             inf where the square of a difference overflows; never NaN.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             return self._block(A, start, self.n_points if stop is None else stop)
 
     def _narrow(self, A, start, stop):
+        A = np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A)
         squares = np.empty((len(A), stop - start))
-        direct_distances(np.ascontiguousarray(A), self._columns, np.arange(len(A)), start, squares)
+        direct_distances(A, self._columns, np.arange(len(A)), start, squares)
         return np.sqrt(squares, out=squares)
 
     def _wide(self, A, start, stop):
-        A = A - self._mean
-        norms = np.einsum("ij,ij->i", A, A)
-        squares = A @ self._B[start:stop].T
-        expand_distances(squares, norms, self._norms[start:stop], self._rounding, squares)
+        if sparse.issparse(self._B):
+            A = Z = with_sorted_indices(sparse.csr_array(A))
+            squares = (A @ self._B[start:stop].T).toarray()
+        else:
+            A = np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A)
+            Z = A - self._mean
+            squares = Z @ self._B[start:stop].T
+        norms = squared_norms(Z), self._norms[start:stop]
+        expand_distances(squares, *norms, squares)
+        recompute_close(squares, *norms, A, self._points[start:stop])
         return np.sqrt(squares, out=squares)
 
     def _cosine(self, A, start, stop):
-        distances = 1.0 - _directions(A) @ self._B[start:stop].T
+        distances = 1.0 - directions(A) @ self._B[start:stop].T
         distances[distances <= self._rounding] = 0.0
         return distances
 
 
-def _directions(X):
+def squared_norms(Z) -> np.ndarray:
+    """|z|^2 of each row of an array or CSR matrix; inf where it overflows."""
+    with np.errstate(over="ignore"):
+        if sparse.issparse(Z):
+            return np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", Z, Z)
+
+
+def center_of(X: np.ndarray) -> np.ndarray:
+    """Mean of the rows, or the first row in columns where the sum overflows."""
+    with np.errstate(over="ignore"):
+        mean = X.mean(axis=0)
+    return np.where(np.isfinite(mean), mean, X[0])
+
+
+def with_sorted_indices(X):
+    """A CSR matrix as `pair_distances` needs it: sorted, without duplicates."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def recompute_close(squares, norms_i, norms_j, A, B, scale: float = 1.0) -> None:
+    """Replace expanded squares that are small compared with the norms by exact ones.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (n, m)
+        From :func:`expand_distances`; changed in place.
+    norms_i, norms_j : ndarray of shapes (n,) and (m,)
+        The norms that they were expanded from.
+    A, B : ndarray or CSR matrix of shapes (n, d) and (m, d)
+        The points, neither centred nor scaled; either both dense or both CSR.
+    scale : float, default=1.0
+        Factor of the points in `squares`.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        limit = _CLOSE * (norms_i[:, None] + norms_j)
+        rows, columns = np.nonzero(~((squares > limit) & (limit < np.inf)))
+        if rows.size:
+            squares[rows, columns] = pair_distances(A, B, rows, columns, scale)
+
+
+def pair_distances(A, B, rows: np.ndarray, columns: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    """``scale**2 |A[rows[k]] - B[columns[k]]|^2`` of each k, from the differences.
+
+    Relative errors are of the order of rounding; inf where a square overflows.
+
+    Parameters
+    ----------
+    A, B : ndarray or CSR matrix of shapes (n, d) and (m, d)
+        Dense ones contiguous; CSR ones with sorted indices; of the same kind.
+    rows, columns : ndarray of shape (p,)
+    scale : float, default=1.0
+
+    Returns
+    -------
+    ndarray of shape (p,)
+    """
+    out = np.empty(len(rows))
+    if sparse.issparse(A):
+        a, b = ((M.data, M.indices, M.indptr) for M in (A, B))
+        _sparse_pairs(a, b, rows, columns, scale, out)
+    else:
+        _dense_pairs(A, B, rows, columns, scale, out)
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
+def _dense_pairs(A, B, rows, columns, scale, out):
+    for k in range(rows.size):
+        a = A[rows[k]]
+        b = B[columns[k]]
+        total = 0.0
+        for f in range(a.size):
+            difference = (a[f] - b[f]) * scale
+            total += difference * difference
+        out[k] = total
+
+
+@njit(cache=True, nogil=True)
+def _sparse_pairs(A, B, rows, columns, scale, out):
+    """`_dense_pairs` for CSR matrices (data, indices, indptr): two sorted rows are merged."""
+    a_data, a_index, a_start = A
+    b_data, b_index, b_start = B
+    for k in range(rows.size):
+        i = a_start[rows[k]]
+        i_end = a_start[rows[k] + 1]
+        j = b_start[columns[k]]
+        j_end = b_start[columns[k] + 1]
+        total = 0.0
+        while i < i_end or j < j_end:
+            if j >= j_end or (i < i_end and a_index[i] < b_index[j]):
+                difference = a_data[i]
+                i += 1
+            elif i >= i_end or b_index[j] < a_index[i]:
+                difference = b_data[j]
+                j += 1
+            else:
+                difference = a_data[i] - b_data[j]
+                i += 1
+                j += 1
+            difference *= scale
+            total += difference * difference
+        out[k] = total
+
+
+def directions(X: np.ndarray) -> np.ndarray:
     """Rows scaled to norm 1; rows of zeros stay."""
     largest = np.abs(X).max(axis=1, keepdims=True)
     X = X / np.where(largest > 0, largest, 1.0)  # so that no square over- or underflows
@@ -167,11 +301,10 @@ def direct_distances(Z, columns, index, start, out):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def expand_distances(dots, norms_i, norms_j, rounding, out):
-    """out[k, t] = norms_i[k] + norms_j[t] - 2 dots[k, t], formed in float64.
+def expand_distances(dots, norms_i, norms_j, out):
+    """out[k, t] = norms_i[k] + norms_j[t] - 2 dots[k, t], formed in float64; never below 0.
 
-    What is at most `rounding` times the sum of the norms becomes 0; where that sum overflows, the
-    distance is inf.
+    Where the sum of the norms overflows, the distance is inf.
     """
     for k in range(out.shape[0]):
         n = norms_i[k]
@@ -180,5 +313,5 @@ def expand_distances(dots, norms_i, norms_j, rounding, out):
         for t in range(target.size):
             norms = n + norms_j[t]
             s = norms - 2.0 * row[t]
-            s = s if s > rounding * norms else 0.0
+            s = s if s > 0.0 else 0.0
             target[t] = np.inf if norms == np.inf else s

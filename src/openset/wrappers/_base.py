@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ..base import OpenSetClassifier, resolve_unknown_label, validate_targets
+from ..base import OpenSetClassifier, resolve_unknown_label, set_labels, validate_targets
 from ..base.fitted import require
 
 
@@ -50,13 +50,14 @@ class OpenSetWrapper(OpenSetClassifier):
         return validate_targets(self, X, y, sample_weight)
 
     def fit_estimator(self, X, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
-        """Fit a clone of ``estimator``; set ``classes_`` and ``unknown_label_``.
+        """Fit a clone of ``estimator``; set the attributes of the labels.
 
         Parameters
         ----------
         X, y, sample_weight
             From :meth:`check_targets`.
         """
+        set_labels(self, y)  # refuses known unknowns, unless the method takes them
         self.estimator_ = fit_clone(self.estimator, X, y, sample_weight)
         self.classes_ = self.estimator_.classes_
         if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from ...kernels import RBF
+from ...utils.distances import squared_norms
 from .._tuning import tuning
 from .grid import array_module
 
@@ -22,19 +23,21 @@ class CudaExpansion:
         self._host = expansion
         self._center = xp.asarray(expansion.center)
         self._band = xp.asarray(expansion.band)
-        support, norms = expansion.support, expansion.norms[:, None]
+        support = expansion.scaled(expansion.points)
+        norms = squared_norms(support)[:, None]
         # |z|^2 + |s|^2 - 2 z.s is one product of points with two more coordinates.
         extended = np.hstack([-2 * support, norms, np.ones_like(norms)]).T
-        exact = xp.asarray(extended), xp.asarray(expansion.coef)
+        exact = xp.asarray(extended), xp.asarray(expansion.coef.T)
         self._exact = exact
         self._fast = [a.astype(np.float32) for a in exact] if expansion.fast else exact
 
     def evaluate(self, X, bias, scores, group):
         """Fill the columns `group` of `scores`."""
         xp, step = self._xp, tuning().cuda_chunk
-        bias = xp.asarray(bias)
+        host_bias, bias = bias, xp.asarray(bias)
         for start in range(0, len(X), step):
             Z = (xp.asarray(X[start : start + step]) - self._center) * self._host.scale
+            beyond = self._host.beyond(Z, self._host.far)
             xp.clip(Z, -self._host.far, self._host.far, out=Z)
             Z = xp.hstack([Z, xp.ones((len(Z), 1)), (Z * Z).sum(axis=1)[:, None]])
             out = self._sum(Z, *self._fast) + bias
@@ -46,6 +49,9 @@ class CudaExpansion:
                 out.get(out=target)
             else:
                 target[:, group] = out if xp is np else out.get()
+            rows = np.flatnonzero(beyond if xp is np else xp.asnumpy(beyond))
+            if rows.size:
+                target[np.ix_(rows, group)] = self._host.exact(X[start + rows]) + host_bias
 
     def _sum(self, Z, support, coef):
         """Kernel expansions at the extended points Z, in the precision of `coef`."""

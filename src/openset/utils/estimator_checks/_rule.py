@@ -252,14 +252,45 @@ def check_unknown_label_explicit(estimator):
         _require_labels(model, probes(X), classes, label, dtype)
 
 
-@contract("an unknown_label that is a class, or of another kind than the classes, is a ValueError")
+@contract("rows of an explicit unknown_label are known unknowns, or a ValueError that names it")
+def check_known_unknowns(estimator):
+    X, y = blobs(3)
+    Z = probes(X)
+    for names, label in ((np.arange(3), 1), (np.array(["bar", "baz", "foo"]), "foo")):
+        labels, others = names[y], names[names != label]
+        model = fresh(estimator, unknown_label=label)
+        what = f"fit with known unknowns of label {label!r}"
+        only = labels == label
+        require_error(
+            ValueError, re.escape(repr(label)), f"{what} only", model.fit, X[only], labels[only]
+        )
+        try:
+            model.fit(X, labels)
+        except ValueError as error:
+            require(
+                repr(label) in str(error) and "cannot" in str(error),
+                f"{what}: the message does not name the label and what cannot be done: {error}",
+            )
+            continue
+        require_equal(model.classes_, others, f"{what}: classes_")
+        count = model.n_known_unknowns_
+        require(count == np.sum(labels == label), f"{what}: n_known_unknowns_ is {count}")
+        require_contract(model, Z, what)
+        known = model.predict_known(Z)
+        require(label not in known.tolist(), f"{what}: predict_known answers {label!r}")
+        # Without any row of the label the model is the ordinary one.
+        free = labels != label
+        plain = fresh(estimator).fit(X[free], labels[free])
+        none = fresh(estimator, unknown_label=label).fit(X[free], labels[free])
+        require(none.n_known_unknowns_ == 0, f"{what}: n_known_unknowns_ without such rows")
+        require_close(none.decision_function(Z), plain.decision_function(Z), f"{what}: none")
+
+
+@contract("an unknown_label of another kind than the classes is a ValueError")
 def check_unknown_label_refused(estimator):
     X, y = blobs(3)
     names = np.array(["bar", "baz", "foo"])[y]
     for labels, unknown, what in (
-        (y, 1, "collides with a class"),
-        (y, 1.0, "equals a class"),
-        (names, "foo", "collides with a class"),
         (y, "none", "is a string among numbers"),
         (names, -1, "is a number among strings"),
         (y, None, "is None"),

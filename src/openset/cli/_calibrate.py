@@ -1,0 +1,92 @@
+"""``openset calibrate``: a model and a table it has not seen in, the model with a promise out."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openset.cli import _options as options
+from openset.cli._failures import reported
+
+
+@reported
+def calibrate(
+    model: options.Model,
+    data: options.Data,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", help="Column of the class; classes that were not learned are unknown."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    alpha: Annotated[
+        float | None, typer.Option(help="Largest share of known rows to reject; default: 0.05.")
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="Instead: share of the answers that must be right.")
+    ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(help="Instead: least cost, as reject=1,wrong=10,accept_unknown=20."),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that --precision is kept.")] = 0.95,
+    unknown_share: Annotated[
+        float, typer.Option(help="Share of unknown rows to expect, for --precision and --costs.")
+    ] = 0.0,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Keep --alpha in every class separately.")
+    ] = False,
+    jobs: options.Jobs = -1,
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Set the thresholds of a model on rows that it has not seen; `predict` then uses them."""
+    from openset.calibration import calibrate as calibrated
+    from openset.cli._predict import TableScorer, read_labelled
+    from openset.cli._text import describe_operating_point
+    from openset.datasets.tables import open_table
+    from openset.evaluation import certificate_card
+    from openset.persistence import read_card, save_model
+    from openset.utils import unwrap
+
+    options.check_folder(output)
+    if sum(option is not None for option in (alpha, precision, costs)) > 1:
+        raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
+    point: dict = {"alpha": 0.05 if alpha is None else alpha, "per_class": per_class}
+    if precision is not None or costs is not None:
+        point = {"criterion": "cost", "unknown_share": unknown_share, "per_class": per_class}
+        point["costs"] = None if costs is None else _parse(costs)
+    if precision is not None:
+        point |= {"criterion": "precision", "precision": precision, "confidence": confidence}
+    scorer = TableScorer(model, jobs)
+    X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target)
+    result = calibrated(scorer.model, X, y, **point)
+    rejector = unwrap(result)
+    card = read_card(model) | {
+        "operating_point": {
+            **point,
+            "source": data.name,
+            "rows": rejector.n_calibration_,
+            "unknown_rows": n_unknown,
+            "promise": rejector.promise_,
+            "thresholds": rejector.thresholds_.tolist(),
+        },
+        "certificate": certificate_card(rejector),
+    }
+    card = save_model(result, output, card)
+    if as_json:
+        typer.echo(json.dumps(card, indent=1))
+        return
+    typer.echo("\n".join([*describe_operating_point(card), f"saved {output}"]))
+
+
+def _parse(costs: str) -> dict[str, float]:
+    try:
+        pairs = (item.split("=") for item in options.split(costs) or ())
+        return {name.strip(): float(value) for name, value in pairs}
+    except ValueError:
+        raise ValueError(
+            f"--costs {costs!r} must be NAME=NUMBER, comma-separated: reject, wrong, accept_unknown"
+        ) from None

@@ -1,0 +1,128 @@
+"""``openset learn``: a model and decisions in, a model that follows them out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from openset.cli import _options as options
+from openset.cli._failures import complain, reported
+
+if TYPE_CHECKING:
+    from openset.evaluation import Learned
+
+
+@reported
+def learn(
+    model: options.Model,
+    data: Annotated[
+        tuple[Path, Path],
+        typer.Option("--data", metavar="TRAIN NEW", help="Training table, and the new one."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    decisions: Annotated[
+        Path | None,
+        typer.Option(help="CSV with row, decision (new, class, junk) and label, from the page."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="Column of the class in TRAIN; default: as fitted."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="Class to remove; may be given several times.")
+    ] = None,
+    rename: Annotated[
+        list[str] | None, typer.Option(help="OLD=NEW; may be given several times.")
+    ] = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = -1,
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Teach a model: named groups become classes, corrections join theirs, junk is unknown."""
+    import numpy as np
+
+    from openset.cli._predict import TableScorer
+    from openset.cli._training import read_training
+    from openset.datasets.tables import TableError, open_table
+    from openset.discovery import Decisions, read_decisions
+    from openset.evaluation import learn_decisions
+    from openset.persistence import descent, load_model, read_card, save_model
+
+    options.check_folder(output)
+    if not (decisions or remove or rename):
+        raise ValueError("there is nothing to do: give --decisions, --remove or --rename")
+    card = read_card(model)
+    described = card.get("data")
+    if target is None and isinstance(described, dict):
+        target = described.get("target")
+    if target is None:
+        raise TableError(f"{model} does not say which column the class is; give --target")
+    scorer = TableScorer(model, jobs)
+    classes = {str(label): label for label in scorer.final.classes_.tolist()}
+    table = open_table(data[0], encoding)
+    training = read_training(table, target, features=scorer.features(table), missing=scorer.missing)
+    labels = dict(classes)
+    if getattr(scorer.final, "n_known_unknowns_", 0):
+        labels[str(scorer.final.unknown_label_)] = scorer.final.unknown_label_
+    used = np.isin(training.y.astype(str), list(labels))
+    y = np.array([labels[str(label)] for label in training.y[used].tolist()])
+    X_new = scorer.read(open_table(data[1], encoding), raw=True)
+    told = Decisions(np.empty(0, dtype=np.intp), [], [])
+    if decisions is not None:
+        told = read_decisions(
+            decisions, len(X_new), scorer.final.classes_, scorer.final.unknown_label_
+        )
+    learned = learn_decisions(
+        load_model(model),
+        training.X[used],
+        y,
+        X_new,
+        told,
+        remove=[classes.get(name, name) for name in remove or ()],
+        rename=dict(_renamed(pair, classes) for pair in rename or ()),
+        random_state=seed,
+    )
+    for warning in learned.warnings:
+        complain(f"warning: {warning}")
+    kept = {k: card[k] for k in ("data", "steps", "parameters", "search") if k in card}
+    more = {"learned": learned.report, "descent": descent(model, learned.changes)}
+    written = save_model(learned.model, output, kept | more)
+    if as_json:
+        typer.echo(json.dumps({"classes": written["classes"], **more}, indent=1))
+        return
+    typer.echo("\n".join([*_lines(learned), f"saved {output}"]))
+
+
+def _renamed(pair: str, classes):
+    old, equals, new = pair.partition("=")
+    if not equals or not new:
+        raise ValueError(f"--rename {pair}: write OLD=NEW")
+    label = classes.get(old, old)
+    try:
+        return label, new if isinstance(label, str) else type(label)(new)
+    except ValueError:
+        raise ValueError(f"--rename {pair}: the classes are numbers, but {new!r} is not") from None
+
+
+def _lines(learned: Learned) -> list[str]:
+    changes, report = learned.changes, learned.report
+    lines = [f"new class {name}: {n:,} rows" for name, n in changes["new"].items()]
+    lines += [f"corrected rows: {changes['corrected']:,}"] if changes["corrected"] else []
+    lines += [f"junk rows: {changes['junk']:,}"] if changes["junk"] else []
+    lines += [f"removed {name}" for name in changes["removed"]]
+    lines += [f"renamed {old} to {new}" for old, new in changes["renamed"].items()]
+    if old := report.get("old"):
+        lines.append(
+            f"old classes, {old['rows']:,} held-out rows named correctly: {old['before']:.1%} "
+            f"before, {old['after']:.1%} after"
+        )
+    if new := report.get("new"):
+        lines.append(
+            f"new rows, {new['rows']:,} held out: {new['rejected_before']:.1%} rejected before, "
+            f"{new['after']:.1%} named correctly after"
+        )
+    return lines

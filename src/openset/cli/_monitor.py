@@ -1,0 +1,79 @@
+"""``openset monitor``: start the monitor of a stream, or show its state."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from openset.cli import _options as options
+from openset.cli._failures import reported
+
+# Exit code of an alarm: neither success nor failure.
+ALARM = 3
+
+
+@reported
+def monitor(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="State of the monitor.")],
+    rate: Annotated[
+        float | None, typer.Option(help="Start with this share of unknown answers as normal.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(help="Start with the answers of a normal period, from `openset predict`."),
+    ] = None,
+    test: Annotated[
+        Literal["rate", "scores"], typer.Option(help="Watch the share of unknown, or all scores.")
+    ] = "rate",
+    alpha: Annotated[
+        float, typer.Option(help="Largest probability of ever raising a false alarm.")
+    ] = 0.05,
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Start a monitor for `openset predict --monitor FILE`, or show its state."""
+    from openset.monitoring import UnknownRateMonitor
+
+    if rate is None and reference is None:
+        tell(UnknownRateMonitor.load(file), as_json)
+        return
+    options.check_folder(file)
+    if file.exists():
+        raise FileExistsError(f"{file} exists; delete it to start anew")
+    scores = None if reference is None else _scores(reference, encoding)
+    started = UnknownRateMonitor(rate, reference=scores, test=test, alpha=alpha)
+    started.save(file)
+    tell(started, as_json)
+
+
+def tell(state, as_json: bool) -> None:
+    """Print the evidence; exit with the code of an alarm if there is one."""
+    if as_json:
+        typer.echo(json.dumps(as_dict(state)))
+    else:
+        typer.echo(f"monitor: {state}")
+    if state.alarm:
+        raise typer.Exit(ALARM)
+
+
+def as_dict(state) -> dict:
+    names = ("test", "n_samples", "n_unknown", "log_evidence", "log_threshold", "alarm_at")
+    return {name: getattr(state, name) for name in names}
+
+
+def _scores(path: Path, encoding: str):
+    """The known scores of a table of answers."""
+    import numpy as np
+
+    from openset.datasets.tables import TableError, numbers, open_table, read_batches, require
+
+    table = open_table(path, encoding)
+    require(table, ["known_score"], "which `openset predict` writes")
+    parts = [numbers(batch.column("known_score"))[0] for batch in read_batches(table, "read")]
+    scores = np.concatenate(parts) if parts else np.empty(0)
+    if np.isnan(scores).any():
+        raise TableError(f"{path} has rows without a number in 'known_score'")
+    return scores

@@ -1,0 +1,231 @@
+"""A model learns what a person decided about unknown samples, and is compared with what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+
+from ..discovery import Decisions
+from ..utils import split_fitted
+from ..wrappers import OpenSetWrapper
+
+# A loss of accuracy on the old classes above this, and of more rows than that, is worth a warning.
+_TOLERATED, _CHANCE = 0.01, 2
+# Classes with fewer rows are not held out.
+_FEWEST = 5
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A model that has learned from decisions.
+
+    Attributes
+    ----------
+    model : estimator
+        With the transformers of the old model, unchanged.
+    changes : dict
+        For the card: rows per new class, corrections, junk, removed and renamed classes.
+    report : dict
+        Accuracies on held-out rows: ``old`` with ``rows``, ``before`` and ``after``; ``new`` with
+        ``rows``, ``rejected_before`` and ``after``. Empty if no row was learned.
+    warnings : list of str
+        What the user should know.
+    """
+
+    model: BaseEstimator
+    changes: dict[str, Any]
+    report: dict[str, Any]
+    warnings: list[str]
+
+
+def learn_decisions(
+    model: BaseEstimator,
+    X: Any,
+    y: Any,
+    X_new: Any,
+    decisions: Decisions,
+    *,
+    remove: Iterable = (),
+    rename: Mapping | None = None,
+    random_state: int = 0,
+) -> Learned:
+    """Teach a model new classes and corrections, and measure what that does to the old classes.
+
+    New classes and corrections join the training data. Junk becomes known unknowns if the method
+    can learn from these, and is left out otherwise. The parameters of the model are kept. Then
+    classes are removed and renamed. A calibrated model is calibrated again.
+
+    The report comes from two more fits, of the old and of the new training data without a fifth of
+    the rows, which both are measured on.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted open-set estimator, or a Pipeline that ends in one.
+    X : array-like of shape (n, d)
+        The samples that the model was trained on.
+    y : array-like of shape (n,)
+        Their classes; rows of an explicit unknown label are known unknowns.
+    X_new : array-like of shape (m, d)
+        The samples that the decisions are about.
+    decisions : Decisions
+        From :func:`openset.discovery.read_decisions`.
+    remove : iterable of labels, default=()
+        Classes that are no longer answered.
+    rename : mapping {old: new}, default=None
+        New names of classes.
+    random_state : int, default=0
+        Seed of the rows that are held out.
+
+    Returns
+    -------
+    Learned
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import OpenSetSVC
+    >>> from openset.discovery import Decisions
+    >>> from openset.evaluation import learn_decisions
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 0.3, (20, 2)) for center in (0, 3, 6)])
+    >>> y = np.repeat(["a", "b", "c"], 20)
+    >>> model = OpenSetSVC(gamma=1.0, C=8.0).fit(X[:40], y[:40])
+    >>> decisions = Decisions(np.arange(20), ["new"] * 20, ["c"] * 20)
+    >>> learned = learn_decisions(model, X[:40], y[:40], X[40:], decisions)
+    >>> print(learned.model.predict([[6, 6]]), learned.report["new"]["rejected_before"])
+    ['c'] 1.0
+    """
+    transform, final = split_fitted(model)
+    remove, rename = list(remove), dict(rename or {})
+    warnings: list[str] = []
+    taught, report = deepcopy(final), {}
+    y = np.asarray(y)
+    if len(decisions):
+        kept = decisions.of_kind("new", "class")
+        labels = np.array([label for label in decisions.labels if label is not None])
+        Z, added = transform(X), transform(X_new)[decisions.rows]
+        junk = added[~kept]
+        if len(junk) and not final.traits.known_unknowns:
+            warnings.append(
+                f"{len(junk)} junk rows were left out: {type(final).__name__} cannot learn from "
+                "samples of no class"
+            )
+            junk = junk[:0]
+        y_all = np.concatenate([y, labels]) if len(labels) else y
+        taught = _grow(final, np.vstack([Z, added[kept]]), y_all, junk, warnings)
+        report = _compare(final, Z, y, (added[kept], labels, junk), random_state)
+        lost = report["old"]["before"] - report["old"]["after"]
+        if lost > _TOLERATED and lost * report["old"]["rows"] > _CHANCE + 0.5:
+            warnings.append(
+                f"the old classes suffer: {report['old']['before']:.1%} of their held-out rows "
+                f"were named correctly before, {report['old']['after']:.1%} are now"
+            )
+    if remove:
+        taught.remove_classes(remove)
+    if rename:
+        taught.rename_classes(rename)
+    names, counts = np.unique(
+        [str(c) for c, k in zip(decisions.labels, decisions.kinds, strict=True) if k == "new"],
+        return_counts=True,
+    )
+    changes = {
+        "new": dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        "corrected": int(decisions.of_kind("class").sum()),
+        "junk": int(decisions.of_kind("junk").sum()),
+        "removed": [str(label) for label in remove],
+        "renamed": {str(old): str(new) for old, new in rename.items()},
+    }
+    return Learned(_put_back(model, taught), changes, report, warnings)
+
+
+def _with_params(final, y, junk):
+    """The parameters for these labels, and y with the label of the junk that follows."""
+    params: dict[str, Any] = {}
+    for name, value in final.get_params(deep=False).items():
+        if isinstance(value, dict) and name != "class_weight":
+            # A new class gets the median of the others.
+            middle = float(np.median(list(value.values())))
+            labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
+            params[name] = {label: value.get(label, middle) for label in labels}
+    if len(junk):
+        params["unknown_label"] = final.unknown_label_
+        y = np.concatenate([y, np.full(len(junk), final.unknown_label_)])
+    return params, y
+
+
+def _fit(final, Z, y, junk):
+    """The method of `final`, with its parameters, fitted to all rows."""
+    params, y = _with_params(final, y, junk)
+    if isinstance(getattr(final, "gamma", None), str):
+        params["gamma"] = float(final.gamma_[0])  # the width that was chosen
+    return clone(final).set_params(**params).fit(np.vstack([Z, junk]), y)
+
+
+def _grow(final, Z, y, junk, warnings):
+    """The same, from the present solution if the rows are those of its training."""
+    params, labels = _with_params(final, y, junk)
+    try:
+        return deepcopy(final).set_params(**params).add_classes(np.vstack([Z, junk]), labels)
+    except ValueError:
+        taught = _fit(final, Z, y, junk)  # raises again unless the rows were the reason
+    warnings.append("the training rows are not those that the model was fitted to; it was refitted")
+    return taught
+
+
+def _compare(final, Z, y, added, random_state):
+    """Accuracies of both training sets on rows that neither has."""
+    rng = np.random.default_rng(random_state)
+    Z_new, y_new, junk = added
+    unknown = final.unknown_label_
+    fit_old, test_old = _hold_out(y, unknown, rng)
+    fit_new, test_new = _hold_out(y_new, unknown, rng)
+    before = _fit(final, Z[fit_old], y[fit_old], junk[:0])
+    both = np.vstack([Z[fit_old], Z_new[fit_new]])
+    labels = np.concatenate([y[fit_old], y_new[fit_new]]) if len(y_new) else y[fit_old]
+    after = _fit(final, both, labels, junk)
+    report: dict[str, Any] = {
+        "old": {
+            "rows": len(test_old),
+            "before": float(np.mean(before.predict(Z[test_old]) == y[test_old])),
+            "after": float(np.mean(after.predict(Z[test_old]) == y[test_old])),
+        }
+    }
+    if len(test_new):
+        rejected = before.predict(Z_new[test_new]) == before.unknown_label_
+        report["new"] = {
+            "rows": len(test_new),
+            "rejected_before": float(np.mean(rejected)),
+            "after": float(np.mean(after.predict(Z_new[test_new]) == y_new[test_new])),
+        }
+    return report
+
+
+def _hold_out(y, unknown_label, rng):
+    """Rows to fit and a fifth of the rows of each class, unless it has few."""
+    test = []
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        if len(rows) >= _FEWEST and label != unknown_label:  # known unknowns stay
+            test.append(rows[: len(rows) // 5])
+    held = np.sort(np.concatenate(test)) if test else np.empty(0, dtype=np.intp)
+    return np.setdiff1d(np.arange(len(y)), held), held
+
+
+def _put_back(model, final):
+    """The model with another last step."""
+    if isinstance(model, Pipeline):
+        name, _ = model.steps[-1]
+        return Pipeline([*model.steps[:-1], (name, final)])
+    if isinstance(model, OpenSetWrapper) or type(model) is type(final):
+        return final
+    raise ValueError(
+        f"a {type(model).__name__} cannot learn; give the fitted estimator inside it, such as "
+        "best_estimator_."
+    )

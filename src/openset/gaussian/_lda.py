@@ -1,0 +1,271 @@
+"""Gaussian classes with one covariance, accepted by Mahalanobis distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from sklearn.base import _fit_context
+
+from ..base import (
+    DistanceClassifier,
+    SearchSpec,
+    Traits,
+    unit_rows,
+    validate_samples,
+    validate_training_data,
+)
+from ..base.parameters import QUANTILES
+
+# Least shrinkage: where Ledoit and Wolf's is 0, the covariance can be singular.
+_LEAST = 1e-9
+# Samples are moved to at most this many standard deviations, so that no square overflows.
+_FAR = 1e100
+
+
+class OpenSetLDA(DistanceClassifier):
+    """Gaussian classes with one covariance, accepted by Mahalanobis distance.
+
+    Class c accepts x if d_c(x) = (x - m_c)' S^-1 (x - m_c) is at most ``radius_``. m_c is the mean
+    of the class and S the Ledoit-Wolf covariance of all samples about the means of their classes.
+
+    Parameters
+    ----------
+    quantile : float in [0, 1], default=0.95
+        The radius is this quantile of the distances of training samples to their own classes,
+        each measured with the sample left out (see Notes). So about this share of new samples of
+        known classes is accepted. Changing it needs no new fit.
+    per_class : bool, default=False
+        Whether each class has its own radius; otherwise all have the same one, since they share
+        the covariance. A class of one sample takes the common radius. Changing it needs no new fit.
+    relative : bool, default=False
+        Subtract the distance under one Gaussian for all samples, which removes what all classes
+        have in common (Ren et al.).
+    normalize : bool, default=False
+        Divide each sample by its norm first. A sample of zeros is an error.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts. Training rows that carry an explicit label are
+        known unknowns: they can lower the radius, see :class:`openset.base.DistanceClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
+    means_ : ndarray of shape (K, d)
+        Means of the classes, of normalised samples with ``normalize=True``.
+    covariance_ : ndarray of shape (d, d)
+        S, the shrunk covariance of the classes.
+    shrinkage_ : float
+        Its shrinkage.
+    radius_ : ndarray of shape (K,)
+        The largest distance that each class accepts.
+    bounded_ : ndarray of shape (K,), bool
+        Whether the accepted region is bounded: always for the plain distance; for the relative one
+        exactly if the smallest eigenvalue of S^-1 - S_0^-1 is positive, with S_0 the covariance of
+        all samples; never with ``normalize=True``, which accepts cones.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
+
+    Notes
+    -----
+    Distances of training samples to a mean and a covariance that were computed from them are too
+    small if there are many features. Without sample i of a class of n_c among n samples, the mean
+    moves by (x_i - m_c) / (n_c - 1) and the covariance loses one rank-one term. By the formula of
+    Sherman and Morrison the distance becomes (n_c / (n_c - 1))^2 d / (1 - q d) with
+    q = (1 - shrinkage) n_c / (n (n_c - 1)); only the amount of shrinkage is not computed anew.
+
+    Ledoit and Wolf's shrinkage depends on the scales of the features: standardise them if they
+    have different units. It is at least 1e-9, so that S can be inverted.
+
+    References
+    ----------
+    K. Lee, K. Lee, H. Lee, J. Shin, "A simple unified framework for detecting out-of-distribution
+    samples and adversarial attacks", NeurIPS 2018.
+
+    J. Ren, S. Fort, J. Liu, A. Guha Roy, S. Padhy, B. Lakshminarayanan, "A simple fix to
+    Mahalanobis distance for improving near-OOD detection", 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from openset.gaussian import OpenSetLDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = OpenSetLDA().fit(X, y)
+    >>> model.predict([X[0], X[149], [5.0, 5.0, 5.0, 5.0]])
+    array([ 0,  2, -1])
+    >>> model.bounded_
+    array([ True,  True,  True])
+    """
+
+    _parameter_constraints: dict = {
+        **DistanceClassifier._parameter_constraints,
+        "per_class": ["boolean"],
+        "relative": ["boolean"],
+        "normalize": ["boolean"],
+    }
+
+    traits = Traits(
+        "LDA",
+        bounded=True,
+        condition="normalize=False, and with relative=True a positive definite S^-1 - S_0^-1",
+        known_unknowns="they can lower the radius",
+    )
+    search_spec = SearchSpec(
+        grids={"default": {"quantile": QUANTILES}, "paper": {"quantile": QUANTILES}},
+        after_fit=("quantile",),
+    )
+
+    class_attributes = ("means_", "_centers")
+
+    def __init__(
+        self,
+        quantile: float = 0.95,
+        per_class: bool = False,
+        relative: bool = False,
+        normalize: bool = False,
+        unknown_label: Any = "auto",
+    ):
+        self.quantile = quantile
+        self.per_class = per_class
+        self.relative = relative
+        self.normalize = normalize
+        self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike) -> OpenSetLDA:
+        """Estimate means and covariances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        X, codes, _, _ = validate_training_data(self, X, y)
+        X = unit_rows(X) if self.normalize else X
+        known = codes < len(self.classes_)
+        unknown, X, codes = X[~known], X[known], codes[known]
+        sizes = np.bincount(codes)
+        self.means_ = class_means(X, codes)
+        self.covariance_, self.shrinkage_ = _covariance(X - self.means_[codes], X)
+        self._whiten(X)
+        own = _without_sample(
+            self._distances(X, codes), self.shrinkage_, sizes[codes], len(X), sizes[codes]
+        )
+        if self.relative:
+            total = self._total_distances(self._project(X))
+            own = own - _without_sample(total, self._total_shrinkage, len(X), len(X), sizes[codes])
+        self.set_distances(own, codes, -self._raw_scores(unknown))
+        return self
+
+    def _whiten(self, X):
+        """Find the basis in which S is the identity and, if it is used, S_0 is diagonal.
+
+        A projected sample is z = V'(x - m_0), with m_0 the mean of all samples.
+        """
+        self._mean = X.mean(axis=0)
+        if self.relative:
+            total, self._total_shrinkage = _covariance(X - self._mean, X)
+            self._spread, self._basis = eigh(total, self.covariance_)
+        else:
+            values, vectors = eigh(self.covariance_)
+            self._basis = vectors / np.sqrt(values)
+        self._centers = (self.means_ - self._mean) @ self._basis
+
+    def _project(self, X):
+        R = X - self._mean
+        size = np.abs(R).max(axis=1, keepdims=True)
+        limit = _FAR / max(1.0, np.abs(self._basis).sum(axis=0).max())
+        if np.any(size > limit):
+            R *= np.minimum(1.0, limit / np.maximum(size, limit))
+        return R @ self._basis
+
+    def _distances(self, X, codes):
+        """Squared distance of each sample to its own mean."""
+        difference = self._project(X) - self._centers[codes]
+        return np.einsum("ij,ij->i", difference, difference)
+
+    def _total_distances(self, Z):
+        return np.einsum("ij,j,ij->i", Z, 1.0 / self._spread, Z)
+
+    def raw_scores(self, X):
+        X = validate_samples(self, X)
+        return self._raw_scores(unit_rows(X) if self.normalize else X)
+
+    def projection(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return what the distances are computed from.
+
+        Returns
+        -------
+        mean, basis, centers, factor
+            Of shapes (d,), (d, d), (K, d) and (d,). With z = basis' (x - mean), the distance to
+            class c is sum_j factor_j z_j^2 - 2 centers_c' z + |centers_c|^2.
+        """
+        # The distance less sum_j z_j^2 / spread_j, with the squares of z taken together.
+        factor = 1.0 - 1.0 / self._spread if self.relative else np.ones(len(self._mean))
+        return self._mean, self._basis, self._centers, factor
+
+    def _raw_scores(self, X):
+        Z = self._project(X)
+        squares = np.einsum("ij,j,ij->i", Z, self.projection()[3], Z)
+        norms = np.einsum("ij,ij->i", self._centers, self._centers)
+        distances = squares[:, None] - 2.0 * (Z @ self._centers.T) + norms
+        return -distances if self.relative else -np.maximum(distances, 0.0)
+
+    def far_scores(self) -> np.ndarray:
+        # The eigenvalues of S^-1 - S_0^-1 have the signs of those of 1 - 1 / spread.
+        proved = not self.normalize and (not self.relative or self._spread.min() > 1.0 + 1e-12)
+        return np.full(len(self.classes_), -np.inf if proved else np.inf)
+
+
+def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Means of the classes, (K, d)."""
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    return np.add.reduceat(X[order], np.r_[0, np.cumsum(sizes)[:-1]], axis=0) / sizes[:, None]
+
+
+def _covariance(R, X):
+    """The Ledoit-Wolf covariance of R, the rows of X about their means, and its shrinkage."""
+    empirical = R.T @ R / len(R)
+    variance = np.trace(empirical) / len(empirical)
+    if not np.isfinite(variance):
+        raise ValueError("The variance of X overflows. Scale X, for instance by StandardScaler.")
+    if np.sqrt(variance) <= 1e-14 * np.abs(X).max():  # equal rows, up to rounding
+        raise ValueError(
+            f"The covariance of X within the classes is zero (n_samples={len(R)}): every class has "
+            "one distinct sample. Give at least one class two different samples."
+        )
+    shrinkage = max(_LEAST, _shrinkage(R, empirical, variance))
+    shrunk = (1.0 - shrinkage) * empirical
+    shrunk.flat[:: len(shrunk) + 1] += shrinkage * variance
+    return shrunk, shrinkage
+
+
+def _shrinkage(R, empirical, variance):
+    """Ledoit and Wolf's shrinkage: the variance of the covariance over its distance from a sphere.
+
+    Both follow from sums over rows and entries, so no further matrix product is needed.
+    """
+    n, d = R.shape
+    fourth = (np.einsum("ij,ij->i", R, R) ** 2).sum() / n
+    squares = (empirical**2).sum()
+    distance = squares - d * variance**2
+    error = min((fourth - squares) / n, distance)
+    return error / distance if error > 0 else 0.0
+
+
+def _without_sample(d, shrinkage, n_group, n, n_class):
+    """Distances d to a mean of n_group samples and a covariance of n, each without its sample."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(n_class > 1, n_group / (np.asarray(n_group) - 1.0), np.nan)
+        lost = (1.0 - shrinkage) * factor / n
+        return factor**2 * d / np.maximum(1.0 - lost * d, np.finfo(np.float64).eps)

@@ -1,0 +1,336 @@
+"""A test that is updated with every sample and raises an alarm when the stream has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import beta
+
+from ..utils import atomic_write
+from ._evidence import follow, ranks, rate_bets, score_bets
+
+TESTS = ("rate", "scores")
+# Points of the history: when there are twice as many, every second one is dropped.
+_POINTS = 512
+_FORMAT = 1
+
+
+class MonitorFileError(ValueError):
+    """A file is not the state of a monitor that this version can read."""
+
+
+class UnknownRateMonitor:
+    """Raise an alarm when a stream of samples has changed.
+
+    The monitor is given the known score of every sample (negative scores are the unknown answers)
+    and collects evidence against "nothing has changed". It raises an alarm when the evidence
+    reaches a threshold. If nothing changes, the probability of ever raising an alarm is at most
+    `alpha`, however long the monitor runs and however often one looks at it.
+
+    Parameters
+    ----------
+    rate0 : float in (0, 1), default=None
+        Share of unknown answers that is still normal, for test="rate". None computes it from
+        `reference`: the upper confidence limit (Clopper-Pearson) at level alpha / 2. The evidence
+        then has to reach 2 / alpha, so that both errors together stay below alpha.
+    reference : array-like of shape (n,), default=None
+        Known scores of a reference period of the same traffic, its usual unknowns included.
+        Required for test="scores".
+    test : {"rate", "scores"}, default="rate"
+        "rate": has the share of unknown answers risen above `rate0`? The state has constant size.
+        "scores": have the scores become lower than those of the reference and of the earlier
+        stream? It also sees a change that moves scores without crossing 0. The state holds all
+        scores, so that it grows by 8 bytes per sample.
+    alpha : float in (0, 1), default=0.05
+        Largest probability of ever raising a false alarm.
+    random_state : int, default=0
+        Seed of the random numbers that break ties, for test="scores".
+
+    Attributes
+    ----------
+    rate0 : float or None
+        As given, or computed from the reference; None for test="scores".
+    n_samples, n_unknown : int
+        Samples seen so far, and unknown answers among them.
+    log_evidence : float
+        Natural logarithm of the evidence after the last sample; 0 at the start.
+    log_threshold : float
+        The alarm is raised when `log_evidence` reaches it.
+    alarm_at : int or None
+        Number of the sample, counted from 1, at which the alarm was raised. An alarm stays.
+
+    Notes
+    -----
+    The samples are assumed to be independent. If similar samples follow each other (one user asks
+    ten times, one camera sends a burst), count them once, or expect more false alarms.
+
+    test="rate" is a mixture of bets, each with a fixed stake, over a grid of alternative rates and
+    over the time of the change [1]_. test="scores" computes smoothed conformal p-values against the
+    reference *and all earlier samples of the stream*, and bets that they are small [2]_. P-values
+    against a fixed reference would share its error, and the bound would not hold.
+
+    Batches, single samples and a state that was saved and loaded give the same evidence.
+
+    References
+    ----------
+    .. [1] I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by betting",
+       JRSS B 86(1), 2024.
+    .. [2] V. Vovk, "Testing randomness online", Statistical Science 36(4), 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.monitoring import UnknownRateMonitor
+    >>> rng = np.random.default_rng(2)
+    >>> monitor = UnknownRateMonitor(rate0=0.05)
+    >>> monitor.update(rng.random(500) - 0.05)  # 5 % of the scores are negative
+    False
+    >>> monitor.update(rng.random(500) - 0.15)  # 15 %
+    True
+    >>> monitor.alarm_at
+    615
+    """
+
+    test: str
+    alpha: float
+    rate0: float | None
+    log_threshold: float
+    n_samples: int
+    n_unknown: int
+    log_evidence: float
+    alarm_at: int | None
+    _rng: np.random.Generator
+    _capital: np.ndarray
+    _history: np.ndarray
+    _earlier: np.ndarray
+    _stride: int
+
+    def __init__(
+        self,
+        rate0: float | None = None,
+        *,
+        reference: ArrayLike | None = None,
+        test: str = "rate",
+        alpha: float = 0.05,
+        random_state: int = 0,
+    ):
+        if test not in TESTS:
+            raise ValueError(f"test={test!r} must be one of {', '.join(map(repr, TESTS))}.")
+        _check_fraction("alpha", alpha)
+        if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+            raise ValueError(f"random_state={random_state!r} must be an integer.")
+        scores = None if reference is None else _check_scores("reference", reference)
+        split = 1
+        if test == "scores":
+            if scores is None or rate0 is not None:
+                raise ValueError(
+                    "test='scores' compares with the scores of a reference period: give reference, "
+                    "and no rate0."
+                )
+        elif (rate0 is None) == (scores is None):
+            raise ValueError("test='rate' needs either rate0 or reference, and not both.")
+        elif scores is None:
+            _check_fraction("rate0", rate0)
+        else:
+            split = 2
+            rate0 = _upper_limit(int(np.sum(scores < 0)), len(scores), alpha / 2)
+        self.test = test
+        self.alpha = float(alpha)
+        self.rate0 = None if rate0 is None else float(rate0)
+        self.log_threshold = float(np.log(split / alpha))
+        self.n_samples = self.n_unknown = 0
+        self.log_evidence = 0.0
+        self.alarm_at = None
+        self._rng = np.random.default_rng(int(random_state))
+        self._earlier = np.sort(scores) if test == "scores" else np.empty(0)
+        self._capital = np.full(len(self._bets()[0]), -np.inf)
+        self._history = np.empty((0, 2))
+        self._stride = 1
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the alarm was raised."""
+        return self.alarm_at is not None
+
+    @property
+    def history(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of samples and the log evidence after them, at most 1,024 points of the past."""
+        now = [[self.n_samples, self.log_evidence]]
+        points = np.vstack([[[0, 0.0]], self._history, now])
+        points = points[np.r_[True, np.diff(points[:, 0]) > 0]]
+        return points[:, 0].astype(np.int64), points[:, 1]
+
+    def update(self, scores: ArrayLike) -> bool:
+        """Add samples in the order of the stream.
+
+        Parameters
+        ----------
+        scores : float or array-like of shape (n,)
+            Known scores, for example ``model.known_score(X)``; negative is unknown. If only the
+            answers are known, give -1 for unknown and 1 for known ones (test="rate").
+
+        Returns
+        -------
+        bool
+            Whether the alarm was raised, now or earlier.
+        """
+        values = _check_scores("scores", scores)
+        if not len(values):
+            return self.alarm
+        unknown = values < 0
+        x = unknown.astype(np.float64) if self.test == "rate" else -np.log(self._p_values(values))
+        evidence = follow(self._capital, self.n_samples, x, *self._bets())
+        number = self.n_samples + 1 + np.arange(len(values))
+        above = evidence >= self.log_threshold
+        if self.alarm_at is None and above.any():
+            self.alarm_at = int(number[above.argmax()])
+        self._remember(number, evidence)
+        self.n_samples += len(values)
+        self.n_unknown += int(unknown.sum())
+        self.log_evidence = float(evidence[-1])
+        return self.alarm
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the state to one file, which is replaced atomically.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        state = {
+            "format": _FORMAT,
+            "test": self.test,
+            "alpha": self.alpha,
+            "rate0": self.rate0,
+            "log_threshold": self.log_threshold,
+            "n_samples": self.n_samples,
+            "n_unknown": self.n_unknown,
+            "log_evidence": self.log_evidence,
+            "alarm_at": self.alarm_at,
+            "stride": self._stride,
+            "rng": self._rng.bit_generator.state,
+        }
+        with atomic_write(path) as temporary, open(temporary, "wb") as file:
+            np.savez(
+                file,
+                state=np.array(json.dumps(state)),
+                capital=self._capital,
+                history=self._history,
+                earlier=self._earlier,
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> UnknownRateMonitor:
+        """Read a state that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Returns
+        -------
+        UnknownRateMonitor
+
+        Raises
+        ------
+        MonitorFileError
+            If the file is damaged or was not written by :meth:`save`.
+        FileNotFoundError
+        """
+        if not Path(path).exists():
+            raise FileNotFoundError(f"there is no monitor file {path}")
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                state: dict[str, Any] = json.loads(str(arrays["state"]))
+                if state["format"] > _FORMAT:
+                    raise MonitorFileError(
+                        f"{path} was written by a newer version of openset; update openset."
+                    )
+                monitor = cls.__new__(cls)
+                monitor._capital = arrays["capital"]
+                monitor._history = arrays["history"]
+                monitor._earlier = arrays["earlier"]
+            monitor._rng = np.random.default_rng()
+            monitor._rng.bit_generator.state = state.pop("rng")
+            monitor._stride = state.pop("stride")
+            del state["format"]
+            vars(monitor).update(state)
+            monitor._bets()
+        except MonitorFileError:
+            raise
+        except (OSError, BadZipFile, ValueError, KeyError, TypeError, EOFError) as error:
+            raise MonitorFileError(
+                f"{path} is damaged or is not the state of a monitor ({error}); start a new one."
+            ) from error
+        return monitor
+
+    def __str__(self) -> str:
+        share = f" ({self.n_unknown / self.n_samples:.1%})" if self.n_samples else ""
+        said = f"ALARM since sample {self.alarm_at:,}" if self.alarm_at is not None else "no alarm"
+        base = "" if self.rate0 is None else f" against a rate of {self.rate0:.2%}"
+        return (
+            f"{self.n_samples:,} samples, {self.n_unknown:,}{share} unknown; evidence"
+            f"{base} {_power(self.log_evidence)}, alarm at {_power(self.log_threshold)}: {said}"
+        )
+
+    def _bets(self):
+        return score_bets() if self.rate0 is None else rate_bets(self.rate0)
+
+    def _p_values(self, scores):
+        """Smoothed p-values among the reference and the stream so far; then add the scores."""
+        below, equal = ranks(self._earlier, scores)
+        n = len(self._earlier) + 1 + np.arange(len(scores))
+        u = 1 - self._rng.random(len(scores))  # in (0, 1], so that no p-value is 0
+        where = np.searchsorted(self._earlier, np.sort(scores))
+        self._earlier = np.insert(self._earlier, where, np.sort(scores))
+        return (below + u * equal) / n
+
+    def _remember(self, number, evidence):
+        kept = number % self._stride == 0
+        self._history = np.vstack([self._history, np.column_stack([number[kept], evidence[kept]])])
+        while len(self._history) >= 2 * _POINTS:
+            self._stride *= 2
+            self._history = self._history[self._history[:, 0] % self._stride == 0]
+
+
+def _check_scores(name, scores) -> np.ndarray:
+    values = np.asarray(scores)
+    if values.dtype.kind not in "fiu" or values.ndim > 1:
+        raise ValueError(
+            f"{name} must be a number or a one-dimensional array of numbers, the known scores; got "
+            f"shape {values.shape} and dtype {values.dtype}."
+        )
+    values = np.atleast_1d(values).astype(np.float64)
+    if not np.isfinite(values).all():
+        where = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"{name}[{where}] is {values[where]}; scores must be finite.")
+    if name == "reference" and not len(values):
+        raise ValueError("reference is empty; give the scores of a reference period.")
+    return values
+
+
+def _check_fraction(name, value) -> None:
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name}={value!r} must be a number strictly between 0 and 1.")
+
+
+def _upper_limit(count, n, level) -> float:
+    """Upper Clopper-Pearson limit of a rate."""
+    limit = float(beta.ppf(1 - level, count + 1, n - count)) if count < n else 1.0
+    if limit >= 1:
+        raise ValueError(
+            "every score of the reference is negative (unknown): no rate above that can be found."
+        )
+    return limit
+
+
+def _power(log) -> str:
+    """exp(log) as text; it may be larger than any float."""
+    return f"{np.exp(log):.3g}" if log < 13 else f"1e{log / np.log(10):.1f}"

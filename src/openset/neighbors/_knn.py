@@ -1,0 +1,167 @@
+"""The k-th nearest neighbour of each class."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
+
+from ..base import (
+    DistanceClassifier,
+    SearchSpec,
+    Traits,
+    unit_rows,
+    validate_samples,
+    validate_training_data,
+)
+from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
+from ._kth import KthDistances
+
+_GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
+
+
+class OpenSetKNN(DistanceClassifier):
+    """Distance to the k-th nearest training sample of each class.
+
+    Class c accepts x if the distance from x to the k-th nearest training sample of the class is at
+    most ``radius_``. The answer is the class with the smallest such distance. Distances are exact.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=2
+        k. In a class with fewer samples the farthest one counts. With 1, a single mislabelled
+        sample extends its class.
+    quantile : float in [0, 1], default=0.95
+        The radius is this quantile of the distances of training samples to the k-th nearest other
+        sample of their class, over all classes. So about this share of new samples of known
+        classes is accepted. Changing it needs no new fit.
+    normalize : bool, default=False
+        Divide each sample by its norm first. A sample of zeros is an error.
+    n_jobs : int, default=None
+        Number of threads; None is 1, -1 all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where distances are computed; "auto" takes a GPU if there is one. A GPU needs the extra
+        ``openset[cuda]``.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts. Training rows that carry an explicit label are
+        known unknowns: they can lower the radius, see :class:`openset.base.DistanceClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
+    radius_ : ndarray of shape (K,)
+        The largest distance that is accepted, the same for all classes.
+    bounded_ : ndarray of shape (K,), bool
+        Whether the accepted region is bounded: always, except with ``normalize=True``, which
+        accepts cones.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
+
+    References
+    ----------
+    Y. Sun, Y. Ming, X. Zhu, Y. Li, "Out-of-distribution detection with deep nearest neighbors",
+    ICML 2022, where the neighbours are those of all classes together.
+
+    Examples
+    --------
+    >>> from openset.neighbors import OpenSetKNN
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [4.0, 0.0], [4.0, 1.0], [5.0, 0.0]]
+    >>> model = OpenSetKNN().fit(X, [1, 1, 1, 2, 2, 2])
+    >>> model.predict([[0.5, 0.5], [4.2, 0.5], [2.5, 3.0], [50.0, 0.5]])
+    array([ 1,  2, -1, -1])
+    """
+
+    _parameter_constraints: dict = {
+        **DistanceClassifier._parameter_constraints,
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "normalize": ["boolean"],
+        "n_jobs": SOLVER_CONSTRAINTS["n_jobs"],
+        "device": SOLVER_CONSTRAINTS["device"],
+    }
+
+    traits = Traits(
+        "k-NN",
+        bounded=True,
+        condition="normalize=False",
+        known_unknowns="they can lower the radius",
+    )
+    search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("quantile",))
+
+    def __init__(
+        self,
+        n_neighbors: int = 2,
+        quantile: float = 0.95,
+        normalize: bool = False,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        unknown_label: Any = "auto",
+    ):
+        self.n_neighbors = n_neighbors
+        self.quantile = quantile
+        self.normalize = normalize
+        self.n_jobs = n_jobs
+        self.device = device
+        self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike) -> OpenSetKNN:
+        """Store the training samples and measure the distances within the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        X, codes, _, _ = validate_training_data(self, X, y)
+        X = unit_rows(X) if self.normalize else X
+        n_classes = len(self.classes_)
+        self._rows = np.argsort(codes, kind="stable")[: int(np.sum(codes < n_classes))]
+        self._starts = np.r_[0, np.cumsum(np.bincount(codes)[:n_classes])]
+        self._X = X[self._rows]
+        distances = self._engine()
+        unknown = distances(X[codes == n_classes], self.n_neighbors)
+        self.set_distances(distances.within(self.n_neighbors), codes[self._rows], unknown)
+        return self
+
+    def take_classes(self, index):
+        rows = np.concatenate([np.arange(*self._starts[k : k + 2]) for k in index])
+        self._starts = np.r_[0, np.cumsum(np.diff(self._starts)[index])]
+        self._X, self._rows = self._X[rows], self._rows[rows]
+        self.take_distances(index)
+
+    def class_starts(self) -> np.ndarray:
+        """Return where the samples of each class start among :meth:`kept_samples`.
+
+        Returns
+        -------
+        ndarray of shape (K + 1,)
+            The last entry is the number of samples.
+        """
+        return self._starts
+
+    def _engine(self):
+        return KthDistances(self._X, self._starts, self.n_jobs, self.device)
+
+    def raw_scores(self, X):
+        X = validate_samples(self, X)
+        X = unit_rows(X) if self.normalize else X
+        distances = self._engine()(X, self.n_neighbors)
+        return -np.minimum(distances, np.finfo(np.float64).max / 4)  # inf where squares overflow
+
+    def far_scores(self) -> np.ndarray:
+        return np.full(len(self.classes_), np.inf if self.normalize else -np.inf)
+
+    def kept_samples(self):
+        return self._X, self._rows, "cosine" if self.normalize else "euclidean"

@@ -1,0 +1,142 @@
+"""Solutions whose optimality holds in float64, although kernel rows are float32.
+
+Each kernel value carries a rounding error; over many large multipliers these add up to more than a
+tight tolerance. Then v = p - K beta is computed again in float64, and the solver continues from
+there: its float32 rows enter only through the change of the multipliers, which is small.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+
+from ._path import Path
+from ._problem import Problem, Solution, fixed_bias_problem
+from ._rows import KernelRows
+from ._solve import biases_of, solve, warn_not_converged
+
+# Error of a float32 kernel value, and the part of the tolerance that their sum may have.
+_VALUE_ERROR = 1e-7
+_SHARE = 0.25
+_ROUNDS = 8
+
+
+def refined(
+    problem: Problem,
+    solution: Solution,
+    rows: KernelRows,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    stop: threading.Event | None = None,
+) -> Solution:
+    """Continue from a solution until its KKT gap holds in float64.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that was solved, with its total.
+    solution : Solution
+        Its solution over `rows`.
+    rows : KernelRows
+        Kernel rows of its samples; not a subset.
+    tol, max_iter, stop
+        As for :func:`openset.solver.solve`.
+
+    Returns
+    -------
+    Solution
+        The same one where rounding cannot matter.
+    """
+    changed = np.abs(solution.beta).sum()
+    for _ in range(_ROUNDS):
+        if _VALUE_ERROR * changed <= _SHARE * tol or solution.status != "optimal":
+            return solution
+        v = problem.p - rows._values.exact_sums(solution.beta)  # type: ignore[attr-defined]
+        before, n_iter = solution.beta, solution.n_iter
+        found = solve(problem, rows, tol=tol, max_iter=max_iter, start=before, v=v, stop=stop)
+        changed = np.abs(found.beta - before).sum()
+        solution = replace(found, n_iter=n_iter + found.n_iter)
+    # Rounding keeps moving the multipliers: tell the gap as it is.
+    v = problem.p - rows._values.exact_sums(solution.beta)  # type: ignore[attr-defined]
+    (bias,), (interval,), (objective,) = biases_of(problem, solution.beta[None], v[None])
+    growth = v[solution.beta < problem.upper].max(initial=-np.inf)
+    shrinkage = v[solution.beta > problem.lower].min(initial=np.inf)
+    pair = growth - shrinkage if problem.total is not None else 2 * max(growth, -shrinkage)
+    gap = max(float(pair), 0.0)
+    if gap > tol:
+        warn_not_converged(solution.n_iter, gap, tol)
+    return replace(
+        solution,
+        v=v,
+        bias=float(bias),
+        bias_interval=tuple(interval.tolist()),
+        objective=float(objective),
+        kkt_gap=gap,
+        status="optimal" if gap <= tol else "max_iter",
+    )
+
+
+def refined_path(path: Path, rows: KernelRows, **settings) -> Path:
+    """A path of length 1 with :func:`refined` applied; arguments are those of that function.
+
+    Parameters
+    ----------
+    path : Path
+        Of length 1.
+    rows : KernelRows
+        Kernel rows of its samples.
+    **settings
+        tol, max_iter and stop of :func:`refined`.
+
+    Returns
+    -------
+    Path
+    """
+    problem, solution = path.problem, path[0]
+    if problem.total is not None:
+        problem = replace(problem, total=float(path.totals[0]))
+    found = refined(problem, solution, rows, **settings)
+    if found is solution:
+        return path
+    return replace(
+        path,
+        beta=found.beta[None],
+        v=found.v[None],
+        bias=np.array([found.bias]),
+        bias_interval=np.array([found.bias_interval]),
+        objective=np.array([found.objective]),
+        n_iter=np.array([found.n_iter]),
+    )
+
+
+def refined_bias(problem: Problem, solution: Solution, rows: KernelRows, **settings) -> Solution:
+    """:func:`refined` for a solution of :func:`openset.solver.lower_bias`.
+
+    Parameters
+    ----------
+    problem : Problem
+        As passed to that function.
+    solution : Solution
+        Its answer; the bias is held.
+    rows : KernelRows
+        Kernel rows of its samples.
+    **settings
+        tol, max_iter and stop of :func:`refined`.
+
+    Returns
+    -------
+    Solution
+    """
+    bias = solution.bias
+    held = fixed_bias_problem(problem, bias)
+    found = refined(held, replace(solution, v=solution.v - bias), rows, **settings)
+    return replace(
+        found,
+        v=found.v + bias,
+        bias=bias,
+        bias_interval=(bias, bias),
+        objective=found.objective - bias * float(found.beta.sum()),
+    )

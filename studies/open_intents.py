@@ -1,0 +1,322 @@
+r"""What belongs to the open-intent study alone: its curves, the published table, its report.
+
+Run as a script::
+
+    python studies/open_intents.py reference PUBLISHED reference.csv
+    python studies/open_intents.py rules studies/open_intents.toml RESULTS rules.csv.gz
+    python studies/open_intents.py report studies/open_intents.toml RESULTS FOLDER \
+        --published PUBLISHED --rules rules.csv.gz
+
+PUBLISHED is ``textoir_published.json``, the means of TEXTOIR's table. The first command writes its
+accuracies as a table of reference results, for ``openset study report --reference``. The second
+fits the finished tasks again, with the parameters they chose, and measures them at other operating
+points. The third writes the report of the study from its exported results, with the published
+rows, the operating curves and the other rules. The study records its curves through :func:`curve`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from openset.evaluation import evaluate_method
+from openset.study import Store, draw_from_column, load_study, write_report
+from openset.utils import decide
+from openset.utils.page import Cell
+
+# our name of a dataset -> (name in the published table, number of its classes)
+DATASETS = {"clinc150-minilm": ("oos", 150), "banking77-minilm": ("banking", 77)}
+
+# measure in an export -> (name in the published table, name for readers)
+MEASURES = {"FMmicro": ("accuracy", "accuracy"), "FMmacro": ("f1", "macro F1")}
+
+# Shares of the known validation rows to reject, for the other rules that are reported.
+ALPHAS = (0.05, 0.08, 0.1, 0.12, 0.15)
+
+# Shares of the known test rows that are rejected, at which a curve is recorded.
+SHARES = np.linspace(0, 0.6, 31)
+
+
+def curve(result, X_train, y_train) -> dict:
+    """Accuracy and macro F1 on the test rows by the share of known ones rejected, and the best.
+
+    The best of each over the thresholds is what tuning on the test rows could reach.
+    """
+    evaluation = result.evaluation
+    n_classes = len(evaluation.classes)
+    truth = np.where(
+        evaluation.is_known, np.searchsorted(evaluation.classes, evaluation.truth), n_classes
+    )
+    best = evaluation.scores.max(axis=1)
+    known = best[evaluation.is_known]
+    chosen = (np.mean(known < 0), *accuracy_and_f1(truth, evaluation.scores))
+    thresholds = np.quantile(best[evaluation.is_known], SHARES)
+    values = np.array([accuracy_and_f1(truth, evaluation.scores - t) for t in thresholds])
+    accuracy, f1 = values.T.round(5).tolist()
+    names = ("rejected", "accuracy", "f1")
+    return {
+        "rejected": SHARES.round(3).tolist(),
+        "accuracy": accuracy,
+        "f1": f1,
+        "chosen": dict(zip(names, map(float, chosen), strict=True)),
+    }
+
+
+def measure_again(task: dict, study, data_home) -> list[dict]:
+    """Fit a finished task again, with the parameters it chose, and measure other shares alpha.
+
+    `task` is a row of an export. The first entry is the rule of the study itself.
+    """
+    rule = study.operating_point
+    seed = study.seed + task["run"]
+    draw = draw_from_column(task["dataset"], task["n_known"], seed, data_home, **study.protocol)
+    params = json.loads(task["params"])
+    estimator = study.make_search(task["method"]).estimator.set_params(**params)
+    found = []
+    for alpha in (rule["alpha"], *(a for a in ALPHAS if a != rule["alpha"])):
+        if not found:
+            point = dict(operating_point=rule, calibration=draw.validation)
+            result = evaluate_method(estimator, draw.X, draw.y, draw.split, **point)
+            estimator = result.fitted.model.estimator  # frozen from now on
+            base = result.evaluation
+            moved = result.fitted.model.thresholds_
+            known = estimator.decision_function(draw.X[draw.validation]).max(axis=1)
+        k = int(alpha * (len(known) + 1))
+        threshold = np.sort(known)[k - 1] - 1e-9
+        scores = base.scores if not found else base.scores + moved - threshold
+        recorded = curve(SimpleNamespace(evaluation=replace(base, scores=scores)), None, None)
+        found.append({**task, "alpha": alpha, "extra": recorded})
+    return found
+
+
+def accuracy_and_f1(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """Accuracy and F1 averaged over the K classes and the open class, whose code is K."""
+    size = scores.shape[1] + 1
+    counts = np.bincount(truth * size + decide(scores), minlength=size * size).reshape(size, size)
+    right = np.diag(counts)
+    f1 = 2 * right / np.maximum(1, counts.sum(axis=0) + counts.sum(axis=1))
+    return right.sum() / counts.sum(), f1.mean()
+
+
+def reference(published: Path, both: bool = False) -> pd.DataFrame:
+    """The published accuracies as a table of reference results; they have no standard errors.
+
+    With `both` also F1, by the names and in the percent of the table. It is no measure of a study:
+    FMmacro is the F of the mean precision and the mean recall, not the mean of the classes' F1.
+    """
+    table = json.loads(published.read_text(encoding="utf-8"))["results"]
+    rows = [
+        (
+            *(dataset, round(n_classes * float(ratio)), method),
+            *((key, cell[key]) if both else (measure, cell[key] / 100)),
+            np.nan,
+        )
+        for dataset, (name, n_classes) in DATASETS.items()
+        for ratio, methods in table[name].items()
+        for method, cell in methods.items()
+        for measure, (key, _) in MEASURES.items()
+        if both or measure == "FMmicro"
+    ]
+    columns = ["dataset", "n_known", "method", "measure", "mean", "standard_error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def measure_rules(study_path, results, data_home, methods, jobs=2) -> list[dict]:
+    """Every finished task of some methods under every alpha."""
+    study = load_study(study_path)
+    done = read_results(results)
+    done = done[done["method"].isin(methods)].drop(columns="extra")
+    work = partial(measure_again, study=study, data_home=data_home)
+    with ProcessPoolExecutor(jobs) as pool:
+        return [row for rows in pool.map(work, done.to_dict("records")) for row in rows]
+
+
+def read_results(path: str | Path) -> pd.DataFrame:
+    """The finished rows of an export."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with Store(Path(scratch) / "results.sqlite", create=True) as store:
+            store.import_csv(path)
+            rows = store.frame()
+    return rows[rows["status"] == "done"]
+
+
+def add_curves(page, tables: Path, done: pd.DataFrame) -> None:
+    """Draw accuracy and macro F1 against the share of known test rows that are rejected."""
+    page.section("Operating curves")
+    page.paragraph(
+        "Accuracy and macro F1 on the test rows at every threshold, means over the draws. A dot is "
+        "the operating point that the rule of the study chose without looking at a test row."
+    )
+    blocks = done[["dataset", "n_known"]].drop_duplicates().itertuples(index=False)
+    for dataset, n_known in blocks:
+        part = done[(done["dataset"] == dataset) & (done["n_known"] == n_known)]
+        figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+        for k, (method, rows) in enumerate(part.groupby("method", observed=True)):
+            recorded = [json.loads(text) for text in rows["extra"]]
+            curves = {
+                key: np.array([record[key] for record in recorded]) for key in ("accuracy", "f1")
+            }
+            point = pd.DataFrame([record["chosen"] for record in recorded]).mean()
+            for ax, values, measure in zip(axes, curves.values(), MEASURES, strict=True):
+                ax.plot(SHARES, values.mean(axis=0), color=f"C{k}", label=method)
+                ax.plot(point["rejected"], point[MEASURES[measure][0]], "o", color=f"C{k}")
+                ax.set(xlabel="known test rows rejected", ylabel=MEASURES[measure][1])
+        axes[0].legend(fontsize="small")
+        page.figure(
+            figure,
+            alt=f"Operating curves of {dataset} with {n_known} known classes",
+            caption=f"{dataset}, {n_known} known classes.",
+        )
+
+
+def add_ceiling(page, tables: Path, done: pd.DataFrame, control="OpenSetSVC") -> None:
+    """Compare the rule with the best threshold of every draw, found on its test rows."""
+    page.section("What tuning on the test could reach")
+    page.paragraph(
+        f"{control}: the mean over the draws under the rule, and with the threshold that is best "
+        "on the test rows of each draw, in percent. The second is no result, only a ceiling."
+    )
+    rows = []
+    part = done[done["method"] == control]
+    for (dataset, n_known), group in part.groupby(["dataset", "n_known"], observed=True):
+        row = [f"{dataset}, {n_known}"]
+        recorded = [json.loads(text) for text in group["extra"]]
+        for key in ("accuracy", "f1"):
+            reached = np.mean([record["chosen"][key] for record in recorded])
+            ceiling = np.mean([max(*record[key], record["chosen"][key]) for record in recorded])
+            row += [f"{100 * reached:.2f}", Cell(f"{100 * ceiling:.2f}", "soft")]
+        rows.append(row)
+    page.table(["dataset, n", "accuracy", "ceiling", "macro F1", "ceiling"], rows)
+
+
+def chosen(done: pd.DataFrame) -> pd.DataFrame:
+    """Columns dataset, n_known, run, method, accuracy, f1 at the operating points, in percent.
+
+    F1 is averaged over the classes, as in the published table; the store's FMmacro is the F of the
+    mean precision and the mean recall.
+    """
+    points = [json.loads(text)["chosen"] for text in done["extra"]]
+    table = done[["dataset", "n_known", "run", "method"]].astype({"dataset": str, "method": str})
+    return table.assign(
+        accuracy=[100 * point["accuracy"] for point in points],
+        f1=[100 * point["f1"] for point in points],
+    )
+
+
+def published_section(published: Path, control="OpenSetSVC"):
+    """A section with the published table: accuracy and F1 averaged over the classes."""
+
+    def add_published(page, tables, done):
+        theirs = reference(published, both=True).pivot_table(
+            index="method", columns=["dataset", "n_known", "measure"], values="mean", sort=False
+        )
+        means = chosen(done).groupby(["method", "dataset", "n_known"])[["accuracy", "f1"]].mean()
+        ours = means.stack().unstack([1, 2, 3]).reindex(columns=theirs.columns)
+        own = ours.loc[control]
+        page.section("The published table")
+        page.paragraph(
+            "Accuracy and F1 averaged over the known classes and the open class, in percent, means "
+            f"of ten seeds. {control} is above every published row in "
+            f"{int((own > theirs.max()).sum())} of {len(own)} figures, and above DA-ADB in "
+            f"{int((own > theirs.loc['DA-ADB']).sum())}. The published methods fine-tune BERT or "
+            "LLaMA for every draw; ours use frozen embeddings."
+        )
+        both = pd.concat([ours, theirs])
+        best = both.max()
+        rows = [
+            [method]
+            + [
+                "–" if np.isnan(v) else Cell(f"{v:.2f}", "best") if v == best[k] else f"{v:.2f}"
+                for k, v in row.items()
+            ]
+            for method, row in both.iterrows()
+        ]
+        head = [f"{d.partition('-')[0]} {n} {measure}" for d, n, measure in both.columns]
+        page.table(["method", *head], rows)
+
+    return add_published
+
+
+def rules_section(rules: Path, control="OpenSetSVC"):
+    """A section with other shares of known validation rows rejected, from :func:`measure_rules`."""
+
+    def add_rules(page, tables, done):
+        page.section("Other rules")
+        page.paragraph(
+            f"{control}, the same fits with other shares alpha of the known validation rows "
+            "rejected: accuracy / F1 in percent. The rule of the study was fixed first."
+        )
+        table = pd.read_csv(rules)
+        table = chosen(table[table["method"] == control]).assign(alpha=table["alpha"])
+        means = table.groupby(["dataset", "n_known", "alpha"])[["accuracy", "f1"]].mean()
+        alphas = sorted(table["alpha"].unique())
+        rows = [
+            [f"{dataset}, {n}"]
+            + ["{accuracy:.2f} / {f1:.2f}".format(**means.loc[dataset, n, a]) for a in alphas]
+            for dataset, n in table[["dataset", "n_known"]].drop_duplicates().to_numpy()
+        ]
+        page.table(["dataset, n", *(f"alpha {a:g}" for a in alphas)], rows)
+
+    return add_rules
+
+
+def report(study, results, folder, published=None, rules=None) -> Path:
+    """Write the report of the study from its exported results."""
+    sections, table = [add_ceiling, add_curves], None
+    if rules is not None:
+        sections.insert(1, rules_section(Path(rules)))
+    if published is not None:
+        table = reference(Path(published))
+        sections.insert(0, published_section(Path(published)))
+    return write_report(
+        read_results(results),
+        folder,
+        study=load_study(study),
+        reference=table,
+        sections=sections,
+    )
+
+
+def main():
+    """Run one of the three commands."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("reference", help="write the table of reference results")
+    one.add_argument("published", type=Path)
+    one.add_argument("csv")
+    other = commands.add_parser("report", help="write the report of the study")
+    other.add_argument("study")
+    other.add_argument("results")
+    other.add_argument("folder")
+    other.add_argument("--published", type=Path)
+    other.add_argument("--rules", type=Path)
+    third = commands.add_parser("rules", help="measure other shares alpha with the same fits")
+    third.add_argument("study")
+    third.add_argument("results")
+    third.add_argument("csv")
+    third.add_argument("--data-home", default=os.environ.get("OPENSET_DATA"))
+    a = parser.parse_args()
+    if a.command == "reference":
+        reference(a.published).to_csv(a.csv, index=False)
+    elif a.command == "rules":
+        rows = measure_rules(a.study, a.results, a.data_home, ["OpenSetSVC"])
+        table = pd.DataFrame(rows)
+        table["extra"] = [json.dumps({"chosen": extra["chosen"]}) for extra in table["extra"]]
+        table.to_csv(a.csv, index=False)
+    else:
+        print(report(a.study, a.results, a.folder, a.published, a.rules))
+
+
+if __name__ == "__main__":
+    main()

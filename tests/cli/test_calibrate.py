@@ -1,0 +1,99 @@
+"""``openset calibrate``: a model file with an operating point inside, used by ``predict``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from openset.calibration import CalibratedRejector
+from openset.persistence import load_model, read_card, save_model
+from openset.svm import OpenSetSVC
+
+from .conftest import blobs
+
+FEATURES = ["width", "height", "mass"]
+
+
+@pytest.fixture
+def unseen(tmp_path):
+    table = pd.concat([blobs(200, seed=5), blobs(100, seed=6, classes="x")], ignore_index=True)
+    table.to_csv(tmp_path / "unseen.csv", index=False)
+    return table
+
+
+def test_a_promise_in_a_file(run, trained, unseen, tmp_path):
+    model, data, out = trained.model, tmp_path / "unseen.csv", tmp_path / "calibrated.skops"
+    result = run("calibrate", model, data, "-t", "kind", "-o", out, "--alpha", 0.1)
+    assert result.exit_code == 0, result.stderr
+    assert "at most 10.000% of the known rows are rejected" in result.stdout
+    assert "800 known and 100 unknown rows of unseen.csv" in result.stdout
+    known = unseen[unseen.kind != "x"]
+    expected = CalibratedRejector(FrozenEstimator(load_model(model)), alpha=0.1)
+    expected.fit(known[FEATURES].to_numpy(), known.kind)
+    fresh = blobs(100, seed=7)
+    fresh.to_csv(tmp_path / "fresh.csv", index=False)
+    run("predict", out, tmp_path / "fresh.csv", "-o", tmp_path / "answers.csv")
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    assert answers.prediction.tolist() == expected.predict(fresh[FEATURES].to_numpy()).tolist()
+    assert 0.02 < np.mean(answers.prediction == "unknown") < 0.2
+    told = run("info", out).stdout
+    assert "operating point: at most 10.000%" in told
+    assert "before it was calibrated" in told
+    assert run("evaluate", out, tmp_path / "fresh.csv", "-t", "kind").exit_code == 0
+
+
+def test_reasons_of_a_calibrated_model_are_those_of_explain(run, trained, unseen, tmp_path):
+    out = tmp_path / "c.skops"
+    run("calibrate", trained.model, tmp_path / "unseen.csv", "-t", "kind", "-o", out)
+    run("predict", out, tmp_path / "unseen.csv", "-o", tmp_path / "a.csv")
+    model = load_model(out)
+    why = model[-1].explain(model[:-1].transform(unseen[FEATURES].to_numpy()))
+    assert pd.read_csv(tmp_path / "a.csv").reason.tolist() == why.reason.tolist()
+
+
+def test_precision_and_costs(run, trained, unseen, tmp_path):
+    arguments = ("calibrate", trained.model, tmp_path / "unseen.csv", "-t", "kind", "--json")
+    card = json.loads(
+        run(
+            *(*arguments, "-o", tmp_path / "p.skops", "--precision", 0.9, "--unknown-share", 0.05)
+        ).stdout
+    )
+    assert card["operating_point"]["criterion"] == "precision"
+    assert card["operating_point"]["promise"]
+    assert read_card(tmp_path / "p.skops")["operating_point"] == card["operating_point"]
+    costs = "reject=1, wrong=10, accept_unknown=20"
+    result = run(
+        *("calibrate", trained.model, tmp_path / "unseen.csv", "-t", "kind"),
+        *("-o", tmp_path / "c.skops", "--costs", costs, "--unknown-share", 0.2),
+    )
+    assert "least expected cost (reject=1, wrong=10, accept_unknown=20)" in result.stdout
+    assert len(load_model(tmp_path / "c.skops")[-1].cost_curve_.cost) > 10
+
+
+def test_a_model_saved_from_python(run, unseen, tmp_path):
+    table = blobs()
+    save_model(OpenSetSVC().fit(table[FEATURES], table.kind), tmp_path / "m.skops")
+    arguments = ("calibrate", tmp_path / "m.skops", tmp_path / "unseen.csv", "-t", "kind")
+    result = run(*arguments, "-o", tmp_path / "c.skops", "--per-class")
+    assert result.exit_code == 0, result.stderr
+    assert "of each class are rejected" in result.stdout
+    assert isinstance(load_model(tmp_path / "c.skops"), CalibratedRejector)
+
+
+def test_troubles(fails, trained, unseen, tmp_path):
+    def told(*more, output="c.skops", target="kind"):
+        data = tmp_path / "unseen.csv"
+        arguments = ("calibrate", trained.model, data, "-t", target, "-o", tmp_path / output)
+        return fails(*arguments, *more)
+
+    assert "exclude each other" in told("--alpha", 0.1, "--precision", 0.9)
+    assert "must be NAME=NUMBER" in told("--costs", "reject:1")
+    assert "must be a dict with the keys" in told("--costs", "reject=1")
+    assert "needs at least 9999 calibration samples" in told("--alpha", 0.0001)
+    assert "highest target that they can promise is" in told("--precision", 0.9999)
+    assert "no column 'kinds'" in told(target="kinds")
+    assert "there is no folder" in told(output="no/c.skops")
+    unseen[unseen.kind != "x"].to_csv(tmp_path / "unseen.csv", index=False)
+    assert "all labels in y are known" in told("--precision", 0.9, "--unknown-share", 0.1)

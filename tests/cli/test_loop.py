@@ -1,0 +1,213 @@
+"""predict --monitor, review and learn: the loop from unknown rows to a new class."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from openset.discovery import group_unknowns
+from openset.monitoring import UnknownRateMonitor
+from openset.persistence import load_model, read_card
+
+from .conftest import blobs
+
+FEATURES = ["width", "height", "mass"]
+
+
+def far_blobs(seed, classes="xy"):
+    """Rows of other classes, far from those that the model knows."""
+    table = blobs(seed=seed, classes=classes)
+    table[FEATURES] += np.where(table[["kind"]] == "x", 14.0, -14.0)
+    return table
+
+
+@pytest.fixture
+def stream(tmp_path, run, trained):
+    """New rows of the known classes and of two others, and their answers."""
+    table = pd.concat([blobs(seed=1), far_blobs(2)], ignore_index=True)
+    table = table.sample(frac=1, random_state=0, ignore_index=True)
+    table.to_csv(tmp_path / "new.csv", index=False)
+    result = run("predict", trained.model, tmp_path / "new.csv", "-o", tmp_path / "answers.csv")
+    assert result.exit_code == 0, result.stderr
+    return table
+
+
+def data_of(page):
+    """The JSON in a review page."""
+    found = re.search(r'id="data">(.*?)</script>', page.read_text(), re.S)
+    return json.loads(found[1])
+
+
+def write_decisions(path, rows, labels, kinds):
+    lines = [f"{r + 1},{k},{c}" for r, c, k in zip(rows, labels, kinds, strict=True)]
+    path.write_text("\n".join(["row,decision,label", *lines]) + "\n")
+
+
+def test_predict_updates_the_monitor(run, trained, stream, tmp_path):
+    state = tmp_path / "state"
+    normal, known = tmp_path / "normal.csv", tmp_path / "known.csv"
+    blobs(seed=8).to_csv(known, index=False)
+    run("predict", trained.model, known, "-o", normal)
+    started = run("monitor", state, "--reference", normal, "--alpha", "0.01")
+    assert started.exit_code == 0, started.stderr
+    assert "no alarm" in started.stdout
+    quiet = run("predict", trained.model, known, "-o", tmp_path / "o.csv", "--monitor", state)
+    assert quiet.exit_code == 0, quiet.stderr
+    assert "monitor: 160 samples" in quiet.stdout
+    arguments = ("predict", trained.model, tmp_path / "new.csv", "-o", tmp_path / "o.csv")
+    loud = run(*arguments, "--monitor", state, "--json")
+    assert loud.exit_code == 3
+    told = json.loads(loud.stdout)["monitor"]
+    assert told["n_samples"] == 160 + len(stream) and told["alarm_at"] > 160
+    # The evidence is that of the scores in the files, in their order.
+    other = UnknownRateMonitor(reference=pd.read_csv(normal).known_score, alpha=0.01)
+    for path in (normal, tmp_path / "answers.csv"):
+        other.update(pd.read_csv(path).known_score)
+    assert told["log_evidence"] == pytest.approx(other.log_evidence, rel=1e-9)
+    assert run("monitor", state).exit_code == 3
+    assert run("monitor", tmp_path / "rate", "--rate", "0.2", "--json").exit_code == 0
+
+
+def test_monitor_troubles(fails, trained, stream, tmp_path):
+    output = tmp_path / "out.csv"
+    predict = ("predict", trained.model, tmp_path / "new.csv", "-o", output, "--monitor")
+    assert "no monitor file" in fails(*predict, tmp_path / "absent")
+    assert "not the state of a monitor" in fails(*predict, tmp_path / "new.csv")
+    assert "new.csv exists" in fails("monitor", tmp_path / "new.csv", "--rate", "0.1")
+    assert "must be a number strictly" in fails("monitor", tmp_path / "s", "--rate", "7")
+    told = fails("monitor", tmp_path / "s", "--reference", tmp_path / "new.csv")
+    assert "no column 'known_score'" in told
+
+
+def test_review_page(run, trained, stream, tmp_path):
+    page = tmp_path / "review.html"
+    stream["note"] = "<script>alert(1)</script>"
+    stream.to_csv(tmp_path / "new.csv", index=False)
+    result = run(
+        *("review", tmp_path / "answers.csv", "--data", tmp_path / "new.csv"),
+        *("--model", trained.model, "-o", page, "--text", "note"),
+    )
+    assert result.exit_code == 0, result.stderr
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    unknown = np.flatnonzero(answers.prediction == "unknown")
+    told = data_of(page)
+    assert told["samples"]["row"] == (unknown + 1).tolist()
+    assert told["samples"]["text"] == ["<script>alert(1)</script>"] * len(unknown)
+    assert "<script>alert" not in page.read_text()
+    assert "http" not in page.read_text()
+    found = group_unknowns(load_model(trained.model), stream[FEATURES].to_numpy())
+    assert [len(g["members"]) for g in told["groups"]] == [len(g) for g in found.groups]
+    nearest = [told["classes"][near[0]] for near in told["samples"]["near"]]
+    reasons = answers.reason[unknown]
+    assert all(f"nearest {c};" in reason for c, reason in zip(nearest, reasons, strict=True))
+
+
+def test_review_with_images_and_parquet(run, trained, stream, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    stream["picture"] = "a.png"
+    stream.to_parquet(tmp_path / "new.parquet")
+    arguments = ("predict", trained.model, tmp_path / "new.parquet", "-o")
+    run(*arguments, tmp_path / "answers.parquet")
+    result = run(
+        *("review", tmp_path / "answers.parquet", "--data", tmp_path / "new.parquet", "--json"),
+        *("--model", trained.model, "-o", tmp_path / "r.html", "--image", "picture"),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert set(data_of(tmp_path / "r.html")["samples"]["image"]) == {
+        "data:image/png;base64,iVBORw=="
+    }
+
+
+def test_review_troubles(fails, run, trained, stream, tmp_path):
+    def told(answers="answers.csv", *more):
+        return fails(
+            *("review", tmp_path / answers, "--data", tmp_path / "new.csv"),
+            *("--model", trained.model, "-o", tmp_path / "r.html", *more),
+        )
+
+    assert "no column 'prediction'" in told("new.csv")
+    assert "no column 'nte', which is to be shown" in told("answers.csv", "--text", "nte")
+    pd.read_csv(tmp_path / "answers.csv")[:5].to_csv(tmp_path / "few.csv", index=False)
+    assert "has 5 rows, but the data have 240" in told("few.csv")
+
+
+def test_learn(run, trained, stream, tmp_path):
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    unknown = answers.prediction == "unknown"
+    new = np.flatnonzero(unknown & (stream.kind == "x"))
+    wrong = np.flatnonzero(unknown & (stream.kind == "a"))[:2]
+    junk = np.flatnonzero(unknown & (stream.kind == "y"))[:3]
+    rows = [*new, *wrong, *junk]
+    labels = ['ex, "quoted"'] * len(new)
+    labels = [f'"{label.replace(chr(34), chr(34) * 2)}"' for label in labels]
+    labels += ["a"] * len(wrong) + [""] * len(junk)
+    kinds = ["new"] * len(new) + ["class"] * len(wrong) + ["junk"] * len(junk)
+    write_decisions(tmp_path / "decisions.csv", rows, labels, kinds)
+    result = run(
+        *("learn", trained.model, "--decisions", tmp_path / "decisions.csv", "--data"),
+        *(trained.train, tmp_path / "new.csv", "-o", tmp_path / "m2.skops"),
+        *("--rename", "b=bee", "--remove", "c"),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert f'new class ex, "quoted": {len(new)} rows' in result.stdout
+    assert "renamed b to bee" in result.stdout and "named correctly after" in result.stdout
+    model = load_model(tmp_path / "m2.skops")
+    assert model.classes_.tolist() == ["a", "bee", "d", 'ex, "quoted"']
+    fresh = far_blobs(9, "x")[FEATURES].to_numpy()
+    assert np.mean(model.predict(fresh) == 'ex, "quoted"') > 0.6
+    (entry,) = read_card(tmp_path / "m2.skops")["descent"]
+    import hashlib
+
+    assert entry["parent"] == hashlib.sha256(trained.model.read_bytes()).hexdigest()
+    assert entry["changes"]["new"] == {'ex, "quoted"': len(new)}
+    # A second step keeps the first in the descent, and predict understands the model.
+    again = run(
+        *("learn", tmp_path / "m2.skops", "--data", trained.train, tmp_path / "new.csv"),
+        *("-o", tmp_path / "m3.skops", "--rename", "d=dee", "--json"),
+    )
+    assert again.exit_code == 0, again.stderr
+    assert len(json.loads(again.stdout)["descent"]) == 2
+    run("predict", tmp_path / "m3.skops", tmp_path / "new.csv", "-o", tmp_path / "o.csv")
+    assert set(pd.read_csv(tmp_path / "o.csv").prediction) <= {
+        *("a", "bee", "dee", 'ex, "quoted"', "unknown")
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("row,decision,label\n1,new,x\n241,new,x\n", "line 3: there is no row '241'.* 1 to 240"),
+        ("row,decision,label\n0,new,x\n", "there is no row '0'"),
+        ("row,decision,label\none,new,x\n", "there is no row 'one'"),
+        ("row,decision,label\n5,class,zebra\n", "line 2, row 5: the model has no class 'zebra'"),
+        ("row,decision,label\n5,new,a\n", "row 5: the model has a class 'a' already"),
+        ("row,decision,label\n5,new,\n", "row 5: the label is missing"),
+        ("row,decision,label\n5,new,unknown\n", "row 5: the label 'unknown' means unknown"),
+        ("row,decision,label\n5,keep,x\n", "row 5: the decision 'keep' is none of"),
+        ("row,decision,label\n5,new,x\n5,junk,\n", "line 3: row 5 was decided in line 2"),
+        ("row,what,label\n5,new,x\n", "no column 'decision'"),
+        ("", "no column 'row'"),
+    ],
+)
+def test_bad_decisions_are_refused_by_row(fails, trained, stream, tmp_path, content, message):
+    (tmp_path / "d.csv").write_text(content)
+    told = fails(
+        *("learn", trained.model, "--decisions", tmp_path / "d.csv", "--data"),
+        *(trained.train, tmp_path / "new.csv", "-o", tmp_path / "m2.skops"),
+    )
+    assert re.search(message, told), told
+
+
+def test_learn_troubles(fails, trained, stream, tmp_path):
+    def told(*more):
+        return fails(
+            *("learn", trained.model, "--data", trained.train, tmp_path / "new.csv"),
+            *("-o", tmp_path / "m2.skops", *more),
+        )
+
+    assert "nothing to do" in told()
+    assert "'zebra', which is not a class" in told("--remove", "zebra")
+    assert "write OLD=NEW" in told("--rename", "a")
+    assert "two classes 'b'" in told("--rename", "a=b")

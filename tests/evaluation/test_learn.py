@@ -1,0 +1,125 @@
+"""Learning from decisions: the model is that of a fit to all rows; the report is honest."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from openset import (
+    OSNN,
+    CalibratedRejector,
+    MulticlassOneClassSVM,
+    OpenSetSearchCV,
+    OpenSetSVC,
+)
+from openset.discovery import Decisions
+from openset.evaluation import learn_decisions
+from openset.gaussian import OpenSetLDA
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three known classes, one new class and junk, all apart."""
+    centers = 10.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [3, 3]])
+    X, y = make_blobs([40] * 5, centers=centers, cluster_std=0.8, random_state=0)
+    known = y < 3
+    return X[known], np.array(list("abc"))[y[known]], X[y == 3], X[y == 4]
+
+
+def decisions(n_new, n_junk=0, label="d"):
+    kinds = ["new"] * n_new + ["junk"] * n_junk
+    labels = [label] * n_new + [None] * n_junk
+    return Decisions(np.arange(n_new + n_junk), kinds, labels)
+
+
+@pytest.mark.parametrize("final", [OpenSetSVC(gamma=1.0, C=8.0), OSNN(), OpenSetLDA()])
+def test_the_model_is_that_of_a_fit_to_all_rows(blobs, final):
+    X, y, new, _ = blobs
+    model = make_pipeline(StandardScaler(), final).fit(X, y)
+    before = model.predict(new)
+    learned = learn_decisions(model, X, y, new, decisions(40))
+    assert np.array_equal(model.predict(new), before)  # the old model is not touched
+    scaler = model[0]
+    expected = type(final)(**final.get_params()).fit(
+        scaler.transform(np.vstack([X, new])), np.r_[y, ["d"] * 40]
+    )
+    grid = np.random.default_rng(0).uniform(-5, 15, (200, 2))
+    np.testing.assert_allclose(
+        learned.model.decision_function(grid),
+        expected.decision_function(scaler.transform(grid)),
+        atol=5e-3,
+    )
+    assert learned.report["old"]["rows"] == 24
+    assert learned.report["new"]["rows"] == 8
+    assert learned.report["new"]["rejected_before"] > 0.8
+    assert learned.report["new"]["after"] > 0.7
+    assert learned.changes["new"] == {"d": 40}
+    assert learned.warnings == []
+
+
+def test_junk_becomes_known_unknowns_where_the_method_can(blobs):
+    X, y, new, junk = blobs
+    both = np.vstack([new, junk])
+    for model in (OpenSetLDA(), OpenSetSVC(gamma=1.0, C=8.0)):
+        learned = learn_decisions(model.fit(X, y), X, y, both, decisions(40, 40))
+        assert learned.model.n_known_unknowns_ == 40
+        assert learned.model.classes_.tolist() == list("abcd")
+        assert learned.warnings == []
+    one_class = MulticlassOneClassSVM(gamma=1.0).fit(X, y)
+    learned = learn_decisions(one_class, X, y, both, decisions(40, 40))
+    assert "40 junk rows were left out: MulticlassOneClassSVM" in learned.warnings[0]
+    assert learned.changes["junk"] == 40
+
+
+def test_a_loss_of_the_old_classes_is_told(blobs):
+    # Rows in the middle of an old class are declared to be a new one.
+    X, y, _, _ = blobs
+    model = OSNN().fit(X, y)
+    wrong = X[y == "a"] + 0.01
+    learned = learn_decisions(model, X, y, wrong, decisions(40))
+    assert "the old classes suffer" in learned.warnings[0]
+    assert learned.report["old"]["after"] < learned.report["old"]["before"]
+
+
+def test_remove_and_rename_alone_need_no_fit(blobs):
+    X, y, new, _ = blobs
+    model = OpenSetSVC(gamma=1.0, C=8.0).fit(X, y)
+    learned = learn_decisions(model, X, y, new, decisions(0), remove=["a"], rename={"b": "z"})
+    assert learned.model.classes_.tolist() == ["c", "z"]
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert learned.report == {}
+
+
+def test_parameters_per_class_and_corrections(blobs):
+    X, y, new, _ = blobs
+    model = OpenSetSVC(gamma={"a": 0.5, "b": 1.0, "c": 2.0}, C=8.0).fit(X, y)
+    told = Decisions(np.arange(2), ["new", "class"], ["d", "a"])
+    learned = learn_decisions(model, X, y, new, told)
+    assert learned.model.gamma == {"a": 0.5, "b": 1.0, "c": 2.0, "d": 1.0}
+    assert learned.changes["corrected"] == 1
+
+
+def test_a_calibrated_model_is_calibrated_again(blobs):
+    X, y, new, _ = blobs
+    model = CalibratedRejector(OpenSetSVC(gamma=1.0, C=8.0), alpha=0.1, random_state=0).fit(X, y)
+    learned = learn_decisions(model, X, y, new, decisions(40))
+    assert len(learned.model.thresholds_) == 4
+    assert learned.model.promise_
+
+
+def test_a_search_is_refused(blobs):
+    X, y, new, _ = blobs
+    search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [1.0]}, n_repeats=1, random_state=0)
+    with pytest.raises(ValueError, match="best_estimator_"):
+        learn_decisions(search.fit(X, y), X, y, new, decisions(40))
+
+
+def test_known_unknowns_of_the_first_training_stay(blobs):
+    X, y, new, junk = blobs
+    X, y = np.vstack([X, junk]), np.r_[y, ["none"] * 40]
+    model = OpenSetSVC(gamma=1.0, C=8.0, unknown_label="none").fit(X, y)
+    learned = learn_decisions(model, X, y, new, decisions(40))
+    assert learned.model.classes_.tolist() == list("abcd")
+    assert learned.model.n_known_unknowns_ == 40
+    assert learned.report["old"]["rows"] == 24  # of the classes only

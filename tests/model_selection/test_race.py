@@ -1,0 +1,82 @@
+"""The default search drops settings that are far behind, and keeps the answer."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from openset import PISVM, OpenSetSearchCV, OpenSetSVC
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600] / 16, y[:600]
+
+
+@pytest.fixture(scope="module")
+def search(digits):
+    return OpenSetSearchCV(OpenSetSVC(tol=1e-2), random_state=0).fit(*digits)
+
+
+def _split_scores(search):
+    names = [f"split{s}_test_score" for s in range(search.n_splits_)]
+    return np.column_stack([search.cv_results_[name] for name in names])
+
+
+def test_same_answer_as_the_whole_grid(digits, search):
+    gammas = np.unique(search.cv_results_["param_gamma"].astype(float)).tolist()
+    grid = OpenSetSVC.search_spec.grids["default"] | {"gamma": gammas}
+    whole = OpenSetSearchCV(OpenSetSVC(tol=1e-2), grid, random_state=0, refit=False).fit(*digits)
+    assert not np.isnan(_split_scores(whole)).any()
+    assert search.best_score_ == pytest.approx(whole.best_score_, abs=0.003)
+    # Where both have a score they agree: what was dropped does not change the others.
+    raced, full = _split_scores(search), _split_scores(whole)
+    order = {str(params): row for row, params in enumerate(whole.cv_results_["params"])}
+    full = full[[order[str(params)] for params in search.cv_results_["params"]]]
+    both = np.isfinite(raced) & np.isfinite(full)
+    np.testing.assert_allclose(raced[both], full[both], atol=0.02)
+
+
+def test_most_settings_drop_out(search):
+    scores = _split_scores(search)
+    assert not np.isnan(scores[:, 0]).any()
+    finished = ~np.isnan(scores).any(axis=1)
+    assert 1 <= finished.sum() < len(scores) / 2
+    assert finished[search.best_index_]
+    # Who dropped out was behind after the simulations it took part in, and ranks last.
+    dropped = np.isnan(scores[:, 1])
+    assert scores[dropped, 0].max() < scores[~dropped, 0].max() - 0.02
+    ranks = search.cv_results_["rank_test_score"]
+    assert ranks[finished].max() <= ranks[~finished].min()
+
+
+def test_deterministic_for_every_number_of_threads(digits, search):
+    again = OpenSetSearchCV(OpenSetSVC(tol=1e-2), random_state=0, n_jobs=2).fit(*digits)
+    assert again.best_params_ == search.best_params_
+    np.testing.assert_array_equal(_split_scores(again), _split_scores(search))
+
+
+def test_own_grid_is_tried_whole(digits):
+    grid = {"gamma": [2.0**k for k in range(-6, 3)], "lam": [0.0, 0.5]}
+    search = OpenSetSearchCV(OpenSetSVC(tol=1e-2), grid, random_state=0, refit=False).fit(*digits)
+    assert len(search.cv_results_["params"]) == 18
+    assert not np.isnan(_split_scores(search)).any()
+
+
+def test_behind_a_pipeline_and_with_thresholds(digits):
+    search = OpenSetSearchCV(
+        make_pipeline(MinMaxScaler(), PISVM(tol=1e-2)), random_state=0, n_repeats=3, refit=False
+    ).fit(*digits)
+    tried = set(search.cv_results_["param_pisvm__threshold"])
+    assert tried == set(PISVM.search_spec.grids["default"]["threshold"])
+    assert np.isfinite(_split_scores(search)[search.best_index_]).all()
+
+
+def test_all_unbounded_still_ends():
+    # Samples of 52 classes without any structure: small widths leave nothing bounded.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(208, 2)), np.tile(np.arange(52), 4)
+    search = OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=3, random_state=0).fit(X, y)
+    assert np.all(search.bounded_)

@@ -1,0 +1,100 @@
+"""What belongs to the open-intent study: its curves, the published table, its report."""
+
+import json
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+from openset.evaluation import Evaluation
+from openset.study import Store, load_study
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+
+
+@pytest.fixture(scope="module")
+def tools():
+    return runpy.run_path(str(STUDIES / "open_intents.py"))
+
+
+@pytest.fixture
+def result():
+    rng = np.random.default_rng(0)
+    truth = rng.choice(list("abcx"), 400)
+    scores = rng.normal(size=(400, 3)) + 2 * (truth[:, None] == np.array(list("abc")))
+    return SimpleNamespace(evaluation=Evaluation(truth, scores, np.array(list("abc"))))
+
+
+def test_measures_are_those_of_scikit_learn(tools, result):
+    scores, truth = result.evaluation.scores, result.evaluation.truth
+    codes = np.searchsorted(list("abcx"), truth)
+    answers = np.where(scores.max(axis=1) >= 0.7, scores.argmax(axis=1), 3)
+    accuracy, f1 = tools["accuracy_and_f1"](codes, scores - 0.7)
+    assert accuracy == pytest.approx(accuracy_score(codes, answers))
+    assert f1 == pytest.approx(f1_score(codes, answers, average="macro"))
+
+
+def test_curve(tools, result):
+    curve = tools["curve"](result, None, None)
+    json.dumps(curve)
+    assert len(curve["rejected"]) == len(curve["accuracy"]) == len(curve["f1"])
+    assert curve["accuracy"][0] < max(curve["accuracy"])  # nothing known is rejected at first
+    evaluation = result.evaluation
+    truth = np.where(evaluation.is_known, evaluation.truth, evaluation.unknown_label)
+    f1 = f1_score(truth, evaluation.answers, average="macro")
+    assert curve["chosen"]["f1"] == pytest.approx(f1)
+    assert curve["chosen"]["accuracy"] == pytest.approx(np.mean(truth == evaluation.answers))
+
+
+def test_published(tools, golden_dir):
+    table = tools["reference"](golden_dir / "textoir_published.json")
+    assert len(table) == 2 * 3 * 14
+    assert set(table["measure"]) == {"FMmicro"}
+    best = table.groupby(["dataset", "n_known"])["mean"].max()
+    assert best["clinc150-minilm", 38] == pytest.approx(0.931, abs=5e-4)
+    both = tools["reference"](golden_dir / "textoir_published.json", both=True)
+    best = both.groupby(["dataset", "n_known", "measure"])["mean"].max()
+    assert best["banking77-minilm", 58, "f1"] == pytest.approx(86.5, abs=0.05)
+
+
+def test_the_rule_stands_in_the_file():
+    study = load_study(STUDIES / "open_intents.toml")
+    assert study.datasets == ("clinc150-minilm", "banking77-minilm")
+    assert (study.n_known, study.runs, study.seed) == ((0.25, 0.5, 0.75), 10, 0)
+    assert study.operating_point == {"alpha": 0.1, "by": "highest"}
+
+
+def test_report(tools, result, golden_dir, tmp_path):
+    found = tools["curve"](result, None, None)
+    curve = json.dumps(found)
+    with Store(tmp_path / "r.sqlite", create=True) as store:
+        for n_known in (38, 75):
+            for run in (0, 1):
+                for method in ("OpenSetSVC", "OSNN"):
+                    store.put(
+                        {
+                            **{"dataset": "clinc150-minilm", "n_known": n_known, "run": run},
+                            **{"method": method, "status": "done", "extra": curve},
+                            **dict.fromkeys("NA HNA OSFMmacro OSFMmicro AKS AUS".split(), 0.5),
+                            **{"FMmacro": 0.6 + run / 10, "FMmicro": 0.6},
+                        }
+                    )
+        store.export_csv(tmp_path / "r.csv")
+    rules = pd.read_csv(tmp_path / "r.csv")
+    pd.concat([rules.assign(alpha=a) for a in (0.05, 0.1)]).to_csv(tmp_path / "rules.csv")
+    page = tools["report"](
+        *(STUDIES / "open_intents.toml", tmp_path / "r.csv", tmp_path / "out"),
+        published=golden_dir / "textoir_published.json",
+        rules=tmp_path / "rules.csv",
+    )
+    text = page.read_text()
+    for words in ("tuning on the test could reach", "Operating curves", "Other rules", "DA-ADB"):
+        assert words in text
+    point = found["chosen"]
+    assert f"{100 * point['accuracy']:.2f} / {100 * point['f1']:.2f}" in text
