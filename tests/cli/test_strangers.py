@@ -101,3 +101,9 @@ def test_damaged_tables_are_read_or_refused():
     # A few of the cases of `make fuzz`; a damaged Arrow file once ended the process.
     _, failures = attack({"tables": fuzz_tables.attack}, seed=0, minutes=1, cases=200)
     assert failures == 0
+
+
+def test_a_feature_index_that_would_fill_the_memory(tmp_path):
+    (tmp_path / "t.svm").write_text("1 1:0.5 99999999999:1\n")
+    with pytest.raises(TableError, match="feature index 99999999999; at most"):
+        open_table(tmp_path / "t.svm")

@@ -35,6 +35,10 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|
 Reader = Callable[[], Iterator[tuple[float, pa.RecordBatch]]]
 
 
+# Largest feature index of an SVMlight file.
+_MOST_COLUMNS = 10**6
+
+
 class TableError(ValueError):
     """A table cannot be used; the message says where and what to do."""
 
@@ -293,6 +297,10 @@ def _svmlight_table(path: Path) -> Table:
         n_features = max(map(last_index, file), default=0)
     if n_features == 0:
         raise TableError(f"{path} holds no features")
+    if n_features > _MOST_COLUMNS:  # the table is dense: a wrong index would fill the memory
+        raise TableError(
+            f"{path} has a feature index {n_features}; at most {_MOST_COLUMNS} is read"
+        )
     names = ["label", *(f"f{j + 1}" for j in range(n_features))]
     return Table(path, names, read)
 
