@@ -15,6 +15,7 @@ from ..metrics import encode_labels
 from ..utils import answer_labels, decide
 from ._class_edits import ClassEdits
 from ._explain import explain, surroundings_of
+from .fitted import check_attributes, check_labels
 
 # Samples whose scores of all classes are in memory at the same time.
 _ROWS = 2**15
@@ -112,6 +113,10 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
 
     # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
     stored_types: tuple[type, ...] = ()
+
+    # Names of the fitted attributes, with the layouts of :func:`openset.base.fitted.check_array`.
+    # None leaves the arrays of a model file unchecked.
+    fitted_attributes: Mapping[str, str] | None = None
 
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
@@ -295,6 +300,24 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
             Its scores are those of this estimator less the thresholds.
         """
         return _Shifted(self, thresholds)
+
+    def check_fitted(self) -> dict[str, int]:
+        """Check parameters and fitted attributes; :func:`openset.persistence.load_model` calls it.
+
+        Returns
+        -------
+        dict {str: int}
+            The length of each axis that ``fitted_attributes`` names, such as K and d.
+
+        Raises
+        ------
+        ValueError
+            If an attribute is missing or undeclared, or if arrays do not fit together.
+        """
+        self._validate_params()
+        if self.fitted_attributes is None:
+            return check_labels(self)
+        return check_attributes(self, self.fitted_attributes)
 
     def kept_samples(self) -> tuple[Any, np.ndarray, str] | None:
         """Training samples that the fitted model keeps, to which explanations refer.

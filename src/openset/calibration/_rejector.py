@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
+from ..base.fitted import check_array, require
 from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
@@ -184,6 +185,10 @@ class CalibratedRejector(OpenSetWrapper):
         "costs": [dict, None],
     }
 
+    fitted_attributes = {
+        **{"estimator_": "", "thresholds_": "K", "lifted_": "K bool", "promise_": ""},
+        "_fit_rows": "",
+    }
     traits = Traits(
         "calibrated",
         condition="the thresholds lie above the scores far away from all samples",
@@ -458,6 +463,17 @@ class CalibratedRejector(OpenSetWrapper):
             return similar, distance, gap
 
         return surroundings
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        require(isinstance(self.promise_, bool), f"promise_ is {self.promise_!r}")
+        split_fitted(self.estimator_)
+        if self._fit_rows is not None:
+            check_array("_fit_rows", self._fit_rows, "rows int", sizes)
+            kept = unwrap(self.estimator_).kept_samples()
+            fits = kept is None or np.all(kept[1] < len(self._fit_rows))
+            require(fits, "_fit_rows is shorter than the rows of the estimator")
+        return sizes
 
     def _moved(self):
         """The transformers of the estimator, and its last step with moved thresholds."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, stage
+from openset.cli._failures import reported, say, stage
 
 # Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
 _DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"
@@ -114,7 +114,7 @@ def compare(
         return
     pages.print_ranking(compared)
     lines = ["", pages.verdict(compared), "To fit it on all the data:", f"  {subject.fit_command}"]
-    typer.echo("\n".join([*lines, f"wrote {output}"]))
+    say(*lines, f"wrote {output}")
 
 
 def _choose_rows(table, max_rows, seed):

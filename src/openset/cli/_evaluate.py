@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
+from openset.cli._failures import reported, say
 
 if TYPE_CHECKING:
     from openset.evaluation import Evaluation
@@ -50,7 +50,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(_as_json(evaluation, others), indent=1))
         return
-    typer.echo("\n".join(_lines(evaluation, others, str(data))))
+    say(*_lines(evaluation, others, str(data)))
     typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
 
 
@@ -108,7 +108,7 @@ def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
         f"{source}: {len(evaluation.truth):,} rows, {n_unknown:,} of them unknown{which}",
         *measure_lines(evaluation.measures),
         "",
-        evaluation.report.class_table(),
+        *evaluation.report.class_table().split("\n"),
         "",
     ]
     # The largest counts off the diagonal; the whole matrix is in the JSON and the figure.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, stage
+from openset.cli._failures import reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3
@@ -61,7 +61,7 @@ def fit(
 
     def tell(*lines):
         if not as_json:
-            typer.echo("\n".join(lines))
+            say(*lines)
 
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     how |= {"landmarks": landmarks, "random_state": seed}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported
+from openset.cli._failures import complain, reported, say
 from openset.cli._monitor import ALARM, as_dict
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ def predict(
         told = told if watch is None else told | {"monitor": as_dict(watch)}
         typer.echo(json.dumps(told), err=to_stdout)
     else:
-        typer.echo(
+        say(
             f"{table.path}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) "
             f"unknown; wrote {'standard output' if to_stdout else output}",
             err=to_stdout,
         )
         if watch is not None:
-            typer.echo(f"monitor: {watch}", err=to_stdout)
+            say(f"monitor: {watch}", err=to_stdout)
     if watch is not None and watch.alarm:
         raise typer.Exit(ALARM)
 

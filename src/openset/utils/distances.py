@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 from scipy import sparse
+
+from .compiled import njit
 
 __all__ = [
     "BLOCK",

@@ -13,7 +13,6 @@ from difflib import get_close_matches
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +36,10 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|
 
 # Yields batches, each with the fraction of the file that has been read.
 Reader = Callable[[], Iterator[tuple[float, pa.RecordBatch]]]
+
+
+# Largest feature index of an SVMlight file.
+_MOST_COLUMNS = 10**6
 
 
 class TableError(ValueError):
@@ -78,6 +81,8 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
         raise TableError(f"there is no file {path}")
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
+    if not path.is_file():  # a table is read more than once
+        raise TableError(f"{path} is a device or a FIFO, not a table; copy it to a file")
     if path.stat().st_size == 0:
         raise TableError(f"{path} is empty")
     suffix = text_suffix(path)
@@ -149,6 +154,7 @@ def _readable(path: Path, encoding: str = "") -> Iterator[None]:
 
 def _csv_table(path: Path, encoding: str) -> Table:
     """Comma, semicolon, tab or bar between columns. All columns are text, so none is changed."""
+    _check_text(path, encoding)
 
     def open_csv(file, types):
         return pacsv.open_csv(
@@ -175,11 +181,33 @@ def _csv_table(path: Path, encoding: str) -> Table:
     return Table(path, names, read)
 
 
+def _check_text(path: Path, encoding: str) -> None:
+    """Raise TableError for text that the reader would misread."""
+    with open(path, "rb") as file:
+        head = file.read(2**16)
+    wide = encoding.lower().replace("-", "").replace("_", "").startswith(("utf16", "utf32"))
+    # In UTF-16 about every second byte of a table is zero.
+    zeros = max(head[0::2].count(0), head[1::2].count(0)) / max(1, len(head) / 2)
+    if not wide and (head.startswith((b"\xff\xfe", b"\xfe\xff")) or zeros > 0.7):
+        raise TableError(
+            f"{path} is not {encoding} text; it looks like UTF-16: set its encoding to utf-16 "
+            "(--encoding utf-16)"
+        )
+    if b"\r" in head and b"\n" not in head:
+        raise TableError(
+            f"{path} has lines that end in CR alone, as on old Macs; convert them, for example "
+            "with: tr '\\r' '\\n'"
+        )
+
+
 def _delimiter(path: Path, encoding: str) -> str:
     """The separator that occurs most often in the first line."""
     with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
         head = file.readline(2**20).decode(encoding, errors="replace")
-    row = next(csv.reader([head]), [])  # so that commas in quotes do not count
+    try:
+        row = next(csv.reader([head]), [])  # so that commas in quotes do not count
+    except csv.Error:  # a very long field, or a CR in the middle
+        row = head.split(",")
     return max(",;\t|", key=(lambda c: len(row) - 1 if c == "," else head.count(c)))
 
 
@@ -214,6 +242,7 @@ def _arrow_table(path: Path) -> Table:
 
 def _plain(batch):
     """The batch with categories and string views as plain strings, which every writer takes."""
+    batch.validate(full=True)  # offsets and texts of a damaged file would be read unchecked
     columns = []
     for column in batch.columns:
         if pa.types.is_dictionary(column.type):
@@ -229,16 +258,24 @@ def _array_table(path: Path, columns: dict[str, np.ndarray]) -> Table:
         total = len(next(iter(columns.values())))
         for start in range(0, total, CHUNK):
             rows = slice(start, start + CHUNK)
-            arrays = [pa.array(np.ascontiguousarray(c[rows])) for c in columns.values()]
-            batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            with _readable(path):
+                arrays = [pa.array(_native(c[rows])) for c in columns.values()]
+                batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
             yield min(start + CHUNK, total) / total, batch
 
     return Table(path, list(columns), read)
 
 
+def _native(column):
+    """The column in one piece, in the byte order of this machine."""
+    return np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
+
+
 def _npy_table(path: Path) -> Table:
     """One array: (n, d) with columns x0, x1, ..., or structured, whose fields are the columns."""
     array = _load(path)
+    if not isinstance(array, np.ndarray):
+        raise TableError(f"{path} is an archive of arrays; rename it to .npz")
     if array.dtype.names:
         return _array_table(path, {name: array[name] for name in array.dtype.names})
     return _array_table(path, _matrix(path, "x", array[:, None] if array.ndim == 1 else array))
@@ -247,7 +284,10 @@ def _npy_table(path: Path) -> Table:
 def _npz_table(path: Path) -> Table:
     """Arrays with equal numbers of rows: a vector y is column y, a matrix X columns X0, X1, ..."""
     columns: dict[str, np.ndarray] = {}
-    with _load(path) as archive:
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        raise TableError(f"{path} holds one array; rename it to .npy")
+    with loaded as archive:
         for name in archive.files:
             array = _load(path, lambda name=name: archive[name])
             columns |= {name: array} if array.ndim == 1 else _matrix(path, name, array)
@@ -260,7 +300,7 @@ def _npz_table(path: Path) -> Table:
 def _load(path, load=None):
     try:
         return load() if load else np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
+    except Exception as error:  # a damaged header may raise anything
         # NumPy's own message advises to load it unsafely.
         raise TableError(
             f"cannot read {path}: it is damaged, or holds objects instead of numbers or texts"
@@ -297,6 +337,10 @@ def _svmlight_table(path: Path) -> Table:
         n_features = max(map(last_index, file), default=0)
     if n_features == 0:
         raise TableError(f"{path} holds no features")
+    if n_features > _MOST_COLUMNS:  # the table is dense: a wrong index would fill the memory
+        raise TableError(
+            f"{path} has a feature index {n_features}; at most {_MOST_COLUMNS} is read"
+        )
     names = ["label", *(f"f{j + 1}" for j in range(n_features))]
     return Table(path, names, read)
 

@@ -106,10 +106,8 @@ def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowW
         try:
             yield writer
             writer.close()
-        except BaseException as error:
+        except BaseException:
             _quietly_close(writer)
-            if isinstance(error, OSError) and error.errno is not None:
-                error.filename = str(path)  # so that the message names it
             raise
 
 
