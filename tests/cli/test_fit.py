@@ -294,3 +294,18 @@ def test_compare_with_known_unknowns(run, with_unknowns, tmp_path):
     assert compared.exit_code == 0, compared.stderr
     found = json.loads(compared.stdout)
     assert not found["failed"] and "--unknown other" in found["fit_command"]
+
+
+def test_landmarks(run, tmp_path):
+    blobs().to_csv(tmp_path / "train.csv", index=False)
+    arguments = "fit", tmp_path / "train.csv", "-t", "kind", "--turns", "0"
+    model = tmp_path / "model.openset"
+    assert run(*arguments, "--landmarks", "50", "-o", model).exit_code == 0
+    fitted = unwrap(load_model(model))
+    assert fitted.landmarks == 50 and len(fitted.support_) <= 50
+    assert fitted.bounded_.all()
+    told = run(*arguments, "--landmarks", "5000", "-o", tmp_path / "none.openset")
+    assert told.exit_code != 0 and "landmarks=5000, but X has only 160" in told.output
+    assert not (tmp_path / "none.openset").exists()
+    told = run(*arguments, "--landmarks", "5", "-m", "evm", "-o", tmp_path / "none.openset")
+    assert told.exit_code != 0 and "choose one of" in told.output

@@ -117,3 +117,11 @@ def test_gpu_code_agrees():
     )
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_the_prepared_engine_follows_the_model():
+    X, y, Z = _draw(100)
+    model = OpenSetKNN().fit(X, y)
+    expected = OpenSetKNN().fit(X + 1, y).decision_function(Z)
+    assert_array_equal(model.fit(X + 1, y).decision_function(Z), expected)
+    assert_array_equal(model.set_params(n_jobs=2).decision_function(Z), expected)

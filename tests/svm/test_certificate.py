@@ -73,16 +73,27 @@ def points_beyond(model, c, rng, n_directions=12):
     return points[cdist(points, support).min(axis=1) > radius]
 
 
-@settings(deadline=None, max_examples=150)
-@given(models(), training_sets(), st.integers(0, 2**32 - 1))
-def test_beyond_the_radius_nothing_is_accepted(model, training_set, seed):
+@settings(deadline=None, max_examples=250)
+@given(
+    models(),
+    training_sets(),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([None, None, 0.1, 0.5, 1.0]),
+)
+def test_beyond_the_radius_nothing_is_accepted(model, training_set, seed, landmarks):
     X, y, weight = training_set
+    if landmarks is not None:
+        model.set_params(landmarks=max(1, int(landmarks * len(y))), random_state=seed)
     model.fit(X, y, sample_weight=weight)
     assert model.bounded_.all()
     assert np.all(model.intercept_ <= -model.tol)
     assert np.all(np.isfinite(model.known_radius_))
     rng = np.random.default_rng(seed)
     for c in range(len(model.classes_)):
+        if not np.any(model.dual_coef_[c] > 0):  # possible with few landmarks
+            assert model.known_radius_[c] == 0
+            assert np.all(model.decision_function(3 * rng.normal(size=X.shape))[:, c] < 0)
+            continue
         points = points_beyond(model, c, rng)
         assert len(points) > len(SCALES)
         assert np.all(model.decision_function(points)[:, c] < 0)

@@ -9,6 +9,7 @@ from ._classifier import OpenSetClassifier, SearchSpec, Traits
 from ._delegate import DelegatingClassifier
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
+from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
 from ._pipeline import OpenSetPipeline, make_pipeline
 from ._predictions import PredictionExplainer
@@ -30,6 +31,7 @@ __all__ = [
     "Certificate",
     "DelegatingClassifier",
     "DistanceClassifier",
+    "GridScores",
     "KernelMachineClassifier",
     "OpenSetClassifier",
     "OpenSetPipeline",

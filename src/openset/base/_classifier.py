@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import encode_labels
 from ..utils import answer_labels, decide
 from ._class_edits import ClassEdits
 from ._explain import explain, surroundings_of
+
+# Samples whose scores of all classes are in memory at the same time.
+_ROWS = 2**15
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        codes = decide(self.decision_function(X))
+        codes = self._by_blocks(X, decide)
         return answer_labels(self.classes_, self.unknown_label_)[codes]
 
     @property
@@ -187,7 +191,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        best = self.decision_function(X).argmax(axis=1)
+        best = self._by_blocks(X, lambda scores: scores.argmax(axis=1))
         return answer_labels(self.classes_, self.unknown_label_)[best]
 
     def predict_set(self, X) -> np.ndarray:
@@ -214,7 +218,15 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        return self.decision_function(X).max(axis=1)
+        return self._by_blocks(X, lambda scores: scores.max(axis=1))
+
+    def _by_blocks(self, X, reduce):
+        """Reduce scores of shape (n, K) to shape (n,) without holding those of many samples."""
+        n = X.shape[0] if hasattr(X, "shape") and len(X.shape) == 2 else 0
+        if n <= _ROWS:
+            return reduce(self.decision_function(X))
+        blocks = (_safe_indexing(X, rows) for rows in gen_batches(n, _ROWS))
+        return np.concatenate([reduce(self.decision_function(block)) for block in blocks])
 
     def score(self, X, y, sample_weight=None) -> float:
         """Return the accuracy, in which a label outside the classes is unknown.

@@ -30,6 +30,10 @@ def fit(
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
+    landmarks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train on this many landmarks, for many rows (ossvm, svm)."),
+    ] = None,
     turns: Annotated[
         int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
@@ -60,6 +64,7 @@ def fit(
             typer.echo("\n".join(lines))
 
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
+    how |= {"landmarks": landmarks, "random_state": seed}
     evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
     options.prepare_output(output, data)
     table = open_table(data, encoding)

@@ -12,7 +12,13 @@ from ..utils import method_names
 
 
 def make_method(
-    name: str, *, n_jobs: int | None = None, impute: bool = False, unknown_label: Any = "auto"
+    name: str,
+    *,
+    n_jobs: int | None = None,
+    impute: bool = False,
+    landmarks: int | None = None,
+    random_state: int | None = None,
+    unknown_label: Any = "auto",
 ) -> OpenSetPipeline:
     """Return a Pipeline that scales the features to [0, 1] and ends in the method.
 
@@ -24,6 +30,10 @@ def make_method(
         Threads of the method, if it has the parameter.
     impute : bool, default=False
         Whether to fill missing values with the median of the feature first.
+    landmarks : int, default=None
+        Landmarks of a method that can be trained on them.
+    random_state : int, default=None
+        Seed of the choice of landmarks.
     unknown_label : "auto" or label, default="auto"
         Of the method.
 
@@ -40,6 +50,14 @@ def make_method(
     model: BaseEstimator = found[name.lower()](unknown_label=unknown_label)
     if "n_jobs" in model.get_params():
         model.set_params(n_jobs=n_jobs)
+    if landmarks is not None:
+        if "landmarks" not in model.get_params():
+            usable = [key for key, cls in known.items() if "landmarks" in cls().get_params()]
+            raise ValueError(
+                f"landmarks={landmarks}, but {name} cannot be trained on landmarks; choose one of "
+                f"{', '.join(usable)}"
+            )
+        model.set_params(landmarks=landmarks, random_state=random_state)
     steps = [("scale", MinMaxScaler()), ("model", model)]
     if impute:
         steps.insert(0, ("impute", SimpleImputer(strategy="median")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,9 @@ from ..base import (
 )
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
 from ._kth import KthDistances
+
+# Engines of the models that are alive, by model.
+_PREPARED: WeakKeyDictionary = WeakKeyDictionary()
 
 _GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
 
@@ -152,7 +156,13 @@ class OpenSetKNN(DistanceClassifier):
         return self._starts
 
     def _engine(self):
-        return KthDistances(self._X, self._starts, self.n_jobs, self.device)
+        """Distances to the training samples, prepared once per fitted model."""
+        key = (id(self._X), self.n_jobs, self.device)
+        found = _PREPARED.get(self)
+        if found is None or found[0] != key:
+            found = key, KthDistances(self._X, self._starts, self.n_jobs, self.device)
+            _PREPARED[self] = found  # not an attribute: it is no part of a pickle or a model file
+        return found[1]
 
     def raw_scores(self, X):
         X = validate_samples(self, X)

@@ -1,8 +1,22 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
+from ._active_set import (
+    LandmarkSolution,
+    LandmarkTask,
+    solve_landmarks,
+    spread_over_classes,
+)
 from ._expansion import EXACT_BAND, DecisionValues, decision_values
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
+from ._landmarks import (
+    LandmarkFeatures,
+    LocalRows,
+    Query,
+    TrainingRows,
+    block_violators,
+    join_violators,
+)
 from ._path import Path, feasible_near, solve_path
 from ._problem import (
     Problem,
@@ -14,7 +28,7 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._refine import refined, refined_bias, refined_path
+from ._refine import refined_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
@@ -25,26 +39,35 @@ __all__ = [
     "DecisionValues",
     "Interrupted",
     "KernelRows",
+    "LandmarkFeatures",
+    "LandmarkSolution",
+    "LandmarkTask",
+    "LocalRows",
     "Path",
     "Problem",
+    "Query",
     "Solution",
+    "TrainingRows",
     "Tuning",
+    "block_violators",
     "decision_values",
     "feasible_near",
     "feasible_start",
     "fixed_bias_problem",
+    "join_violators",
     "kernel_rows",
     "kernel_sums",
     "lower_bias",
     "needs_differences",
     "one_class_problem",
-    "refined",
     "refined_bias",
     "refined_path",
     "shift_total",
     "solve",
     "solve_grid",
+    "solve_landmarks",
     "solve_path",
+    "spread_over_classes",
     "svdd_problem",
     "svm_problem",
     "tuned",

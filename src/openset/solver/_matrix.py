@@ -9,7 +9,7 @@ import numpy as np
 from ..utils import thread_map
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
-from ._row_maker import RowMaker, row_maker
+from ._row_maker import RowMaker, fill_rows, row_maker
 from ._rows import KernelRows, ScratchPool
 from ._state import row_store
 from ._tuning import tuning
@@ -88,3 +88,36 @@ class WholeMatrix(KernelRows):
         tiles = [(i, j) for i in edges for j in edges if j >= i]
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
+
+
+class MatrixPart(KernelRows):
+    """Some samples of a whole matrix, for one solver: rows are copied when they are first needed.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m), float32
+    samples : ndarray of shape (n,), int64
+    diagonal : ndarray of shape (n,), float32
+    """
+
+    def __init__(self, matrix: np.ndarray, samples: np.ndarray, diagonal: np.ndarray):
+        n = len(samples)
+        self._matrix, self._samples = matrix, samples
+        self.store = row_store(empty_rows(n, n), diagonal)
+        self._maker = row_maker(matrix=matrix, samples=samples)
+
+    def use(self, gamma: float) -> None:
+        self.store.slot[:] = -1  # the matrix has changed
+
+    def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
+        fill_rows(self._maker, self.store, index)
+        return nullcontext()
+
+    def maker(self) -> AbstractContextManager[RowMaker]:
+        return nullcontext(self._maker)
+
+    def subset(self, index: np.ndarray) -> MatrixPart:
+        return MatrixPart(self._matrix, self._samples[index], self.store.diagonal[index])
+
+    def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return self._matrix[self._samples[i][:, None], self._samples[j]]

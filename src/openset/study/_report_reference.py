@@ -125,14 +125,12 @@ def _add_others(page, folder, ours, reference, control) -> int:
     for measure in wide.columns.unique("measure"):
         part = wide[measure]
         best = part.max()
-        rows: list[list[Cell | str]] = [
-            [names[method]]
-            + [
-                Cell(number(v), "best") if v == best[block] else number(v)
-                for block, v in row.items()
-            ]
-            for method, row in part.iterrows()
-        ]
+        rows: list[list[Cell | str]] = []
+        for method, row in part.iterrows():
+            cells = ((number(v), v == best[block]) for block, v in row.items())
+            rows.append(
+                [names[method], *(Cell(text, "best") if top else text for text, top in cells)]
+            )
         head = ["method", *(f"{dataset}, {n}" for dataset, n in part.columns)]
         values = both[both["measure"] == measure][[*CELL, "measure", "mean", "standard_error"]]
         caption = f"{measure}, our methods and others."

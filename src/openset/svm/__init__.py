@@ -1,6 +1,7 @@
 """Support vector machines that may answer unknown."""
 
 from ._dbc import DecisionBoundaryCarving
+from ._distributed import fit_distributed, predict_distributed
 from ._fixed_bias import FixedBiasSVC
 from ._lambda_path import LambdaPath, lambda_path
 from ._one_class import MulticlassOneClassSVM
@@ -19,6 +20,8 @@ __all__ = [
     "OneVsRestSVC",
     "OneVsSetMachine",
     "OpenSetSVC",
+    "fit_distributed",
     "lambda_path",
     "one_vs_one_bias",
+    "predict_distributed",
 ]

@@ -12,15 +12,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, Traits, validate_samples
+from ..base import Traits, validate_samples
 from ..base.machines import BinaryMachine, merge_copies
 from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
+from ._landmarks import LandmarkClassifier
 from ._warm_start import WarmStart, train_from
 
 
-class OpenSetSVC(KernelMachineClassifier):
+class OpenSetSVC(LandmarkClassifier):
     """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
 
     One kernel machine per class against the rest. Its objective contains ``lambda * b``, which
@@ -43,6 +44,10 @@ class OpenSetSVC(KernelMachineClassifier):
     ensure_bounded : bool, default=True
         Raise lambda of a class just enough that its bias is at most -tol. Such a value always
         exists when there are negatives, a second class or known unknowns; ``lam_`` is the one used.
+    landmarks : int or array-like of shape (p, d), default=None
+        None trains the exact machine. For many samples (from about 10^5), a number of training
+        samples to draw, or points: then the expansion of each class uses these landmarks instead
+        of support vectors. See Notes.
     class_weight : "balanced" or dict {class: float}, default=None
         Factor of C for the samples of a class. A dict may name the unknown label, too: known
         unknowns count as one more class.
@@ -57,6 +62,8 @@ class OpenSetSVC(KernelMachineClassifier):
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where machines are trained and samples scored; "auto" takes a GPU if there is one. The
         answers agree within `tol`. A GPU needs the extra ``openset[cuda]``.
+    random_state : int, RandomState instance or None, default=None
+        Draws the landmarks; pass an int for the same ones in every call.
     verbose : int, default=0
         If positive, print one line per class.
     unknown_label : "auto" or int, float, str, default="auto"
@@ -94,10 +101,23 @@ class OpenSetSVC(KernelMachineClassifier):
     feature_names_in_ : ndarray of shape (d,)
         Names of the features, where X had string names.
 
+    Notes
+    -----
+    With `landmarks`, the objective is the same, but f_c is an expansion on the landmarks alone
+    [2]_. What is exact: far away f_c tends to its bias, so regions are bounded under the same
+    condition, and ``known_radius_`` holds. What is approximate: the optimum is that of the landmark
+    model, which approaches the exact one as landmarks are added. If the bias of a class would
+    exceed -tol, ``ensure_bounded`` holds it there; ``lam_`` is the lambda that this amounts to,
+    and may reach 1. ``support_vectors_`` are landmarks, ``support_`` their rows in X (-1 for points
+    that were given), ``dual_coef_`` their coefficients, of either sign; ``explain`` refers to the
+    nearest landmark. ``add_classes`` is not available: call ``fit``.
+
     References
     ----------
     .. [1] P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector
        Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems, 2021.
+    .. [2] C. Williams, M. Seeger, "Using the Nyström Method to Speed Up Kernel Machines",
+       Advances in Neural Information Processing Systems 13, 2001.
 
     Examples
     --------
@@ -112,7 +132,7 @@ class OpenSetSVC(KernelMachineClassifier):
     """
 
     _parameter_constraints: dict = {
-        **KernelMachineClassifier._parameter_constraints,
+        **LandmarkClassifier._parameter_constraints,
         "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
         "ensure_bounded": ["boolean"],
     }
@@ -123,7 +143,7 @@ class OpenSetSVC(KernelMachineClassifier):
         known_unknowns="negatives of every machine",
     )
     min_classes = 1
-    class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
+    class_attributes = (*LandmarkClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"C": BOXES, "lam": FRACTIONS},
@@ -140,12 +160,14 @@ class OpenSetSVC(KernelMachineClassifier):
         gamma: float | str | dict = "scale",
         kernel: str | Kernel = "rbf",
         ensure_bounded: bool = True,
+        landmarks: int | ArrayLike | None = None,
         class_weight: str | dict | None = None,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
         n_jobs: int | None = None,
         device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         unknown_label: Any = "auto",
     ):
@@ -155,6 +177,8 @@ class OpenSetSVC(KernelMachineClassifier):
         self.C = C
         self.lam = lam
         self.ensure_bounded = ensure_bounded
+        self.landmarks = landmarks
+        self.random_state = random_state
         self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -194,6 +218,11 @@ class OpenSetSVC(KernelMachineClassifier):
         array(['left', 'above'], dtype='<U7')
         """
         validate_samples(self, X, accept_sparse="csr")
+        if self.landmarks is not None:
+            raise ValueError(
+                "add_classes starts from the multipliers of training samples, which a model with "
+                "landmarks does not keep. Call fit with all data."
+            )
         gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
         grown = clone(self).set_params(gamma=gamma)
         training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import KernelMachineClassifier, Traits
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..base import Traits
 from ..kernels import Kernel, Linear
+from ._landmarks import LandmarkClassifier
 
 
-class OneVsRestSVC(KernelMachineClassifier):
+class OneVsRestSVC(LandmarkClassifier):
     """Support vector classifier, one-vs-rest, that rejects what no class accepts.
 
     The plain SVM (``OpenSetSVC`` with lambda = 0) without any guarantee: a class whose bias is not
@@ -20,7 +24,9 @@ class OneVsRestSVC(KernelMachineClassifier):
         Upper bound of the multipliers.
     gamma, kernel
         As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
-    class_weight, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
+    landmarks
+        As for :class:`OpenSetSVC`; the kernel has to decay then.
+    class_weight, tol, max_iter, cache_size, n_jobs, device, random_state, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 
     Attributes
@@ -51,12 +57,14 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         C: float | dict = 1.0,
         gamma: float | str | dict = "scale",
         kernel: str | Kernel | Linear = "rbf",
+        landmarks: int | ArrayLike | None = None,
         class_weight: str | dict | None = None,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
         n_jobs: int | None = None,
         device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         unknown_label: Any = "auto",
     ):
@@ -64,4 +72,6 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
             gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         )
         self.C = C
+        self.landmarks = landmarks
         self.class_weight = class_weight
+        self.random_state = random_state

@@ -1,0 +1,392 @@
+"""Machines of all classes over landmark features, by active sets.
+
+Few rows decide about a machine: those that violate its margin. So each class is solved on a small
+set of active rows (by the solver of the exact machine, over the linear kernel of the features),
+then one pass over all rows finds the constraints that its solution violates, for all classes at
+once. The worst of these become active, and rows without a multiplier are dropped. The dual
+objective rises from round to round; when no row violates the solution, it is that of the whole
+problem.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+
+from ..kernels import Linear
+from ..utils import thread_map
+from ._landmarks import Query, TrainingRows
+from ._matrix import MatrixPart
+from ._memory import empty_rows
+from ._path import feasible_near
+from ._problem import Problem
+from ._row_cache import kernel_rows
+from ._solve import lower_bias, solve
+from ._tuning import tuning
+
+# Rows that every class starts with, and positives of its own in addition.
+_START, _OWN = 1000, 200
+# Violators that may become active in a round: at least this many, at most as many as are active.
+_ADD = 300
+# Inactive rows whose constraint holds by more than this are dropped from the active set.
+_MARGIN = 0.3
+# Early rounds are solved to this tolerance, later ones to a share of the violations last found.
+_LOOSE, _SHARE = 0.05, 0.2
+# Rounding error of a score in float32, relative to the norm of the weights.
+_ROUNDING = 1e-6
+_ROUNDS = 300
+
+
+@dataclass(frozen=True)
+class LandmarkTask:
+    """The machine wanted for one class.
+
+    Attributes
+    ----------
+    code : int
+        The class: its rows are positive, all others negative.
+    C : float
+        The box of a row is C times its weight.
+    total : float
+        lambda: the sum of the multipliers.
+    hold : float or None
+        Largest bias that is allowed. Where it would be larger, it is held at this value.
+    """
+
+    code: int
+    C: float
+    total: float
+    hold: float | None
+
+
+@dataclass(frozen=True)
+class LandmarkSolution:
+    """The machine of one class, f(x) = weights' psi(x) + bias.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (r,)
+    bias : float
+    total : float
+        Sum of the multipliers: that of the task, or what a held bias amounts to.
+    objective : float
+        Dual objective, as for the exact machine.
+    kkt_gap : float
+        Largest violation of the optimality conditions.
+    n_iter : int
+    n_support : int
+        Rows with a multiplier.
+    held : bool
+        Whether the bias is held.
+    """
+
+    weights: np.ndarray
+    bias: float
+    total: float
+    objective: float
+    kkt_gap: float
+    n_iter: int
+    n_support: int
+    held: bool
+
+
+def solve_landmarks(
+    rows: TrainingRows,
+    tasks: Sequence[LandmarkTask],
+    *,
+    tol: float,
+    max_iter: int = -1,
+    cache_size: float = 1000,
+    n_jobs: int | None = None,
+    on_done: Callable[[int, LandmarkSolution], None] | None = None,
+) -> list[LandmarkSolution]:
+    """Solve the machines of several classes over the features of one training set.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        The training set.
+    tasks : sequence of LandmarkTask
+        One per class, sorted by code.
+    tol : float
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Largest number of solver iterations per class; -1 for no limit.
+    cache_size : float, default=1000
+        Memory in MB for products of active rows.
+    n_jobs : int or None, default=None
+        Number of threads.
+    on_done : callable, default=None
+        Called as ``on_done(k, solution)`` when the machine of task k is final.
+
+    Returns
+    -------
+    list of LandmarkSolution
+    """
+    # Without any negatives the machine is a one-class SVM; its positives shall score 0 or more.
+    target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
+    machines = [
+        _Machine(task, active, rows, target)
+        for task, active in zip(tasks, _first_rows(rows, tasks), strict=True)
+    ]
+    pool = _Pool(rows, cache_size, n_jobs)
+    solutions: list = [None] * len(tasks)
+    open_tasks = list(range(len(tasks)))
+    stop = threading.Event()
+    for _ in range(_ROUNDS):
+        present = [machines[k] for k in open_tasks]
+        pool.add(np.concatenate([machine.active for machine in present]))
+
+        def improve(machine):
+            machine.improve(pool, tol, max_iter, stop)
+
+        for _ in thread_map(improve, present, n_jobs, stop):
+            pass
+        found, where, size = rows.violators(
+            _query(present, tol, target),
+            (
+                np.concatenate([machine.active for machine in present]),
+                np.repeat(np.arange(len(present)), [len(m.active) for m in present]),
+            ),
+        )
+        order = np.argsort(where, kind="stable")
+        found, size = found[order], size[order]
+        ends = np.searchsorted(where[order], np.arange(len(present) + 1))
+        for i, k in enumerate(list(open_tasks)):
+            new = slice(ends[i], ends[i + 1])
+            if machines[k].admit(found[new], size[new], tol, max_iter):
+                solutions[k] = machines[k].solution()
+                open_tasks.remove(k)
+                if on_done is not None:
+                    on_done(k, solutions[k])
+        if not open_tasks:
+            return solutions
+    warnings.warn(
+        f"{len(open_tasks)} machines still violate the optimality conditions by more than "
+        f"tol={tol:g} after {_ROUNDS} rounds. Raise tol or scale the data.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    for k in open_tasks:
+        solutions[k] = machines[k].solution()
+    return solutions
+
+
+def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
+    """Divide n picks among classes: half in equal shares, half in proportion to their sizes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (K,), int
+        Rows of each class.
+    n : int
+        Picks, at most the number of rows.
+
+    Returns
+    -------
+    ndarray of shape (K,), int
+        Picks per class, never more than it has rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.solver import spread_over_classes
+    >>> spread_over_classes(np.array([900, 90, 10]), 60)
+    array([37, 13, 10])
+    """
+    wanted = 0.5 * n * counts / counts.sum() + 0.5 * n / len(counts)
+    picks = np.minimum(counts, wanted.astype(np.int64))
+    # What small classes could not take, and rounding, goes to those with rows left.
+    while (missing := n - picks.sum()) > 0:
+        room = np.flatnonzero(picks < counts)
+        if missing < len(room):
+            room = room[np.argsort(picks[room], kind="stable")[:missing]]
+        picks[room] += np.minimum(counts[room] - picks[room], max(1, missing // len(room)))
+    return picks
+
+
+def _first_rows(rows, tasks):
+    """Active rows to start with: a sample of all classes, and more of the class itself."""
+    rng = np.random.default_rng(0)
+    n_classes = int(rows.codes.max()) + 1
+    counts = np.bincount(rows.codes, minlength=n_classes)
+    order = rng.permutation(len(rows.codes))
+    order = order[np.argsort(rows.codes[order], kind="stable")]
+    members = np.split(order, np.cumsum(counts)[:-1])
+    n = min(len(order), max(_START, 2 * n_classes))
+    picks = spread_over_classes(counts, n)
+    shared = np.concatenate([own[:k] for own, k in zip(members, picks, strict=True)])
+    for task in tasks:
+        own = members[task.code]
+        mass = np.cumsum(rows.weight[own]) * task.C
+        # The multipliers of positive rows have to reach the total, with some room to move.
+        enough = np.searchsorted(mass, min(1.2 * task.total, mass[-1])) + 1
+        yield np.unique(np.concatenate([shared, own[: max(enough, _OWN)]]))
+
+
+def _query(machines, tol, target):
+    weights = np.array([machine.weights for machine in machines])
+    norms = np.linalg.norm(weights, axis=1)
+    return Query(
+        classes=np.array([machine.task.code for machine in machines]),
+        weights=weights.astype(np.float32),
+        bias=np.array([machine.bias for machine in machines]),
+        target=target,
+        floor=tol + _ROUNDING * (1 + norms),
+        most=np.array([max(_ADD, len(machine.active)) for machine in machines]),
+    )
+
+
+class _Pool:
+    """Features of all rows that are or were active, and their products where these fit."""
+
+    def __init__(self, rows, cache_size, n_jobs):
+        self._rows, self._n_jobs = rows, n_jobs
+        self._cache_size = cache_size
+        self.place = np.full(len(rows.codes), -1)
+        self.psi = np.empty((0, 0), dtype=np.float32)
+        self._size = 0
+        side = max(tuning().small, int(np.sqrt(cache_size * 2**20 / 4)))
+        side = min(len(rows.codes), side)
+        self._gram = empty_rows(side, side)
+        self._diagonal = np.empty(side, dtype=np.float32)
+
+    def add(self, index):
+        new = np.unique(index[self.place[index] < 0])
+        if new.size == 0:
+            return
+        psi = self._rows.features(new)
+        old, size = self._size, self._size + len(new)
+        if size > len(self.psi):  # grow by doubling
+            grown = np.empty((max(size, 2 * len(self.psi)), psi.shape[1]), dtype=np.float32)
+            if old:
+                grown[:old] = self.psi[:old]
+            self.psi = grown
+        self.psi[old:size] = psi
+        self.place[new] = np.arange(old, size)
+        self._size = size
+        if self._gram is None:
+            return
+        if size > len(self._gram):
+            self._gram = None
+            return
+        self._diagonal[old:size] = np.einsum("ij,ij->i", psi, psi)
+
+        def fill(start):
+            tile = slice(start, min(start + 512, size))
+            products = self.psi[tile] @ self.psi[: tile.stop].T
+            self._gram[tile, : tile.stop] = products
+            self._gram[: tile.start, tile] = products[:, : tile.start].T
+
+        for _ in thread_map(fill, range(old, size, 512), self._n_jobs):
+            pass
+
+    def rows(self, place):
+        """Kernel rows of the features of some rows of the pool."""
+        if self._gram is not None:
+            return MatrixPart(self._gram, place, self._diagonal[place])
+        share = self._cache_size / effective_n_jobs(self._n_jobs)
+        return kernel_rows(self.psi[place], Linear(), 1.0, share)
+
+
+class _Machine:
+    """The machine of one class while it is trained."""
+
+    def __init__(self, task, active, rows, target):
+        self.task, self.active = task, active
+        self._rows, self._target = rows, target
+        self._beta = None
+        self._found = None
+        self._held = False
+        self._worst = 0.0
+        self._tol = np.inf
+        self._last = np.inf
+        self.n_iter = 0
+
+    def improve(self, pool, tol, max_iter, stop):
+        """Solve the problem of the active rows, warm."""
+        task, place = self.task, pool.place[self.active]
+        signs = np.where(self._rows.codes[self.active] == task.code, 1.0, -1.0)
+        boxes = task.C * self._rows.weight[self.active]
+        problem = Problem(
+            self._target * signs,
+            np.where(signs < 0, -boxes, 0.0),
+            np.where(signs > 0, boxes, 0.0),
+            task.total,
+        )
+        rows, psi = pool.rows(place), pool.psi
+        self._tol = max(tol, min(_LOOSE, _SHARE * self._last))
+        limits = {"tol": self._tol, "max_iter": max_iter, "stop": stop}
+        beta, v = self._beta, None
+        if beta is not None:
+            v = problem.p - _product(psi, place, self.weights)
+        if self._held:
+            last = replace(self._found, beta=beta, v=v)
+            found = lower_bias(problem, last, rows, task.hold, **limits)
+            self._held = found.beta.sum() >= task.total
+            beta, v = found.beta, found.v
+            self.n_iter += found.n_iter
+        if not self._held:
+            if beta is not None:
+                beta, v = feasible_near(problem, beta, v, rows)
+            found = solve(problem, rows, start=beta, v=v, **limits)
+            self.n_iter += found.n_iter
+            if task.hold is not None and found.bias > task.hold:
+                found = lower_bias(problem, found, rows, task.hold, **limits)
+                self._held = True
+                self.n_iter += found.n_iter
+        self._found, self._beta, self.bias = found, found.beta, found.bias
+        support = np.flatnonzero(found.beta)
+        self.weights = _weighted_sum(psi, place[support], found.beta[support])
+        # How far each constraint is violated (positive) or holds (negative).
+        size = np.where(signs > 0, 1.0, -1.0) * (found.v - found.bias)
+        keep = (found.beta != 0) | (size > -_MARGIN)
+        # The two rows that bound the bias stay, however far from it they are.
+        slack = 1e-9 * boxes
+        keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
+        keep[np.argmin(np.where(found.beta > problem.lower + slack, found.v, np.inf))] = True
+        self.active, self._beta = self.active[keep], found.beta[keep]
+
+    def admit(self, rows, size, tol, max_iter):
+        """Make violators active; return whether the machine is final."""
+        self._worst = float(size.max(initial=0.0))
+        self._last = self._worst if rows.size else 0.0
+        exhausted = max_iter >= 0 and self.n_iter >= max_iter
+        if exhausted or (rows.size == 0 and self._tol <= tol):
+            return True
+        self.active = np.concatenate([self.active, rows])
+        self._beta = np.concatenate([self._beta, np.zeros(len(rows))])
+        return False
+
+    def solution(self):
+        found = self._found
+        return LandmarkSolution(
+            self.weights,
+            self.bias,
+            float(found.beta.sum()),
+            found.objective,
+            max(found.kkt_gap, self._worst),
+            self.n_iter,
+            np.count_nonzero(found.beta),
+            self._held,
+        )
+
+
+def _product(psi, place, weights):
+    """psi[place] @ weights in float64, in blocks."""
+    parts = [psi[place[k : k + 1024]] @ weights for k in range(0, len(place), 1024)]
+    return np.concatenate(parts)
+
+
+def _weighted_sum(psi, place, beta):
+    """beta @ psi[place] in float64, in blocks."""
+    total = np.zeros(psi.shape[1])
+    for k in range(0, len(place), 1024):
+        total += beta[k : k + 1024] @ psi[place[k : k + 1024]]
+    return total

@@ -1,0 +1,353 @@
+"""Landmark models of data in many parts, on one machine or on a cluster, by Dask.
+
+The parts stay where they are. Labels and weights of all rows, the landmarks and the features of
+active rows are on the machine that calls; each round sends the present machines to the parts and
+receives the rows that violate them most.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..base.machines import TrainingSet
+from ..solver import LandmarkFeatures, Query, block_violators, join_violators
+from ..utils import answer_labels, unwrap
+from ._landmarks import LandmarkClassifier, given_landmarks
+
+Model = TypeVar("Model", bound=LandmarkClassifier)
+
+# How often a task is tried again when its worker is lost.
+_RETRIES = 3
+
+
+def fit_distributed(model: Model, X: Any, y: Any, *, sample_weight: Any = None) -> Model:
+    """Fit a landmark model on a Dask array or dataframe.
+
+    The work is done where Dask's scheduler is: create a ``dask.distributed.Client`` first to use a
+    cluster. If a worker is lost, its parts are loaded and computed again by others.
+
+    Parameters
+    ----------
+    model : OpenSetSVC or OneVsRestSVC
+        With `landmarks`; it is cloned.
+    X : dask Array or DataFrame of shape (m, d)
+        Features; an array is not split along its columns.
+    y : dask Array or Series of shape (m,)
+        Classes, in parts of the same lengths.
+    sample_weight : dask Array or Series of shape (m,), default=None
+        Weights, likewise.
+
+    Returns
+    -------
+    OpenSetSVC or OneVsRestSVC
+        An ordinary fitted estimator. It agrees, within the tolerance of the solver, with the one
+        fitted on the same rows in memory. ``support_`` counts the rows of all parts in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dask.array as da
+    >>> from openset import OpenSetSVC
+    >>> from openset.svm import fit_distributed
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 50)
+    >>> X = rng.normal(size=(100, 2)) + 9 * y[:, None]
+    >>> model = OpenSetSVC(gamma=0.5, landmarks=20, random_state=0)
+    >>> fitted = fit_distributed(model, da.from_array(X, (40, 2)), da.from_array(y, 40))
+    >>> fitted.predict([[0.0, 0.0], [9.0, 9.0], [50.0, 0.0]])
+    array([ 0,  1, -1])
+    """
+    if not isinstance(model, LandmarkClassifier) or model.landmarks is None:
+        raise ValueError(
+            f"fit_distributed needs an OpenSetSVC or OneVsRestSVC with landmarks, got {model!r}. "
+            "Set landmarks, for instance to 2000."
+        )
+    model = clone(model)
+    model._validate_params()
+    parts = _Parts(X, y, sample_weight)
+    labels = np.concatenate(parts.labels)
+    weight = np.concatenate(parts.weight)
+    drawn = _some_rows(model, labels, weight)
+    # The checks of an ordinary fit, on a sample that holds every class.
+    kept = clone(model)
+    if model.gamma == "scale":
+        model.set_params(gamma=parts.unit_gamma())
+    sample = parts.rows(drawn)
+    if parts.names is not None:
+        import pandas as pd
+
+        sample = pd.DataFrame(sample, columns=parts.names)
+    given = model.prepare(sample, labels[drawn], weight[drawn], model.min_classes)
+    everyone = np.flatnonzero(weight)
+    codes = np.searchsorted(model.classes_, labels[everyone])
+    total = weight[everyone] * model.class_sample_weights(labels[everyone])
+    training = TrainingSet(None, codes, total, everyone, given.kernel, given.gamma, given.params)
+    if isinstance(model.landmarks, int | np.integer):
+        place = np.searchsorted(everyone, given_rows := drawn[given.rows])
+        landmarks = model.select_landmarks(
+            TrainingSet(
+                given.X,
+                codes[place],
+                total[place],
+                given_rows,
+                given.kernel,
+                given.gamma,
+                given.params,
+            )
+        )
+    else:
+        landmarks = given_landmarks(model.landmarks, given.X)
+
+    def rows_of(training, features):
+        return _DaskRows(parts, training, features)
+
+    model.fit_on_landmarks(training, landmarks, rows_of)
+    return model.set_params(gamma=kept.gamma)
+
+
+def predict_distributed(model: BaseEstimator, X: Any) -> Any:
+    """Answers for a Dask array or dataframe, part by part; nothing is computed yet.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted open-set estimator, a Pipeline or a search.
+    X : dask Array or DataFrame of shape (n, d)
+
+    Returns
+    -------
+    dask Array or Series of shape (n,)
+        What ``model.predict`` answers.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from openset import OpenSetSVC
+    >>> from openset.svm import predict_distributed
+    >>> model = OpenSetSVC(gamma=0.5).fit([[0, 0], [0, 1], [5, 5], [5, 6]], [0, 0, 1, 1])
+    >>> X = da.from_array(np.array([[0.0, 0.5], [50.0, 50.0]]), (1, 2))
+    >>> predict_distributed(model, X).compute()
+    array([ 0, -1])
+    """
+    check_is_fitted(model)
+    final = unwrap(model)
+    dtype = answer_labels(final.classes_, final.unknown_label_).dtype
+    if hasattr(X, "columns"):
+        return X.map_partitions(_predict_frame, model, dtype, meta=("answer", dtype))
+    return X.map_blocks(_predict, model, dtype, drop_axis=1, meta=np.empty(0, dtype))
+
+
+def _predict(part, model, dtype):
+    return model.predict(part) if len(part) else np.empty(0, dtype)
+
+
+def _predict_frame(frame, model, dtype):
+    import pandas as pd
+
+    return pd.Series(_predict(frame, model, dtype), index=frame.index, name="answer")
+
+
+def _some_rows(model, labels, weight):
+    """Rows to draw for the checks and for the choice of landmarks: every class is among them."""
+    rows = np.flatnonzero(weight)
+    codes = np.unique(labels[rows], return_inverse=True)[1]
+    if not isinstance(model.landmarks, int | np.integer):
+        _, first = np.unique(codes, return_index=True)
+        return rows[np.sort(first)]
+    if model.landmarks > len(rows):
+        raise ValueError(
+            f"landmarks={model.landmarks}, but X has only {len(rows)} samples. Choose fewer."
+        )
+    return rows[model.draw_rows(codes)]
+
+
+class _Parts:
+    """The parts of the data, and what is known of each: labels, weights, moments."""
+
+    def __init__(self, X, y, sample_weight):
+        try:
+            import dask
+        except ImportError as error:
+            raise ImportError(
+                'fit_distributed needs Dask; run: pip install "openset[cluster]"', name=error.name
+            ) from error
+        self._dask = dask
+        self.names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        blocks, labels = _delayed(X, "X"), _delayed(y, "y")
+        if len(blocks) != len(labels):
+            raise ValueError(
+                f"X has {len(blocks)} parts, y has {len(labels)}. Split both alike, for instance "
+                "with rechunk or repartition."
+            )
+        weights = [None] * len(blocks)
+        if sample_weight is not None:
+            weights = _delayed(sample_weight, "sample_weight")
+        self.blocks = dask.persist(*map(dask.delayed(_matrix), blocks))
+        facts = self.compute(
+            [
+                dask.delayed(_facts)(k, *part)
+                for k, part in enumerate(zip(self.blocks, labels, weights, strict=True))
+            ]
+        )
+        self.labels, self.weight, moments, widths = zip(*facts, strict=True)
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"The parts of X have different numbers of columns: {sorted(set(widths))}."
+            )
+        self._width, self._moments = widths[0], np.sum(moments, axis=0)
+        lengths = [len(part) for part in self.labels]
+        self.starts = np.concatenate([[0], np.cumsum(lengths)])
+        if self.starts[-1] == 0:
+            raise ValueError("X has no rows in any part.")
+
+    def compute(self, tasks):
+        return self._dask.compute(*tasks, retries=_RETRIES)
+
+    def unit_gamma(self):
+        """1 / (number of features times weighted variance of X)."""
+        total, first, second = self._moments
+        mean = first / (total * self._width)
+        variance = second / (total * self._width) - mean**2
+        return 1.0 if variance <= 1e-13 * mean**2 else 1.0 / (self._width * variance)
+
+    def split(self, index):
+        """Parts that hold rows of `index` (sorted), with their positions and rows inside."""
+        owner = np.searchsorted(self.starts, index, side="right") - 1
+        for k in np.unique(owner):
+            places = np.flatnonzero(owner == k)
+            yield k, places, index[places] - self.starts[k]
+
+    def rows(self, index):
+        return self._gather(index, lambda block, rows: self._dask.delayed(_take)(block, rows))
+
+    def features(self, index, features):
+        return self._gather(
+            index, lambda block, rows: self._dask.delayed(_part_features)(block, rows, features)
+        )
+
+    def _gather(self, index, task):
+        pieces = list(self.split(index))
+        found = self.compute([task(self.blocks[k], rows) for k, _, rows in pieces])
+        result = None
+        for (_, places, _), values in zip(pieces, found, strict=True):
+            if result is None:
+                result = np.empty((len(index), values.shape[1]), dtype=values.dtype)
+            result[places] = values
+        return result
+
+
+class _DaskRows:
+    """Training rows in the parts of a Dask collection; see ``openset.solver.TrainingRows``."""
+
+    def __init__(self, parts, training, features: LandmarkFeatures):
+        self.codes, self.weight = training.codes, training.weight
+        self._rows = training.rows  # positions among all rows, those of weight zero included
+        self._parts = parts
+        # One task whose result the workers share; it can be computed again if one is lost.
+        (self._map,) = parts._dask.persist(parts._dask.delayed(features, traverse=False))
+
+    def features(self, index):
+        return self._parts.features(self._rows[index], self._map)
+
+    def violators(self, query: Query, active):
+        rows, position = active
+        delayed = self._parts._dask.delayed
+        shared = delayed(query, traverse=False)
+        order = np.argsort(rows, kind="stable")
+        rows, position = rows[order], position[order]
+        tasks, starts = [], []
+        for k, block in enumerate(self._parts.blocks):
+            low, high = np.searchsorted(
+                self._rows, [self._parts.starts[k], self._parts.starts[k + 1]]
+            )
+            if low == high:
+                continue
+            inside = self._rows[low:high] - self._parts.starts[k]
+            first, last = np.searchsorted(rows, [low, high])
+            pairs = rows[first:last] - low, position[first:last]
+            tasks.append(
+                delayed(_part_violators)(
+                    block, inside, self.codes[low:high], self._map, shared, pairs
+                )
+            )
+            starts.append(low)
+        found = self._parts.compute(tasks)
+        return join_violators(
+            [(r + low, p, s) for (r, p, s), low in zip(found, starts, strict=True)], query
+        )
+
+
+def _delayed(collection, name):
+    """The parts of a collection as delayed objects."""
+    if not hasattr(collection, "to_delayed"):
+        raise ValueError(
+            f"{name} is a {type(collection).__name__}, not a Dask array or dataframe. Call "
+            "model.fit for data in memory."
+        )
+    parts = np.asarray(collection.to_delayed())
+    if parts.ndim == 2 and parts.shape[1] > 1:
+        raise ValueError(
+            f"{name} is split along its columns into {parts.shape[1]} blocks. Rechunk it: "
+            f"{name}.rechunk({{1: -1}})."
+        )
+    return parts.ravel().tolist()
+
+
+def _matrix(part):
+    """One part of X as an array of float64, its columns named in errors."""
+    names = getattr(part, "columns", None)
+    if names is not None:
+        part = part.to_numpy(dtype=np.float64, na_value=np.nan)
+    part = np.ascontiguousarray(part, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(part))
+    if len(bad):
+        i, j = bad[0]
+        column = j if names is None else repr(names[j])
+        raise ValueError(
+            f"X contains {part[i, j]} in row {i} of a part, column {column}; fill or drop it."
+        )
+    return part
+
+
+def _facts(k, block, labels, weight):
+    """Labels, weights, moments and width of a part; unequal lengths are an error."""
+    labels = np.asarray(labels)
+    weight = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=np.float64)
+    for name, values in (("y", labels), ("sample_weight", weight)):
+        if len(values) != len(block):
+            raise ValueError(
+                f"Part {k} of X has {len(block)} rows, but part {k} of {name} has {len(values)}. "
+                "Split both alike."
+            )
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str) if len(labels) else labels.astype("<U1")
+    sums = block.sum(axis=1), np.einsum("ij,ij->i", block, block)
+    moments = weight.sum(), weight @ sums[0], weight @ sums[1]
+    return labels, weight, moments, block.shape[1]
+
+
+def _take(block, rows):
+    return block[rows]
+
+
+def _part_features(block, rows, features):
+    step = features.block_rows
+    return np.concatenate([features(block[rows[k : k + step]]) for k in range(0, len(rows), step)])
+
+
+def _part_violators(block, rows, codes, features, query, active):
+    """Violators among some rows of a part, by blocks whose features fit into the CPU cache."""
+    step = features.block_rows
+    found = []
+    for start in range(0, len(rows), step):
+        here = slice(start, start + step)
+        low, high = np.searchsorted(active[0], [start, start + step])
+        pairs = active[0][low:high] - start, active[1][low:high]
+        r, p, s = block_violators(features(block[rows[here]]), codes[here], query, pairs)
+        found.append((r + start, p, s))
+    return join_violators(found, query)

@@ -1,0 +1,342 @@
+"""Training on landmarks: the part that OpenSetSVC and OneVsRestSVC share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import _fit_context, clone
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval
+
+from ..base import GridScores, KernelMachineClassifier
+from ..base.machines import TrainingSet, merge_copies, train_one_vs_rest
+from ..solver import (
+    LandmarkFeatures,
+    LandmarkSolution,
+    LandmarkTask,
+    LocalRows,
+    TrainingRows,
+    solve_landmarks,
+    spread_over_classes,
+)
+
+# Rows drawn for each landmark, and the tolerance of the machines that choose among them.
+_SAMPLE, _TOL = 3, 1e-2
+
+
+class Landmarks(NamedTuple):
+    """Points that carry the expansions of a landmark model.
+
+    Attributes
+    ----------
+    points : ndarray or CSR matrix of shape (p, d)
+    rows : ndarray of shape (p,)
+        Their rows in the X of fit; -1 for points that were given.
+    """
+
+    points: Any
+    rows: np.ndarray
+
+
+class LandmarkClassifier(KernelMachineClassifier):
+    """Base class of machines that can be trained on landmarks: see :class:`OpenSetSVC`."""
+
+    _parameter_constraints: dict = {
+        **KernelMachineClassifier._parameter_constraints,
+        "landmarks": [
+            Interval(Integral, 1, None, closed="left"),
+            "array-like",
+            "sparse matrix",
+            None,
+        ],
+        "random_state": ["random_state"],
+    }
+
+    landmarks: Any
+    random_state: Any
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train one machine per class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+            Feature vectors.
+        y : array-like of shape (m,)
+            Their classes.
+        sample_weight : array-like of shape (m,), default=None
+            Weight of each sample; rows of weight zero are left out.
+
+        Returns
+        -------
+        self
+        """
+        if self.landmarks is None:
+            return super().fit(X, y, sample_weight)
+        training = self.prepare(X, y, sample_weight, self.min_classes)
+        n_rows = len(training.codes)
+        if isinstance(self.landmarks, int | np.integer) and int(self.landmarks) > n_rows:
+            raise ValueError(
+                f"landmarks={self.landmarks}, but X has only {n_rows} samples. Choose fewer, or "
+                "landmarks=None for the exact machine."
+            )
+        training = merge_copies(training)
+        landmarks = self.choose_landmarks(training)
+        self.fit_on_landmarks(training, landmarks, self._local_rows)
+        return self
+
+    def prepare(self, X, y, sample_weight, min_classes: int) -> TrainingSet:
+        training = super().prepare(X, y, sample_weight, min_classes)
+        if self.landmarks is not None and not training.kernel.decaying:
+            raise ValueError(
+                f"landmarks need a kernel that decays with distance, not kernel={self.kernel!r}. "
+                "Choose one such as 'rbf', or landmarks=None."
+            )
+        return training
+
+    def choose_landmarks(self, training: TrainingSet) -> Landmarks:
+        """Choose landmarks with the classes in view, or check those that were given.
+
+        Three times as many rows as are wanted are drawn, and exact machines trained on these: rows
+        with large multipliers make better landmarks than others.
+
+        Parameters
+        ----------
+        training : TrainingSet
+            Without duplicate rows.
+
+        Returns
+        -------
+        Landmarks
+        """
+        if not isinstance(self.landmarks, Integral):
+            return given_landmarks(self.landmarks, training.X)
+        sample = self.draw_rows(training.codes)
+        return self.select_landmarks(
+            replace(
+                training,
+                X=training.X[sample],
+                codes=training.codes[sample],
+                weight=training.weight[sample],
+                rows=training.rows[sample],
+            )
+        )
+
+    def draw_rows(self, codes: np.ndarray) -> np.ndarray:
+        """Rows among which landmarks are selected, drawn with the classes in view.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (m,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        counts = np.bincount(codes)
+        order = check_random_state(self.random_state).permutation(len(codes))
+        order = order[np.argsort(codes[order], kind="stable")]
+        rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        n = min(len(codes), max(_SAMPLE * self.landmarks, 2 * len(counts)))
+        return order[rank < spread_over_classes(counts, n)[codes[order]]]
+
+    def select_landmarks(self, sample: TrainingSet) -> Landmarks:
+        """Select landmarks among the rows of a sample.
+
+        Parameters
+        ----------
+        sample : TrainingSet
+
+        Returns
+        -------
+        Landmarks
+        """
+        n_landmarks = min(self.landmarks, len(sample.codes))
+        importance = self._importance(sample)
+        # Half of the share of each class is reserved for it; the rest goes to whatever counts most.
+        order = np.argsort(-importance, kind="stable")
+        own = np.bincount(sample.codes)
+        reserved = spread_over_classes(own, n_landmarks) // 2
+        by_class = order[np.argsort(sample.codes[order], kind="stable")]
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
+        first = by_class[rank < reserved[sample.codes[by_class]]]
+        others = order[~np.isin(order, first)]
+        chosen = np.concatenate([first, others])[:n_landmarks]
+        return Landmarks(sample.X[chosen], sample.rows[chosen])
+
+    def _importance(self, sample):
+        """How much each row matters: its multipliers in exact machines of the sample."""
+        importance = np.zeros(len(sample.codes))
+        n_classes = len(self.classes_)
+        if n_classes == 1 or len(np.unique(sample.codes)) < n_classes:
+            return importance
+        exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
+        if "ensure_bounded" in exact.get_params():
+            exact.set_params(ensure_bounded=False)
+        exact.classes_, exact.gamma_ = self.classes_, sample.gamma
+        exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))), train_one_vs_rest)
+        importance[exact.support_] = np.abs(exact.dual_coef_).sum(axis=0)
+        return importance
+
+    def fit_on_landmarks(self, training: TrainingSet, landmarks: Landmarks, rows_of) -> None:
+        """Train all machines and set the fitted attributes.
+
+        Parameters
+        ----------
+        training : TrainingSet
+            Its X is not used.
+        landmarks : Landmarks
+        rows_of : callable
+            ``rows_of(training, features)`` gives the training rows as the solver sees them.
+        """
+        n_classes, n_points = len(self.classes_), landmarks.points.shape[0]
+        coef = np.zeros((n_classes, n_points))
+        solutions: list = [None] * n_classes
+        for gamma in np.unique(training.gamma):
+            group = np.flatnonzero(training.gamma == gamma)
+            features = LandmarkFeatures(landmarks.points, training.kernel, float(gamma))
+            found = self.solve_tasks(
+                rows_of(training, features), self.tasks(training, group.tolist())
+            )
+            weights = np.array([solution.weights for solution in found])
+            coef[np.ix_(group, features.kept)] = features.coefficients(weights)
+            for k, solution in zip(group.tolist(), found, strict=True):
+                solutions[k] = solution
+        used = np.flatnonzero(coef.any(axis=0))
+        self.support_ = landmarks.rows[used]
+        self.support_vectors_ = landmarks.points[used]
+        self.dual_coef_ = coef[:, used]
+        self.intercept_ = np.array([solution.bias for solution in solutions])
+        self.dual_objective_ = np.array([solution.objective for solution in solutions])
+        self.kkt_gap_ = np.array([solution.kkt_gap for solution in solutions])
+        self.n_iter_ = np.array([solution.n_iter for solution in solutions])
+        boxes = self._positive_boxes(training)
+        lams = [self._fraction(training, c) for c in range(n_classes)]
+        for c, solution in enumerate(solutions):
+            if solution.held:
+                lams[c] = max(lams[c], solution.total / boxes[c])
+        self.finish_model(training, lams)
+
+    def tasks(self, training: TrainingSet, group: Sequence[int]) -> list[LandmarkTask]:
+        """The machines of the classes `group`, as the solver describes them."""
+        bounded = getattr(self, "ensure_bounded", False) and len(self.classes_) > 1
+        boxes = self._positive_boxes(training)
+        return [
+            LandmarkTask(
+                code=int(c),
+                C=float(training.params[c]["C"]),
+                total=self._fraction(training, c) * boxes[c],
+                hold=-self.tol if bounded else None,
+            )
+            for c in group
+        ]
+
+    def solve_tasks(self, rows: TrainingRows, tasks: list[LandmarkTask]) -> list[LandmarkSolution]:
+        """Solve, with the settings of the estimator."""
+        done = 0
+
+        def report(k, solution):
+            nonlocal done
+            done += 1
+            print(
+                f"[{type(self).__name__}] {done}/{len(tasks)}: class "
+                f"{self.classes_.tolist()[tasks[k].code]!r}, {solution.n_support} samples with a "
+                f"multiplier, b = {solution.bias:.4g}"
+            )
+
+        return solve_landmarks(
+            rows,
+            tasks,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_size=self.cache_size,
+            n_jobs=self.n_jobs,
+            on_done=report if self.verbose else None,
+        )
+
+    def grid_scores(self, settings, X, y, sample_weight, splits, *, n_jobs=None):
+        # With half of the rows as landmarks the exact machine is as good a judge, and faster.
+        n_rows = max(len(split[0]) for split in splits)
+        few = isinstance(self.landmarks, Integral) and 2 * self.landmarks >= n_rows
+        if self.landmarks is None or few:
+            return super().grid_scores(settings, X, y, sample_weight, splits, n_jobs=n_jobs)
+        return self._landmark_scores(settings, X, y, sample_weight, splits, n_jobs)
+
+    def _landmark_scores(
+        self, settings, X, y, sample_weight, splits, n_jobs
+    ) -> Iterator[GridScores]:
+        """Scores of a search: the features of a split serve all boxes and lambdas of a width."""
+        X = clone(self).prepare(X, y, sample_weight, self.min_classes).X
+        labels = np.unique(y)
+        for s, (fit, validation, wanted) in enumerate(splits):
+            base = clone(self).set_params(n_jobs=n_jobs, verbose=0)
+            if "ensure_bounded" in base.get_params():
+                base.set_params(ensure_bounded=False)
+            at: dict[Any, list[int]] = {}
+            for i, setting in enumerate(settings):
+                at.setdefault(setting.get("gamma", self.gamma), []).append(i)
+            for members in at.values():
+                features = None
+                for i in members:
+                    model = clone(base).set_params(**settings[i])
+                    training = model.prepare(X[fit], y[fit], sample_weight[fit], self.min_classes)
+                    training = merge_copies(training)
+                    if features is None:
+                        landmarks = model.choose_landmarks(training)
+                        width = float(training.gamma[0])
+                        features = LandmarkFeatures(landmarks.points, training.kernel, width)
+                        rows = model._local_rows(training, features)
+                        psi = _in_blocks(features, X[validation])
+                    codes = np.searchsorted(model.classes_, labels[wanted])
+                    found = model.solve_tasks(rows, model.tasks(training, codes.tolist()))
+                    weights = np.array([solution.weights for solution in found])
+                    bias = np.array([solution.bias for solution in found])
+                    yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
+
+    def _local_rows(self, training, features):
+        return LocalRows(
+            training.X, training.codes, training.weight, features, self.cache_size, self.n_jobs
+        )
+
+    def _positive_boxes(self, training):
+        """Sum of the boxes of the positive samples of each class."""
+        mass = np.bincount(training.codes, training.weight, minlength=len(self.classes_))
+        return mass * [params["C"] for params in training.params]
+
+    def _fraction(self, training, c):
+        return float(training.params[c].get("lam", np.zeros(1))[0])
+
+
+def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
+    """Landmarks that a user passed, in the layout of the training data.
+
+    Parameters
+    ----------
+    landmarks : array-like or sparse matrix of shape (p, d)
+    X : ndarray or CSR matrix of shape (m, d)
+
+    Returns
+    -------
+    Landmarks
+    """
+    points = check_array(landmarks, accept_sparse="csr", dtype=np.float64, input_name="landmarks")
+    if points.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"landmarks has {points.shape[1]} features, but X has {X.shape[1]}. Pass points of "
+            "the same space, scaled as X is."
+        )
+    if sparse.issparse(points) != sparse.issparse(X):
+        points = points.toarray() if sparse.issparse(points) else sparse.csr_array(points)
+    return Landmarks(points, np.full(points.shape[0], -1))
+
+
+def _in_blocks(features, X):
+    step = features.block_rows
+    return np.concatenate([features(X[k : k + step]) for k in range(0, X.shape[0], step)])
