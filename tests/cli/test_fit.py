@@ -133,7 +133,7 @@ def test_troubles(fails, tmp_path):
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a,q")
     assert "has no class 'q'" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a")
-    assert "at least two are required" in told
+    assert "at least 2 are required" in told
     told = fails("fit", data, "-t", "kind", "-o", data / "m.skops")
     assert "cannot be created" in told
     assert "it is a folder" in fails("fit", data, "-t", "kind", "-o", tmp_path)

@@ -33,8 +33,10 @@ def test_withheld_rows_have_no_part_in_the_fit(data, monkeypatch):
     report = held_out_report(
         Recorder(), *data, n_turns=2, random_state=0, on_turn=lambda *turn: told.append(turn)
     )
-    assert len(Recorder.seen) == len(report.turns) == 2
-    for (rows, labels), turn in zip(Recorder.seen, report.turns, strict=True):
+    assert len(Recorder.seen) - 1 == len(report.turns) == 2
+    *seen, (rows, labels) = Recorder.seen  # the last fit knows all classes
+    assert len(rows) == 64 and set(labels) == set("abcd") and report.all_known
+    for (rows, labels), turn in zip(seen, report.turns, strict=True):
         assert not set(labels) & set(turn["withheld"])
         assert len(rows) == 48  # four fifths of three classes
         assert (turn["n_known"], turn["n_unknown"]) == (12, 4)
@@ -105,7 +107,7 @@ def test_search_with_few_rows_warns(data):
 
 def test_rows_for_tuning_grow_with_the_classes():
     assert tuning_rows(np.repeat(np.arange(5), 2000)) == 3000
-    assert tuning_rows(np.repeat(np.arange(100), 200)) == 4000
+    assert tuning_rows(np.repeat(np.arange(100), 200)) == 8000
     assert tuning_rows(np.arange(100)) == 100
 
 

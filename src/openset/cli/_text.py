@@ -156,6 +156,9 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
             f"{number} classes withheld from the fit; means, lowest and highest turn"
         )
     lines = [head, *measure_lines(report["measures"], report.get("spread"))]
+    if all_known := report.get("all_known"):
+        share = all_known["accuracy_known"]
+        lines.append(f"  with no class withheld, known rows named correctly (AKS): {share:.4f}")
     for what, text in (
         ("rejected", "withheld classes rejected least often"),
         ("named", "known classes named correctly least often"),

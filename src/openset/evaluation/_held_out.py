@@ -15,6 +15,8 @@ from ._splits import Split
 
 # Share of the rows of each class that is held out for testing, at least one row.
 _TEST_SIZE = 0.2
+# Measures of known rows, which depend on how many classes are known.
+_OF_KNOWN = ("accuracy_known", "false_unknown_rate", "misclassification_rate")
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,14 @@ class HeldOutReport:
     classes : dict {label: dict}
         For each class ``named``, the share of its rows that are given their own name when it is
         known, and ``rejected``, the share answered unknown when it is withheld.
+    all_known : dict {str: float}
+        Measures of the known rows with no class withheld, as the final model will know them all:
+        with more classes fewer rows are named correctly. Empty if no class could be withheld.
     """
 
     turns: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[Any, dict[str, float]] = field(default_factory=dict)
+    all_known: dict[str, float] = field(default_factory=dict)
 
     def means(self) -> dict[str, float]:
         """Return the mean of each measure over the turns.
@@ -148,7 +154,13 @@ def held_out_report(
         label: {what: float(np.mean(parts[what])) for what in sorted(parts)}
         for label, parts in shares.items()
     }
-    return HeldOutReport(turns, by_class)
+    all_known: dict[str, float] = {}
+    if len(classes) >= 3:
+        test = splits[0].test
+        split = Split(classes, np.setdiff1d(np.arange(len(y)), test), test)
+        result = evaluate_method(estimator, X, y, split, max_tuning_rows=max_tuning_rows)
+        all_known = {name: result.measures[name] for name in _OF_KNOWN}
+    return HeldOutReport(turns, by_class, all_known)
 
 
 def _turn_splits(y, classes, n_turns, random_state, unknown_label) -> list[Split]:
@@ -213,6 +225,7 @@ def model_card(
         "held_out": {
             "measures": report.means(),
             "spread": report.spread(),
+            "all_known": report.all_known,
             "turns": report.turns,
             "by_class": {str(label): row for label, row in report.classes.items()},
         },
