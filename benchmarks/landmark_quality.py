@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.landmark_quality [letter clinc150 mnist]`` writes
 benchmarks/results/landmarks.json; with ``--random`` it adds models whose landmarks are drawn
-uniformly, to tell what the choice of landmarks is worth. ``python -m benchmarks.scale_report`` makes
-the page and the figure.
+uniformly, to tell what the choice of landmarks is worth. ``python -m benchmarks.scale_report``
+makes the page and the figure.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Landmark models against Nystroem + OneVsRestClassifier(LinearSVC) with the same landmarks.
 
-``python -m benchmarks.landmark_rivals [letter kdd]`` writes benchmarks/results/landmark-rivals.json.
+``python -m benchmarks.landmark_rivals [letter kdd]`` writes results/landmark-rivals.json.
 The rival rejects a sample if no class has a positive decision value, as ours does.
 """
 

@@ -10,7 +10,7 @@ _HERE = Path(__file__).resolve().parent
 _TITLES = {
     "letter": "letter, 20 known classes, 7,708 rows; setting by a search of the exact machine over "
     "part of the default grid (5 widths, 2 C, 3 lambdas, two repeats)",
-    "clinc150": "CLINC150 with its out-of-scope test, 15,000 rows; setting of benchmarks/clinc150.md",
+    "clinc150": "CLINC150 with its out-of-scope test, 15,000 rows; setting of clinc150.md",
     "mnist": "MNIST, digits 0 to 5 known, 36,017 rows; setting not searched",
 }
 _INTRO = """# Many samples: landmarks

@@ -192,12 +192,14 @@ def bias_signs(rows):
     table = {}
     for name, (method, key) in columns.items():
         part = rows[rows["method"] == method]
-        numbers = part["extra"].map(lambda text, key=key: _recorded(text).get(key, []))
-        pooled = numbers.groupby(part["dataset"], observed=True).sum()
-        pooled = pooled[pooled.map(len) > 0]
-        table[name] = pooled.map(lambda values: 100 * np.mean(np.array(values) < 0))
+        pooled: dict[str, list[float]] = {}
+        for dataset, text in zip(part["dataset"], part["extra"], strict=True):
+            if numbers := _recorded(text).get(key):
+                pooled.setdefault(dataset, []).extend(numbers)
+        shares = {d: 100 * np.mean(np.array(values) < 0) for d, values in pooled.items()}
+        table[name] = pd.Series(shares, dtype=float)
         if name in ("ova", "ovo"):
-            table[f"{name}_machines"] = pooled.map(len)
+            table[f"{name}_machines"] = pd.Series({d: len(v) for d, v in pooled.items()}, dtype=int)
     found = pd.DataFrame(table).sort_index()
     for k, name in ((1, "paper_ova"), (2, "paper_ovo")):
         values = [DATASETS.get(dataset, (None,) * 3)[k] for dataset in found.index]

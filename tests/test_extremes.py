@@ -110,6 +110,24 @@ def test_half_of_the_data_far_away(layout):
     assert_allclose(f, expected @ coef.T, atol=2e-5)
 
 
+def test_large_boxes_on_csr_data_with_an_offset():
+    # Found by tests/fuzz: a KKT gap of 32 tol was reported as 0.2 tol.
+    rng = np.random.default_rng(0)
+    y = np.arange(45) % 2
+    X = sparse.csc_array(np.round(2**12 * rng.normal(size=(45, 2))) / 2**12 + 1e6)
+    model = OneVsRestSVC(C=1e4, gamma=1e-3, tol=1e-5, kernel=InverseMultiquadric(5.0)).fit(X, y)
+    assert true_gap(model, X, y) <= 2e-5
+
+
+@pytest.mark.parametrize("kernel", [TStudent(0.5), InverseMultiquadric(5.0)], ids=repr)
+def test_a_radius_beyond_the_square_root_of_the_largest_number(kernel):
+    # Found by tests/fuzz: the square of the radius overflowed, and the certificate was lost.
+    X, y = three_classes(30, 3)
+    model = OpenSetSVC(kernel=kernel).fit(X * 1e150, y)
+    assert model.bounded_.all() and np.isfinite(model.known_radius_).all()
+    assert np.all(model.predict(np.full((1, 3), 1e307)) == -1)
+
+
 # --- kernels --------------------------------------------------------------------------------------
 
 

@@ -1,24 +1,35 @@
 """Model files: the same answers after loading, and nothing foreign, damaged or newer is loaded."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.svm import OneClassSVM
+from sklearn.svm import SVC, OneClassSVM
 
 from openset import OSNN, WSVM, FixedBiasSVC, OpenSetSVC, __version__, all_estimators
 from openset.calibration import CalibratedRejector
+from openset.evt import ExtremeValueMachine
 from openset.kernels import Kernel, TStudent
 from openset.model_selection import OpenSetSearchCV
-from openset.persistence import FORMAT, ModelFileError, load_model, read_card, save_model
+from openset.persistence import FORMAT, ModelFileError, _checks, load_model, read_card, save_model
+from openset.svm import OneVsSetMachine
+from openset.wrappers import CascadeRejector
+
+from .fuzz import fuzz_models
+from .fuzz.__main__ import run
 
 X, codes = load_iris(return_X_y=True)
 X, codes = X[::3], codes[::3]
@@ -76,10 +87,16 @@ def test_wrapped_and_searched_models_are_kept(tmp_path):
 
 
 def test_a_parameter_newer_than_the_file_has_its_default(tmp_path):
-    model = make_pipeline(MinMaxScaler(), OpenSetSVC().fit(X, y))
-    del model[-1].cache_size
-    save_model(model, tmp_path / "old.skops")
-    assert load_model(tmp_path / "old.skops")[-1].cache_size == OpenSetSVC().cache_size
+    path = tmp_path / "old.skops"
+    save_model(OpenSetSVC(cache_size=5).fit(X, y), path)
+
+    def older(data):
+        schema = json.loads(data)
+        del schema["content"]["content"]["cache_size"]
+        return json.dumps(schema)
+
+    _rewrite(path, "schema.json", older)
+    assert load_model(path).cache_size == OpenSetSVC().cache_size
 
 
 def test_the_stamp_is_not_replaced(model, tmp_path):
@@ -285,3 +302,165 @@ def test_without_skops_the_remedy_is_named():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'model files need skops; run: pip install "openset[cli]"' in result.stderr
+
+
+def _arrays(path):
+    """The members that hold arrays, by attribute."""
+    with zipfile.ZipFile(path) as archive:
+        schema = json.loads(archive.read("schema.json"))
+    attributes = schema["content"]["content"].items()
+    return {name: value["file"] for name, value in attributes if value and "file" in value}
+
+
+def _npy(array):
+    file = BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("model", "attribute", "change", "message"),
+    [
+        (OSNN(), "_X", lambda a: a[:-1], "_X has 49 instead of 50"),  # once read out of bounds
+        (OSNN(), "_starts", lambda a: a + 100, "_starts does not increase"),
+        (OSNN(), "_rows", lambda a: a + 1, "_rows is no order"),
+        (OpenSetSVC(), "gamma_", lambda a: a * np.nan, "gamma_ has 3 entries that are not finite"),
+        (OpenSetSVC(), "gamma_", lambda a: a[:1], "gamma_ has 1 instead of 3"),
+        (OpenSetSVC(), "support_vectors_", lambda a: a[:, :-1], "support_vectors_ has 3 instead"),
+        (OpenSetSVC(), "dual_coef_", lambda a: a.astype("f4"), "dual_coef_ has dtype float32"),
+        (OpenSetSVC(), "dual_coef_", lambda a: a + 1e300, "scores overflow"),
+        (OpenSetSVC(), "intercept_", abs, "known_radius_ does not follow"),
+        (OpenSetSVC(), "known_radius_", lambda a: a / 2, "known_radius_ does not follow"),
+        (OpenSetSVC(), "support_", lambda a: a - 10**6, "support_ has negative entries"),
+        (OpenSetSVC(), "classes_", lambda a: a[::-1], "classes_ is not sorted"),
+        (OpenSetSVC(), "classes_", lambda a: a[:2], "instead of 2"),
+        (ExtremeValueMachine(), "n_extreme_", lambda a: a + 1, "n_extreme_ does not add up"),
+        (WSVM(), "cap_dual_coef_", lambda a: a[:, 1:], "cap_dual_coef_"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_arrays_that_do_not_fit_together_are_refused(model, attribute, change, message, tmp_path):
+    path = tmp_path / "m.skops"
+    save_model(model.fit(X, y), path)
+    member = _arrays(path)[attribute]
+    _rewrite(path, member, lambda data: _npy(change(np.load(BytesIO(data)))))
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", ["_n_support", "support_vectors_", "_dual_coef_"])
+@pytest.mark.parametrize("detector", [True, False])
+def test_a_wrapped_libsvm_with_short_arrays_is_refused(name, detector, tmp_path):
+    # libsvm does not look at lengths: this once ended the process.
+    cascade = CascadeRejector(OneClassSVM(), SVC()).fit(X, y)
+    part = cascade.rejector_ if detector else cascade.estimator_
+    setattr(part, name, getattr(part, name)[:-1])
+    with pytest.raises(ValueError, match=type(part).__name__):
+        _checks.check_model(cascade)
+
+
+def test_attributes_that_replace_what_the_class_defines_are_refused(tmp_path):
+    model = OpenSetSVC().fit(X, y)
+    model.decide = np.ones(3)
+    with pytest.raises(ModelFileError, match="decide is not an attribute of an instance"):
+        save_model(model, tmp_path / "m.skops")
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("model", [OpenSetSVC(gamma=2.0), WSVM(), OneVsSetMachine()])
+def test_models_of_sparse_data(model, form, tmp_path):
+    model = clone(model).fit(form(X), y)
+    save_model(model, tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(loaded.decision_function(form(X)), model.decision_function(X))
+
+
+@pytest.mark.parametrize("part", ["indptr", "indices"])
+def test_sparse_indices_out_of_range_are_refused(part, tmp_path):
+    path = tmp_path / "m.skops"
+    save_model(OpenSetSVC().fit(sparse.csr_array(X), y), path)
+
+    def damage(data):
+        with np.load(BytesIO(data)) as archive:
+            parts = {key: archive[key] for key in archive.files}
+        parts[part][-1] += 10**6
+        file = BytesIO()
+        np.savez(file, **parts)
+        return file.getvalue()
+
+    _rewrite(path, _arrays(path)["support_vectors_"], damage)
+    with pytest.raises(ModelFileError, match=r"support_vectors_|index pointer"):
+        load_model(path)
+
+
+def _bomb_one_array(path):
+    member = _arrays(path)["support_vectors_"]
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in content.items():
+            if name != member:
+                archive.writestr(name, data)
+        with archive.open(member, "w", force_zip64=True) as file:
+            file.write(_npy(np.zeros(1)))
+            for _ in range(60):
+                file.write(bytes(2**20))
+
+
+def _bomb_by_references(path):
+    """A small array, to which the description refers thousands of times."""
+
+    def repeat(data):
+        schema = json.loads(data)
+        content = schema["content"]["content"]
+        for k in range(50):
+            content[f"a{k}"] = content["support_vectors_"]
+        return json.dumps(schema)
+
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    content[_arrays(path)["support_vectors_"]] = _npy(np.zeros((125, 1000)))
+    content["schema.json"] = repeat(content["schema.json"])
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+def _bomb_in_a_sparse_matrix(path):
+    inner = BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("data.npy", "w", force_zip64=True) as file:
+            for _ in range(60):
+                file.write(bytes(2**20))
+    _rewrite(path, _arrays(path)["support_vectors_"], lambda _: inner.getvalue())
+
+
+@pytest.mark.parametrize("bomb", [_bomb_one_array, _bomb_by_references, _bomb_in_a_sparse_matrix])
+def test_a_file_that_unpacks_to_far_more_is_refused(bomb, tmp_path, monkeypatch):
+    assert _checks._MOST_BYTES < 4e9
+    monkeypatch.setattr(_checks, "_MOST_BYTES", 4 * 10**7)  # so that the test is quick
+    path = tmp_path / "m.skops"
+    save_model(OpenSetSVC().fit(sparse.csr_array(X) if "sparse" in bomb.__name__ else X, y), path)
+    bomb(path)
+    assert path.stat().st_size < 3e5
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="would unpack to"):
+            load_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 2e7
+    finally:
+        tracemalloc.stop()
+
+
+def test_devices_and_fifos_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo.skops")
+    for path in (tmp_path / "fifo.skops", "/dev/zero"):
+        with pytest.raises(ModelFileError, match="device or a FIFO"):
+            load_model(path)
+
+
+def test_damaged_files_are_refused_or_harmless():
+    # A few of the cases of `make fuzz`.
+    tallies, failures = run({"models": fuzz_models.attack}, seed=0, minutes=1, cases=60)
+    assert failures == 0
+    assert sum(tally.measured.get("refused", 0) for tally in tallies.values()) > 20

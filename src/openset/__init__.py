@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers see what is loaded lazily
+    from openset.base import make_pipeline
     from openset.calibration import CalibratedRejector
     from openset.discovery import group_unknowns
     from openset.evt import PISVM, WSVM, ExtremeValueMachine
@@ -50,6 +51,7 @@ _NAMES = {
     "WSVM": "evt",
     "all_estimators": "utils",
     "group_unknowns": "discovery",
+    "make_pipeline": "base",
 }
 
 _SUBMODULES = frozenset(
@@ -99,6 +101,7 @@ __all__ = [
     "__version__",
     "all_estimators",
     "group_unknowns",
+    "make_pipeline",
 ]
 
 

@@ -14,8 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .utils.compiled import njit
 
 __all__ = [
     "RBF",

@@ -188,3 +188,10 @@ def test_conventions(iris, frozen):
     table = pandas.DataFrame(X, columns=list("abcd"))
     named = CalibratedRejector(OpenSetSVC(), alpha=0.2, random_state=0).fit(table, y)
     assert named.feature_names_in_.tolist() == list("abcd")
+
+
+def test_fitted_estimator_is_not_trained_again(iris):
+    fitted = OpenSetSVC().fit(*iris)
+    for estimator in (fitted, make_pipeline(StandardScaler(), fitted)):
+        with pytest.raises(ValueError, match=r"fitted already.*FrozenEstimator.*unfitted"):
+            CalibratedRejector(estimator).fit(*iris)

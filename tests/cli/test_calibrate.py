@@ -94,6 +94,6 @@ def test_troubles(fails, trained, unseen, tmp_path):
     assert "needs at least 9999 calibration samples" in told("--alpha", 0.0001)
     assert "highest target that they can promise is" in told("--precision", 0.9999)
     assert "no column 'kinds'" in told(target="kinds")
-    assert "there is no folder" in told(output="no/c.skops")
+    assert "cannot be created" in told(output="unseen.csv/c.skops")
     unseen[unseen.kind != "x"].to_csv(tmp_path / "unseen.csv", index=False)
     assert "all labels in y are known" in told("--precision", 0.9, "--unknown-share", 0.1)

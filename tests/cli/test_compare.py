@@ -66,7 +66,7 @@ def test_json_agrees_with_the_page_and_its_command_works(csv, tmp_path, monkeypa
     assert program == "openset" and command[:2] == ["fit", "my data.csv"]
     result = runner.invoke(app, [*command, "--turns", "0"])
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "my data.model").is_file()
+    assert (tmp_path / "my data.skops").is_file()
 
 
 def test_what_is_left_out_is_said(tmp_path, table):
@@ -129,8 +129,9 @@ def test_every_method_can_be_compared(tmp_path, table):
         (["--methods", ","], "no method"),
         (["--repeats", "1"], "repeats"),
         (["--max-rows", "5"], "max-rows"),
-        (["-o", "nowhere/page.html"], "there is no folder nowhere"),
-        (["--drop", "a,b,c"], "no numeric column"),
+        (["-o", "/dev/null/page.html"], "cannot be created"),
+        (["--minutes", "0"], "minutes"),
+        (["--drop", "a,b,c"], "no numeric or categorical column"),
     ],
     ids=lambda value: "".join(value) if isinstance(value, list) else "",
 )

@@ -1,6 +1,7 @@
 """The verdict of a comparison follows the numbers."""
 
 from openset.cli._compare_page import verdict
+from openset.evaluation import coinciding_methods
 
 from ..evaluation.test_compare import method
 
@@ -12,3 +13,16 @@ def test_verdict():
     assert verdict([a, b]).endswith("by more than chance explains.")
     assert verdict([a, b, c]).endswith("cannot tell it from C.")
     assert verdict([a]).startswith("A leads, with a normalized accuracy of 0.700 ±")
+
+
+def test_verdict_claims_no_lead_that_the_spread_does_not_support():
+    a, c = method("A", 0.9, 0.5, 0.7), method("C", 0.5, 0.9, 0.6)
+    assert verdict([a, c]).startswith("No single method leads. A has the highest mean")
+
+
+def test_verdict_names_methods_that_coincide():
+    twin = method("A", 0.9, 0.5, 0.7)
+    twin.name = "D"
+    text = verdict([method("A", 0.9, 0.5, 0.7), twin])
+    assert "A and D gave the same answer to every sample" in text
+    assert coinciding_methods([twin, method("B", 0.8, 0.4, 0.6)]) == []

@@ -204,6 +204,20 @@ def test_the_old_model_survives_a_kill_while_the_new_one_is_written(run, trained
     assert read_card(model)["method"] == "OSNN"
 
 
+@pytest.mark.slow
+def test_a_model_survives_a_kill_while_it_learns(trained, tmp_path):
+    model = tmp_path / "m.skops"
+    model.write_bytes(trained.model.read_bytes())
+    arguments = ["learn", model, "--data", trained.train, trained.train, "--rename", "a=z"]
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, *map(str, arguments), "-o", str(model)],
+        capture_output=True,
+        timeout=300,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert model.read_bytes() == trained.model.read_bytes()
+
+
 def test_an_error_of_our_own_is_one_line(fails, trained, tmp_path, monkeypatch):
     def broken(path):
         raise ZeroDivisionError("a bug")

@@ -1,11 +1,16 @@
 """openset fit and info: what is learned, told and kept."""
 
 import json
+from io import StringIO
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import Pipeline
+from typer.testing import CliRunner
 
+from openset.cli import app
+from openset.cli._text import describe_result
 from openset.persistence import load_model, read_card
 from openset.utils import method_names, unwrap
 
@@ -31,8 +36,8 @@ def test_what_is_told(trained):
         "features: 3 numeric columns: width, height, mass",
         "dropped: id (counts the rows)",
         "dropped: note (not numeric, for example 'as it came')",
-        "OpenSetSVC tuned on 160 rows, 360 settings with classes withheld",
-        "held-out report: 4 turns, in each 1 of the classes withheld",
+        "OpenSetSVC tuned on 160 rows, 361 settings with classes withheld",
+        "held-out report of this setting: a fifth of the rows, in 2 turns with 1 classes withheld",
         "known rows named correctly (AKS)",
         "certificate: 4 of 4 classes accept only a bounded region",
         "saved ",
@@ -46,7 +51,7 @@ def test_card(trained):
     assert card["data"]["rows_by_class"] == dict.fromkeys("abcd", 40)
     assert card["search"]["chosen"].keys() == {"gamma", "C", "lam"}
     assert card["certificate"]["bounded"] == [True] * 4
-    assert sorted(c for turn in card["held_out"]["turns"] for c in turn["withheld"]) == list("abcd")
+    assert len(card["held_out"]["turns"]) == 2
     measures = card["held_out"]["measures"]
     assert measures["normalized_accuracy"] == pytest.approx(
         (measures["accuracy_known"] + measures["accuracy_unknown"]) / 2
@@ -73,8 +78,11 @@ def test_known_classes_and_json(run, tmp_path):
     card = json.loads(result.stdout)
     assert card["classes"] == ["a", "b", "c"]
     assert card["method"] == "OSNN"
-    # One class withheld of three, in three turns; the rows of d are unknown in each.
-    assert [turn["n_unknown"] for turn in card["held_out"]["turns"]] == [48, 48, 48]
+    # One class withheld of three, in one turn; the rows of d are unknown as well.
+    assert [turn["n_unknown"] for turn in card["held_out"]["turns"]] == [48]
+    told = run("info", tmp_path / "m.skops").stdout
+    assert "of them rows of withheld classes" in told
+    assert "of them rows of classes outside --known" in told
 
 
 def test_gaps_are_filled_when_asked(run, tmp_path):
@@ -113,7 +121,7 @@ def test_the_smallest_classes(run, fails, tmp_path):
     assert "class 'a' has 2 rows (and 1 more classes); at least 3 are needed" in told
     result = run(*table(3, 3, 3, 3))
     assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
+    assert "the search has 3 rows per class to choose parameters with" in result.stderr
 
 
 def test_troubles(fails, tmp_path):
@@ -126,8 +134,8 @@ def test_troubles(fails, tmp_path):
     assert "has no class 'q'" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a")
     assert "at least two are required" in told
-    told = fails("fit", data, "-t", "kind", "-o", tmp_path / "absent" / "m.skops")
-    assert "there is no folder" in told
+    told = fails("fit", data, "-t", "kind", "-o", data / "m.skops")
+    assert "cannot be created" in told
     assert "it is a folder" in fails("fit", data, "-t", "kind", "-o", tmp_path)
     assert "there is no file" in fails("fit", tmp_path / "no.csv", "-t", "kind", "-o", model)
 
@@ -157,6 +165,83 @@ def test_every_method_from_table_to_answers(run, tmp_path, method):
     # The plain SVM never rejects with two known classes, so its search has nothing to go by here.
     assert method == "svm" or told["measures"]["accuracy_known"] > 0.6
     assert run("info", model).exit_code == 0
+
+
+def _mixed(path):
+    """A table with a categorical and a boolean column, which tell the classes apart."""
+    table = blobs().drop(columns=["id", "note"])
+    table["colour"] = table.kind.map({"a": "red", "b": "green", "c": "blue", "d": "blue"})
+    table["heavy"] = (table.mass > 0).map({True: "True", False: "false"})
+    table.to_csv(path, index=False)
+    return table
+
+
+def test_categorical_and_boolean_columns(run, fails, tmp_path):
+    table = _mixed(tmp_path / "t.csv.gz")
+    arguments = ("fit", tmp_path / "t.csv.gz", "-t", "kind", "-m", "osnn", "--turns", 0)
+    result = run(*arguments, "-o", tmp_path / "new" / "folder" / "m.skops")
+    assert result.exit_code == 0, result.stderr
+    assert "categorical, one 0/1 column per value: colour (3 values)" in result.stdout
+    model = load_model(tmp_path / "new" / "folder" / "m.skops")
+    coded = [f"colour={value}" for value in ("blue", "green", "red")]
+    assert read_card(tmp_path / "new" / "folder" / "m.skops")["data"]["features"] == [
+        *(*FEATURES, "heavy"),
+        *coded,
+    ]
+    X = np.column_stack(
+        [table[FEATURES], table.mass > 0, *(table.colour == c[7:] for c in coded)]
+    ).astype(float)
+    out = tmp_path / "answers.tsv.gz"
+    result = run("predict", tmp_path / "new/folder/m.skops", tmp_path / "t.csv.gz", "-o", out)
+    assert result.exit_code == 0, result.stderr
+    answers = pd.read_csv(out, sep="\t")
+    assert answers["prediction"].tolist() == model.predict(X).tolist()
+
+
+def test_too_large_a_number_is_reported_by_row_and_column(fails, tmp_path):
+    table = blobs()
+    table.loc[2, "mass"] = 1e300
+    table.to_csv(tmp_path / "t.csv", index=False)
+    told = fails("fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops")
+    assert "column 'mass' is too large (1e+300) in data row 3" in told
+
+
+def test_boolean_labels_keep_their_names(run, tmp_path):
+    table = blobs(classes="abc")
+    table["kind"] = table.kind == "a"
+    table.to_parquet(tmp_path / "t.parquet")
+    arguments = ("-t", "kind", "-m", "osnn", "--turns", 0, "-o", tmp_path / "m.skops")
+    assert run("fit", tmp_path / "t.parquet", *arguments).exit_code == 0
+    answers = tmp_path / "o.csv"
+    run("predict", tmp_path / "m.skops", tmp_path / "t.parquet", "-o", answers)
+    assert set(pd.read_csv(answers, dtype=str)["prediction"]) <= {"True", "False", "unknown"}
+
+
+def test_output_never_replaces_the_input(fails, trained):
+    before = trained.train.read_bytes()
+    told = fails("predict", trained.model, trained.train, "-o", trained.train)
+    assert "it is read by this command; choose another name" in told
+    told = fails("fit", trained.train, "-t", "kind", "-o", trained.train)
+    assert "it is read by this command" in told
+    assert trained.train.read_bytes() == before
+
+
+def test_pipes(trained):
+    text = blobs().to_csv(index=False)
+    arguments = ["predict", str(trained.model), "-", "-o", "-"]
+    result = CliRunner().invoke(app, arguments, input=text)
+    assert result.exit_code == 0, result.stderr
+    answers = pd.read_csv(StringIO(result.stdout))
+    assert len(answers) == 160 and "prediction" in answers
+    assert "standard input: 160 rows answered" in result.stderr
+    assert CliRunner().invoke(app, arguments, input="").exit_code == 1
+
+
+@pytest.mark.parametrize(("radius", "said"), [(0.5, False), (9.0, True)])
+def test_certificates_wider_than_the_data_say_little(radius, said):
+    card = {"data": {"features": FEATURES}, "certificate": {"bounded": [True], "radius": [radius]}}
+    (line,) = describe_result(card)
+    assert ("larger than any distance within the data (1.73)" in line) == said
 
 
 @pytest.fixture(scope="module")

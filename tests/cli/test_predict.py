@@ -180,8 +180,8 @@ def test_troubles(fails, trained, questions, tmp_path):
     assert "'mass' has 'heavy' in data row 10" in told(gap)
     gap.loc[9, "mass"] = np.inf
     assert "'mass' is infinite in data row 10; fix it" in told(gap)
-    assert "none of .csv, .tsv, .parquet" in told(questions, "o.xls")
-    assert "there is no folder" in told(questions, "absent/o.csv")
+    assert "none of .csv, .tsv, .csv.gz" in told(questions, "o.xls")
+    assert "cannot be created" in told(questions, "bad.csv/o.csv")
     data = tmp_path / "bad.csv"
     assert "no model file" in fails(
         "predict", tmp_path / "no.skops", data, "-o", tmp_path / "o.csv"
@@ -271,8 +271,8 @@ def test_evaluate_figures(run, trained, questions, tmp_path):
 def test_evaluate_troubles(fails, trained, questions, tmp_path):
     data = tmp_path / "questions.csv"
     assert "no column 'knd', the target" in fails("evaluate", trained.model, data, "-t", "knd")
-    told = fails("evaluate", trained.model, data, "-t", "kind", "--figures", tmp_path / "absent")
-    assert "there is no folder" in told
+    told = fails("evaluate", trained.model, data, "-t", "kind", "--figures", data)
+    assert "cannot be created" in told
     questions.loc[3, "kind"] = None
     questions.to_csv(data, index=False)
     told = fails("evaluate", trained.model, data, "-t", "kind")

@@ -122,8 +122,8 @@ def test_other_encodings_are_named(tmp_path):
     [
         ("", "c", "is empty"),
         ("x,c\n", "c", "a header and no rows"),
-        ("x\n1\n2\n", "x", "no numeric column other than the target 'x'"),
-        ("c\na\nb\n", "c", "no numeric column other than the target"),
+        ("x\n1\n2\n", "x", "no numeric or categorical column other than the target 'x'"),
+        ("c\na\nb\n", "c", "no numeric or categorical column other than the target"),
         ("x,kind\n1,a\n2.5,b\n", "knd", "no column 'knd', the target; did you mean 'kind'"),
         ("x,kind\n1,a\n2.5,b\n", "Kind", "did you mean 'kind'"),
         ("x,kind\n1,a\n2.5,b\n", "zzz", "its columns are x, kind"),
@@ -140,7 +140,7 @@ def test_other_encodings_are_named(tmp_path):
         ("x,c\n1,a\ninf,b\n9,b\n", "c", "'x' is infinite in data row 2"),
         ("x,c\n1,a,7\n2.5,b\n", "c", "Expected 2 columns, got 3"),
         ("x,x,c\n1,2,a\n", "c", "more than one column named 'x'"),
-        ("x,c\n1,a\n1,b\n", "c", r"no numeric column.*'x': always 1"),
+        ("x,c\n1,a\n1,b\n", "c", r"no numeric or categorical column.*'x': always 1"),
         ("\x00\x01\x02", "c", "cannot read|no column"),
     ],
 )

@@ -15,6 +15,7 @@ from openset.evaluation import (
     comparison_splits,
     confidence_interval,
     paired_differences,
+    rows_within,
 )
 from openset.metrics import normalized_accuracy
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit
@@ -106,10 +107,41 @@ def test_curves_have_the_area_of_the_measure(compared):
 
 
 def method(name, *accuracies):
-    """A compared method with these normalized accuracies."""
+    """A compared method with these normalized accuracies, and answers that depend on its name."""
+    scores = np.array([[1.0 if ord(name) >> bit & 1 else -1.0] for bit in range(7)])
+    evaluation = SimpleNamespace(scores=scores)
     return ComparedMethod(
-        name, [SimpleNamespace(measures={"normalized_accuracy": value}) for value in accuracies]
+        name,
+        [
+            SimpleNamespace(measures={"normalized_accuracy": value}, evaluation=evaluation)
+            for value in accuracies
+        ],
     )
+
+
+def test_rows_follow_the_time(data):
+    X, y = data
+    how = {"pilot_rows": 40, "n_repeats": 1}
+
+    def rows(seconds):
+        return rows_within(
+            {"OSNN": _osnn()},
+            X,
+            y,
+            lambda y: comparison_splits(y, 2, random_state=0),
+            seconds,
+            **how,
+        )
+
+    assert rows(1e-9) == 40
+    assert rows(1e9) == len(y) > 40
+
+
+def test_intervals_hold_for_all_methods_at_once():
+    others = [method("B", 0.8, 0.4, 0.5), method("C", 0.7, 0.5, 0.2)]
+    first = method("A", 0.9, 0.5, 0.7)
+    alone = paired_differences([first, others[0]])["B"][1]
+    assert paired_differences([first, *others])["B"][1] > alone
 
 
 def test_intervals():

@@ -1,11 +1,13 @@
 """Classes withheld in turns: who sees what, and what is measured."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
 from openset import OSNN, OpenSetSearchCV
-from openset.evaluation import fit_method, held_out_report, make_method
+from openset.evaluation import fit_method, held_out_report, make_method, tuning_rows
 from openset.utils import method_names
 
 
@@ -31,27 +33,44 @@ def test_withheld_rows_have_no_part_in_the_fit(data, monkeypatch):
     report = held_out_report(
         Recorder(), *data, n_turns=2, random_state=0, on_turn=lambda *turn: told.append(turn)
     )
-    assert len(Recorder.seen) == len(report.turns) == 4  # three classes stay known
+    assert len(Recorder.seen) == len(report.turns) == 2
     for (rows, labels), turn in zip(Recorder.seen, report.turns, strict=True):
         assert not set(labels) & set(turn["withheld"])
         assert len(rows) == 48  # four fifths of three classes
         assert (turn["n_known"], turn["n_unknown"]) == (12, 4)
-    assert told == [(k + 1, 4, turn["withheld"]) for k, turn in enumerate(report.turns)]
-    assert {label: sorted(shares) for label, shares in report.classes.items()} == {
-        c: ["named", "rejected"] for c in "abcd"
-    }
+        assert len(turn["withheld"]) == 1  # three classes stay known
+    assert told == [(k + 1, 2, turn["withheld"]) for k, turn in enumerate(report.turns)]
+    withheld = {label for turn in report.turns for label in turn["withheld"]}
+    assert {c for c, shares in report.classes.items() if "rejected" in shares} == withheld
+    assert all("named" in shares for shares in report.classes.values())
+
+
+@pytest.mark.parametrize("n_turns", [1, 2, 3, 4, 9])
+def test_as_many_turns_as_asked_for(data, n_turns):
+    report = held_out_report(OSNN(), *data, n_turns=n_turns, random_state=0)
+    assert len(report.turns) == min(n_turns, 4)
+    withheld = [label for turn in report.turns for label in turn["withheld"]]
+    assert len(withheld) == len(set(withheld)) and all(turn["withheld"] for turn in report.turns)
 
 
 def test_rows_of_other_classes_are_unknown_in_every_turn(data):
     report = held_out_report(OSNN(), *data, n_turns=3, known=["a", "b", "c"], random_state=0)
     assert [(t["n_known"], t["n_unknown"]) for t in report.turns] == [(8, 24)] * 3
     assert set(report.classes) == {"a", "b", "c"}
+    # What was withheld and what was never known are counted apart, and together give AUS.
+    for turn in report.turns:
+        found, n = turn["measures"], turn["n_withheld"]
+        assert n == 4
+        both = n * found["rejected_withheld"] + (24 - n) * found["rejected_others"]
+        assert both / 24 == pytest.approx(found["accuracy_unknown"])
 
 
 def test_means_are_over_the_turns(data):
     report = held_out_report(OSNN(), *data, n_turns=4, random_state=0)
     values = [turn["measures"]["accuracy_known"] for turn in report.turns]
     assert report.means()["accuracy_known"] == pytest.approx(np.mean(values))
+    assert report.spread()["accuracy_known"] == (min(values), max(values))
+    assert "rejected_others" not in report.means()  # every class takes its turn
 
 
 def test_two_classes_cannot_be_withheld(data):
@@ -71,6 +90,23 @@ def test_tuning_on_some_rows_and_fitting_on_all(data):
         fitted.model.decision_function(data[0]), whole.model.decision_function(data[0])
     )
     assert whole.search is None and whole.params == {}
+
+
+def test_search_with_few_rows_warns(data):
+    search = OpenSetSearchCV(OSNN(), n_repeats=1, random_state=0)
+    with pytest.warns(UserWarning, match="10 rows per class to choose parameters"):
+        fit_method(search, *data, max_tuning_rows=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X, y = np.vstack([data[0]] * 2), np.concatenate([data[1]] * 2)  # 40 rows per class
+        fit_method(search, X, y)
+        fit_method(OSNN(), data[0][:12], data[1][:12])  # nothing to choose
+
+
+def test_rows_for_tuning_grow_with_the_classes():
+    assert tuning_rows(np.repeat(np.arange(5), 2000)) == 3000
+    assert tuning_rows(np.repeat(np.arange(100), 200)) == 4000
+    assert tuning_rows(np.arange(100)) == 100
 
 
 def test_methods_by_name():

@@ -135,10 +135,15 @@ def squares(A, B, scale):
 
 def _gap(model, X, y, weight, kept):
     """True KKT gap of each class over the rows `kept`, in float64."""
+    # Copies of a row in one class are one row, whose box is the sum of theirs.
+    pairs = np.column_stack([X + 0.0, y])
+    _, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    weight = np.bincount(group.ravel(), weight)
+    X, y, kept = X[first], y[first], kept[first]
     scores, gaps = oracle(model, X), []
     for c, label in enumerate(model.classes_):
         signs = np.where(y == label, 1.0, -1.0)
-        beta = np.zeros(kept.max() + 1)
+        beta = np.zeros(max(kept.max(), model.support_.max(initial=0)) + 1)
         beta[model.support_] = model.dual_coef_[c]
         beta = beta[kept]
         box = model.C * weight

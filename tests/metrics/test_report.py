@@ -5,8 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from openset import metrics
+from openset import OSNN, metrics
 
 
 def report_of(unknown_label=-1):
@@ -46,11 +49,12 @@ def test_report_is_a_plain_dict_for_others():
 def test_table_has_a_row_per_class_and_measure():
     report = report_of()[0]
     lines = str(report).splitlines()
-    assert len(lines) == 1 + 4 + 1 + 1 + 10
-    assert lines[0].split() == ["class", "precision", "recall", "f1", "support"]
-    assert lines[1].split() == ["1", "0.6667", "0.5000", "0.5714", "4"]
-    assert lines[4].split() == ["-1", "(unknown)", "0.2500", "0.3333", "0.2857", "3"]
-    assert len({len(line) for line in lines[:5]}) == 1
+    assert len(lines) == 1 + 10 + 1 + 1 + 4
+    assert lines[0].split() == ["measure", "value"]  # the summary comes first
+    assert lines[12].split() == ["class", "precision", "recall", "f1", "support"]
+    assert lines[13].split() == ["1", "0.6667", "0.5000", "0.5714", "4"]
+    assert lines[16].split() == ["-1", "(unknown)", "0.2500", "0.3333", "0.2857", "3"]
+    assert len({len(line) for line in lines[12:]}) == 1
     for name, value in report.items():
         if name != "per_class":
             assert [name, f"{value:.4f}"] in [line.split() for line in lines]
@@ -61,6 +65,34 @@ def test_table_with_undefined_measures():
     lines = [line.split() for line in str(report).splitlines()]
     assert ["normalized_accuracy", "nan"] in lines
     assert ["unknown", "0.0000", "0.0000", "0.0000", "0"] in lines
+
+
+def test_many_classes_show_the_worst():
+    known = np.arange(30)
+    y_true = np.repeat(known, 10)
+    y_pred = np.where(np.arange(300) % 10 < y_true // 3, -1, y_true)  # later classes are worse
+    report = metrics.open_set_report(y_true, y_pred, known=known, unknown_label=-1)
+    lines = str(report).splitlines()
+    shown = [int(line.split()[0]) for line in lines[13:23]]
+    f1 = {label: row["f1"] for label, row in report["per_class"].items() if label >= 0}
+    assert sorted(f1[label] for label in shown) == sorted(f1.values())[:10]
+    assert lines[-1] == "the 10 classes with the lowest f1 of 30; as_text(None) shows all"
+    assert len(report.as_text(None).splitlines()) == 1 + 10 + 1 + 1 + 30 + 1
+
+
+def test_of_a_model():
+    X, y = load_iris(return_X_y=True)
+    known = y < 2
+    model = OSNN().fit(X[known], y[known])
+    names = {"known": model.classes_, "unknown_label": model.unknown_label_}
+    expected = metrics.open_set_report(y, model.predict(X), **names)
+    assert metrics.open_set_report(model, X, y) == expected
+    piped = make_pipeline(FunctionTransformer(), model)
+    assert metrics.open_set_report(piped, X, y) == expected
+    with pytest.raises(ValueError, match=r"leave them out of open_set_report\(model, X, y\)"):
+        metrics.open_set_report(model, X, y, **names)
+    with pytest.raises(ValueError, match="also needs known and unknown_label"):
+        metrics.open_set_report(y, model.predict(X))
 
 
 def test_confusion_matrix_follows_the_order_of_known():

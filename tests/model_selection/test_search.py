@@ -48,7 +48,7 @@ def test_default_preset(blobs, scaled):
     prefix = "opensetsvc__" if scaled else ""
     search = OpenSetSearchCV(model, random_state=0).fit(X, y)
     assert (search.level_, search.scenario_, search.n_splits_) == ("model", "open", 5)
-    assert len(search.cv_results_["params"]) == 2 * 20 * 9
+    assert len(search.cv_results_["params"]) == 2 * 20 * 9 + 1  # and the estimator's own
     assert values_of(search, f"{prefix}C") == [1.0, 8.0]
     assert values_of(search, f"{prefix}lam") == pytest.approx(np.arange(20) / 20)
     rows = X[OpenSetSplit(5, random_state=0).simulate(y)[0].fit]

@@ -98,3 +98,17 @@ def test_report(tools, result, golden_dir, tmp_path):
         assert words in text
     point = found["chosen"]
     assert f"{100 * point['accuracy']:.2f} / {100 * point['f1']:.2f}" in text
+
+
+def test_a_point_that_was_not_recorded_is_interpolated(tools):
+    shares = tools["SHARES"]
+    rng = np.random.default_rng(3)
+    truth = rng.choice(list("abcx"), 4000)
+    scores = rng.normal(size=(4000, 3)) + 2 * (truth[:, None] == np.array(list("abc")))
+    threshold = np.quantile(scores[truth != "x"].max(axis=1), 0.11)
+    evaluation = Evaluation(truth, scores - threshold, np.array(list("abc")))
+    record = tools["curve"](SimpleNamespace(evaluation=evaluation), None, None)
+    point = record.pop("chosen")
+    found = tools["point_of"](record, point["accuracy"])
+    assert found["f1"] == pytest.approx(point["f1"], abs=3e-3)
+    assert abs(found["rejected"] - 0.11) < np.diff(shares)[0]

@@ -263,6 +263,19 @@ def test_signs_are_pooled_over_runs_and_numbers():
     assert (row["paper_ova"], row["paper_ovo"]) == (93.33, 26.40)
 
 
+def test_report_of_a_study_without_the_plain_svm(tmp_path):
+    extra = json.dumps({"bias_before": [1.0, -1.0], "bias_after": [-1.0, -1.0]})
+    row = {"dataset": "digits", "n_known": 3, "run": 0, "status": "done"}
+    row |= dict.fromkeys(MEASURES, 0.5)
+    with Store(tmp_path / "results.sqlite", create=True) as store:
+        store.put({**row, "method": "OpenSetSVC", "extra": extra})
+        store.put({**row, "method": "PISVM"})
+        write_report(store, tmp_path / "report", sections=[paper_tables.add_bias_signs])
+    (found,) = pd.read_csv(tmp_path / "report/tables/bias-signs.csv").to_dict("records")
+    assert (found["before"], found["after"]) == (50.0, 100.0)
+    assert np.isnan(found["ova"])
+
+
 @pytest.mark.parametrize("name", ["paper", "better"])
 def test_stored_results(name, tmp_path):
     study = load_study(STUDIES / f"{name}.toml")

@@ -236,6 +236,25 @@ def test_what_a_landmark_model_keeps(tmp_path):
             assert_array_equal(copy.decision_function(X), fitted.decision_function(X))
 
 
+def test_answers_of_many_samples_come_in_blocks(monkeypatch):
+    X, y = blobs(9, m=300)
+    model = OpenSetSVC(gamma=1.0, landmarks=20, random_state=0).fit(X, y)
+    Z = np.tile(X, (300, 1))
+    expected = [f(X) for f in (model.predict, model.predict_known, model.known_score)]
+    sizes = []
+    scores = model.decision_function
+    monkeypatch.setattr(model, "decision_function", lambda X: sizes.append(len(X)) or scores(X))
+    for f, few in zip(
+        (model.predict, model.predict_known, model.known_score), expected, strict=True
+    ):
+        many = f(Z)
+        if many.dtype.kind == "f":
+            assert_allclose(many, np.tile(few, 300), atol=1e-5)
+        else:
+            assert np.mean(many == np.tile(few, 300)) > 0.999
+    assert max(sizes) < len(Z) / 2
+
+
 def test_rare_classes_keep_their_rows():
     assert spread_over_classes(np.array([10**6, 3]), 100).tolist() == [97, 3]
     rng = np.random.default_rng(0)

@@ -6,12 +6,14 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from openset import OpenSetSVC
 from openset.base import (
     OpenSetClassifier,
     SearchSpec,
     validate_samples,
     validate_training_data,
 )
+from openset.calibration import CalibratedRejector
 from openset.utils import answer_labels
 from openset.utils.estimator_checks import (
     EXPECTED_FAILED_CHECKS,
@@ -471,3 +473,9 @@ def test_expected_failures_are_sentences_and_fit_the_estimator():
     # A nearest centroid has neither a solver nor a kernel to blame.
     assert "check_sample_weight_equivalence_on_dense_data" not in for_balls
     assert "check_methods_subset_invariance" not in for_balls
+
+
+@pytest.mark.filterwarnings("ignore:At the operating point")
+def test_warnings_inside_a_check_do_not_disturb_the_list_of_checks():
+    # A warning adds __warningregistry__ to the module whose names are the list.
+    check_open_set_estimator(CalibratedRejector(OpenSetSVC(), alpha=0.3))

@@ -6,10 +6,12 @@ methods share) are imported by their names.
 
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier, SearchSpec, Traits
+from ._delegate import DelegatingClassifier
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
 from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
+from ._pipeline import OpenSetPipeline, make_pipeline
 from ._predictions import PredictionExplainer
 from ._validation import (
     TrainingData,
@@ -27,10 +29,12 @@ from ._validation import (
 
 __all__ = [
     "Certificate",
+    "DelegatingClassifier",
     "DistanceClassifier",
     "GridScores",
     "KernelMachineClassifier",
     "OpenSetClassifier",
+    "OpenSetPipeline",
     "PredictionExplainer",
     "SearchSpec",
     "TrainingData",
@@ -40,6 +44,7 @@ __all__ = [
     "find_unknown_label",
     "known_classes",
     "known_radius",
+    "make_pipeline",
     "resolve_unknown_label",
     "set_labels",
     "takes_known_unknowns",

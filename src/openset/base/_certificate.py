@@ -47,7 +47,9 @@ def known_radius(
     for c in np.flatnonzero(bias < 0):
         level = -bias[c] * (1 - _SLACK)
         inside = level < positive[c]
-        radius[c] = np.sqrt(kernel.inverse(level / positive[c]) / gamma[c]) if inside else 0.0
+        # The root first: gamma may be so small that the quotient overflows.
+        reach = np.sqrt(kernel.inverse(level / positive[c])) if inside else 0.0
+        radius[c] = reach / np.sqrt(gamma[c])
     return radius
 
 

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from ..metrics import encode_labels
 from ..utils import answer_labels, decide
 from ._class_edits import ClassEdits
 from ._explain import explain, surroundings_of
+from .fitted import check_attributes, check_labels
+
+# Samples whose scores of all classes are in memory at the same time.
+_ROWS = 2**15
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,10 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
     stored_types: tuple[type, ...] = ()
 
+    # Names of the fitted attributes, with the layouts of :func:`openset.base.fitted.check_array`.
+    # None leaves the arrays of a model file unchecked.
+    fitted_attributes: Mapping[str, str] | None = None
+
     def decision_function(self, X) -> np.ndarray:
         """Acceptance scores.
 
@@ -162,7 +172,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        codes = decide(self.decision_function(X))
+        codes = self._by_blocks(X, decide)
         return answer_labels(self.classes_, self.unknown_label_)[codes]
 
     @property
@@ -186,7 +196,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        best = self.decision_function(X).argmax(axis=1)
+        best = self._by_blocks(X, lambda scores: scores.argmax(axis=1))
         return answer_labels(self.classes_, self.unknown_label_)[best]
 
     def predict_set(self, X) -> np.ndarray:
@@ -213,7 +223,33 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        return self.decision_function(X).max(axis=1)
+        return self._by_blocks(X, lambda scores: scores.max(axis=1))
+
+    def _by_blocks(self, X, reduce):
+        """Reduce scores of shape (n, K) to shape (n,) without holding those of many samples."""
+        n = X.shape[0] if hasattr(X, "shape") and len(X.shape) == 2 else 0
+        if n <= _ROWS:
+            return reduce(self.decision_function(X))
+        blocks = (_safe_indexing(X, rows) for rows in gen_batches(n, _ROWS))
+        return np.concatenate([reduce(self.decision_function(block)) for block in blocks])
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Return the accuracy, in which a label outside the classes is unknown.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels. Those that are not in ``classes_`` count as right where the answer is
+            unknown; they need not be relabelled.
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        float
+        """
+        right = encode_labels(self.predict(X), self.classes_) == encode_labels(y, self.classes_)
+        return float(np.average(right, weights=sample_weight))
 
     def explain(self, X):
         """Explain each answer: see :func:`openset.base.explain`.
@@ -264,6 +300,24 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
             Its scores are those of this estimator less the thresholds.
         """
         return _Shifted(self, thresholds)
+
+    def check_fitted(self) -> dict[str, int]:
+        """Check parameters and fitted attributes; :func:`openset.persistence.load_model` calls it.
+
+        Returns
+        -------
+        dict {str: int}
+            The length of each axis that ``fitted_attributes`` names, such as K and d.
+
+        Raises
+        ------
+        ValueError
+            If an attribute is missing or undeclared, or if arrays do not fit together.
+        """
+        self._validate_params()
+        if self.fitted_attributes is None:
+            return check_labels(self)
+        return check_attributes(self, self.fitted_attributes)
 
     def kept_samples(self) -> tuple[Any, np.ndarray, str] | None:
         """Training samples that the fitted model keeps, to which explanations refer.

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from ._classifier import OpenSetClassifier
 from ._grid_scores import GridEngine
 from ._prepared import prepared
 from ._validation import find_unknown_label, validate_samples, validate_training_data
+from .fitted import require
 from .machines import (
     BinaryMachine,
     TrainingSet,
@@ -44,6 +46,9 @@ from .parameters import (
 
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
 _ROUNDING = 1e-5
+
+# Sum of the coefficients of a machine in a model file, above which the file is damaged.
+_LARGEST = 1e150
 
 # Smallest tolerance of the solver for boxes up to 1; below, rounding would keep it from ending.
 _FINEST = 1e-14
@@ -90,6 +95,12 @@ class KernelMachineClassifier(GridEngine):
     )
 
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
+
+    machine_attributes = {
+        **{"support_": "n int", "support_vectors_": "n d", "dual_coef_": "K n", "gamma_": "K"},
+        **{"intercept_": "K", "dual_objective_": "K", "kkt_gap_": "K", "n_iter_": "K int"},
+    }
+    fitted_attributes = {**machine_attributes, "known_radius_": "K inf"}
 
     def __init__(
         self,
@@ -408,6 +419,37 @@ class KernelMachineClassifier(GridEngine):
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
         self.finish_model(training, [machine.extra for machine in machines])
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        if is_dataclass(self.kernel):
+            replace(self.kernel)  # checks its parameters
+        get_kernel(self.kernel)
+        require(np.all(self.gamma_ > 0), "gamma_ is not positive")
+        self.check_reach(self.support_vectors_, self.dual_coef_, self.intercept_)
+        if "known_radius_" in vars(self):
+            fresh = copy(self)
+            fresh._certify()
+            # A larger radius promises less; one of an unbounded class is infinite.
+            radius, limit = self.known_radius_, fresh.known_radius_ * (1 - 1e-6)
+            fits = (np.isinf(radius) == np.isinf(limit)) & (radius >= limit)
+            require(fits.all(), "known_radius_ does not follow from intercept_ and dual_coef_")
+        return sizes
+
+    def check_reach(self, support_vectors, coef: np.ndarray, bias: np.ndarray) -> None:
+        """Raise ValueError if coefficients are so large that sums of them may overflow.
+
+        Parameters
+        ----------
+        support_vectors, coef, bias
+            As for :meth:`expand`.
+        """
+        with np.errstate(over="ignore"):
+            reach = abs(coef)
+            if not get_kernel(self.kernel).decaying:
+                reach = reach @ abs(support_vectors)
+            reach = reach.sum(axis=1) + abs(bias)
+        require(np.all(reach < _LARGEST), "coefficients are so large that scores overflow")
 
     def take_classes(self, index: np.ndarray) -> None:
         super().take_classes(index)

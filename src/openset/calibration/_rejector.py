@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, indexable
@@ -16,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
+from ..base.fitted import check_array, require
 from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
@@ -48,8 +50,9 @@ class CalibratedRejector(OpenSetWrapper):
     estimator : estimator
         An open-set estimator, or a Pipeline or a search of one. To calibrate one that is already
         fitted, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
-        serve for calibration, and must not have been used in its fit or search. Anything else is
-        cloned and fitted to a part of the samples; the other part is the calibration set.
+        serve for calibration, and must not have been used in its fit or search. An unfitted one is
+        cloned and fitted to a part of the samples; the other part is the calibration set. A fitted
+        one that is not frozen raises a ValueError.
     alpha : float in (0, 1), default=0.05
         Share of errors that is allowed: known samples rejected or, for criterion="aus", unknown
         samples accepted.
@@ -182,6 +185,10 @@ class CalibratedRejector(OpenSetWrapper):
         "costs": [dict, None],
     }
 
+    fitted_attributes = {
+        **{"estimator_": "", "thresholds_": "K", "lifted_": "K bool", "promise_": ""},
+        "_fit_rows": "",
+    }
     traits = Traits(
         "calibrated",
         condition="the thresholds lie above the scores far away from all samples",
@@ -238,6 +245,7 @@ class CalibratedRejector(OpenSetWrapper):
         self
         """
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
+        self._check_not_fitted()
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
         label = inner.unknown_label if _automatic(self.unknown_label) else self.unknown_label
@@ -456,10 +464,36 @@ class CalibratedRejector(OpenSetWrapper):
 
         return surroundings
 
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        require(isinstance(self.promise_, bool), f"promise_ is {self.promise_!r}")
+        split_fitted(self.estimator_)
+        if self._fit_rows is not None:
+            check_array("_fit_rows", self._fit_rows, "rows int", sizes)
+            kept = unwrap(self.estimator_).kept_samples()
+            fits = kept is None or np.all(kept[1] < len(self._fit_rows))
+            require(fits, "_fit_rows is shorter than the rows of the estimator")
+        return sizes
+
     def _moved(self):
         """The transformers of the estimator, and its last step with moved thresholds."""
         transform, model = split_fitted(self.estimator_)
         return transform, model.with_thresholds(self.thresholds_)
+
+    def _check_not_fitted(self):
+        """A fitted estimator would be cloned and trained again, on the calibration samples."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return
+        raise ValueError(
+            f"estimator={type(self.estimator).__name__} is fitted already, and fit would train it "
+            "again. To calibrate it as it is, pass FrozenEstimator(estimator) (of sklearn.frozen) "
+            "and samples that it has not seen. To have it trained here, pass it unfitted, for "
+            "instance clone(estimator), and all the samples."
+        )
 
     def _needs_unknown(self):
         shared = self.criterion in ("precision", "cost")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
+from openset.cli._failures import reported, say, stage
 
 # Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
 _DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"
@@ -30,9 +30,12 @@ def compare(
         str, typer.Option(help="Methods to compare, comma-separated, or all.")
     ] = _DEFAULT,
     repeats: Annotated[int, typer.Option(min=2, help="Draws of known classes.")] = 10,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Time to spend: it decides how many rows are used.")
+    ] = 5.0,
     max_rows: Annotated[
-        int, typer.Option(min=20, help="Maximum number of rows to compare on, drawn from all.")
-    ] = 1500,
+        int | None, typer.Option(min=20, help="Rows to compare on, drawn from all; for repeating.")
+    ] = None,
     unknown: options.Unknown = None,
     features: options.Features = None,
     drop: options.Drop = None,
@@ -43,12 +46,12 @@ def compare(
     as_json: options.AsJson = False,
 ) -> None:
     """Compare methods on a table, with classes withheld, and write a page."""
-    options.check_folder(output)
+    options.prepare_output(output, data)
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli import _compare_page as pages
     from openset.cli._training import read_training
     from openset.datasets.tables import open_table
-    from openset.evaluation import compare_methods, comparison_splits, make_method
+    from openset.evaluation import compare_methods, comparison_splits, make_method, rows_within
     from openset.utils import method_names, method_table, unwrap
 
     every = method_names()
@@ -68,12 +71,20 @@ def compare(
     label = table.unknown_label(unknown, data)
     for model in models.values():
         unwrap(model).set_params(unknown_label=label)
+    effort: dict[str, Any] = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
+
+    def splits_of(y):
+        return comparison_splits(y, repeats, random_state=seed, unknown_label=label)
+
+    if max_rows is None:
+        X, y, _ = _choose_rows(table, len(table.y), seed)
+        stage("measuring how many rows fit into the time")
+        max_rows = rows_within(models, X, y, splits_of, 60 * minutes, **effort)
     X, y, notes = _choose_rows(table, max_rows, seed)
-    splits = comparison_splits(y, repeats, random_state=seed, unknown_label=label)
+    splits = splits_of(y)
     report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
     print("\n".join(report), file=sys.stderr)
-    how = {"n_repeats": _N_TUNING, "random_state": seed, "n_jobs": jobs}
-    compared = compare_methods(models, X, y, splits, **how, verbose=int(sys.stderr.isatty()))
+    compared = compare_methods(models, X, y, splits, **effort, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:
         raise ValueError(f"no method could be fitted; {best.name}, {best.error}")
@@ -103,7 +114,7 @@ def compare(
         return
     pages.print_ranking(compared)
     lines = ["", pages.verdict(compared), "To fit it on all the data:", f"  {subject.fit_command}"]
-    typer.echo("\n".join([*lines, f"wrote {output}"]))
+    say(*lines, f"wrote {output}")
 
 
 def _choose_rows(table, max_rows, seed):
@@ -133,11 +144,11 @@ def _fit_command(data, target, method, given):
     for name, value in given.items():
         if value not in (None, defaults.get(name)):
             words += [f"--{name}", value]
-    return shlex.join([*words, "-o", f"{data.stem}.model"])
+    return shlex.join([*words, "-o", f"{data.stem}.skops"])
 
 
 def _as_dict(compared, short, subject, output):
-    from openset.evaluation import confidence_interval, paired_differences
+    from openset.evaluation import coinciding_methods, confidence_interval, paired_differences
 
     behind = paired_differences(compared)
     ranking = []
@@ -166,6 +177,7 @@ def _as_dict(compared, short, subject, output):
         "seed": subject.seed,
         "notes": subject.notes,
         "ranking": ranking,
+        "coincide": [[short[name] for name in names] for names in coinciding_methods(compared)],
         "failed": {short[m.name]: m.error for m in compared if m.error},
         "fit_command": subject.fit_command,
         "page": str(output),

@@ -9,7 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from openset.cli._text import join
-from openset.evaluation import ComparedMethod, confidence_interval, paired_differences
+from openset.evaluation import (
+    ComparedMethod,
+    coinciding_methods,
+    confidence_interval,
+    paired_differences,
+)
 from openset.plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay
 from openset.utils import split_fitted
 from openset.utils.page import Cell, Page
@@ -41,15 +46,24 @@ class Subject:
 
 
 def verdict(compared: Sequence[ComparedMethod]) -> str:
-    """The answer in words: which method leads, and which others may be as good."""
+    """The answer in words: no more than the spread over the repeats supports."""
     mean, half = confidence_interval(compared[0].values(_NA))
     behind = paired_differences(compared)
     close = [name for name, (gap, width) in behind.items() if gap - width <= 0]
-    text = f"{compared[0].name} leads, with a normalized accuracy of {mean:.3f} ± {half:.3f}."
+    score = f"a normalized accuracy of {mean:.3f} ± {half:.3f}"
+    text = f"{compared[0].name} leads, with {score}."
     if close:
-        text += f" These repeats cannot tell it from {join(close)}."
+        text = (
+            f"No single method leads. {compared[0].name} has the highest mean, {score}, but these "
+            f"repeats cannot tell it from {join(close)}."
+        )
     elif behind:
         text += " It is ahead of every other method by more than chance explains."
+    for names in coinciding_methods(compared):
+        text += (
+            f" {join(names)} gave the same answer to every sample: with the parameters chosen here "
+            "they are the same machine."
+        )
     return text
 
 
@@ -116,6 +130,7 @@ def _add_ranking(page, ranked):
         figure,
         alt="Mean normalized accuracy of each method with its interval, best at the top.",
         caption="Mean over the repeats and its 95% interval.",
+        half=True,
     )
     behind = paired_differences(ranked)
     means = np.array([[m.values(name).mean() for name in _COLUMNS.values()] for m in ranked])
@@ -139,7 +154,8 @@ def _add_ranking(page, ranked):
             "'unknown'. NA, normalized accuracy: the mean of the two. HNA: their harmonic mean.",
             "OSCR area and AUROC evaluate the scores at every threshold, not only the chosen one.",
             "behind the first: mean difference of NA, repeat by repeat on the same splits, with "
-            "its interval. The repeats share samples, so the intervals are somewhat too narrow.",
+            "its interval, which holds for all methods at once. The repeats share samples, so the "
+            "intervals are somewhat too narrow.",
             "bounded: share of the classes whose accepted region is provably bounded.",
         ]
     )
@@ -175,7 +191,7 @@ def _add_curves(page, ranked):
         ax.tick_params(labelsize=_FONT - 1)
         display.legend_.remove()
         figure.legend(loc="outside lower center", ncols=2, fontsize=_FONT - 2, frameon=False)
-        page.figure(figure, alt=f"{title}: one curve per method, mean of the repeats.")
+        page.figure(figure, alt=f"{title}: one curve per method, mean of the repeats.", half=True)
 
 
 def _add_regions(page, ranked, subject):
@@ -208,9 +224,9 @@ def _regions_figure(ranked, X, y):
     means = np.stack([Z[y == label].mean(axis=0) for label in drawn[:3]])
     flat = Z.shape[1] == 2 or np.linalg.matrix_rank(means[1:] - means[0]) < 2
     options = {"plane": None if flat else means, "margin": 0.5, "grid_resolution": 150}
-    n_rows = -(-len(ranked) // 2)
-    figure = Figure(figsize=(6.8, 0.6 + 3.2 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, 2, squeeze=False)
+    n_rows = -(-len(ranked) // 3)
+    figure = Figure(figsize=(10.2, 0.6 + 3.2 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, 3, squeeze=False)
     for ax in axes.flat[len(ranked) :]:
         ax.axis("off")
     entries = {}
@@ -238,7 +254,8 @@ def _add_protocol(page, compared, subject):
     if len(subject.y) < subject.n_read:
         points.append(
             f"{len(subject.y):,} of the rows were used for the comparison, drawn in equal shares "
-            "from all classes. With all rows the measures may be higher and the order may differ."
+            "from all classes: as many as the time allowed (--minutes), or --max-rows. With all "
+            "rows the measures may be higher and the order may differ."
         )
     withheld = "in which some of the known classes act as unknown."
     if subject.n_known < 3:
@@ -255,7 +272,8 @@ def _add_protocol(page, compared, subject):
         "splits.",
         "Parameters are chosen from the training samples alone, in "
         f"{subject.n_tuning} simulations {withheld}",
-        f"Seed {subject.seed}: the same command gives the same measures; only the times vary.",
+        f"Seed {subject.seed}: the same command with --max-rows {len(subject.y)} gives the same "
+        "measures; only the times vary.",
     ]
     points += [f"{m.name} failed and is not ranked. {m.error}" for m in compared if m.error]
     page.bullets(points)

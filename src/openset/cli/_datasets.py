@@ -22,7 +22,7 @@ def datasets(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the datasets in the data home, with sizes counted from the data."""
+    """List datasets: sizes counted in the data home, or those of the paper where one is missing."""
     from rich.console import Console
     from rich.table import Table
 
@@ -51,11 +51,15 @@ def datasets(
 
 
 def _cells(row: DatasetRow) -> list[str]:
-    if row.source != "file":
-        return [*"------", ""]
-    samples, features, classes, smallest, largest = (n or 0 for n in row.counted)
+    figures = row.counted if row.source == "file" else row.published
+    here = {"pmlb": "downloaded on first use", "": "not here"}
+    if figures is None:
+        return [""] * 6 + [here[row.source]]
+    samples, features, classes, smallest, largest = (n or 0 for n in figures)
     sizes = (classes, samples, features, samples / classes, smallest, largest)
     cells = [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in sizes]
+    if row.source != "file":
+        return [*cells, here[row.source]]
     same = "same" if row.counted == row.published else "differs"
     return [*cells, same if row.published else ""]
 

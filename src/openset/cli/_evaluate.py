@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
+from openset.cli._failures import reported, say
 
 if TYPE_CHECKING:
     from openset.evaluation import Evaluation
@@ -42,7 +42,7 @@ def evaluate(
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
 
-        options.check_folder(figures / "figure.png")
+        options.prepare_output(figures / "figure.png")
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     evaluation, others = _score(scorer, table, target)
@@ -50,7 +50,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(_as_json(evaluation, others), indent=1))
         return
-    typer.echo("\n".join(_lines(evaluation, others, str(data))))
+    say(*_lines(evaluation, others, str(data)))
     typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
 
 
@@ -108,7 +108,7 @@ def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
         f"{source}: {len(evaluation.truth):,} rows, {n_unknown:,} of them unknown{which}",
         *measure_lines(evaluation.measures),
         "",
-        str(evaluation.report).partition("\n\n")[0],
+        *evaluation.report.class_table().split("\n"),
         "",
     ]
     # The largest counts off the diagonal; the whole matrix is in the JSON and the figure.

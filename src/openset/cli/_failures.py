@@ -41,16 +41,26 @@ def reported(command: Callable) -> Callable:
     return guarded
 
 
+def printable(text: str) -> str:
+    """The text with every character that a terminal would act on written as an escape."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines of text that may hold names from files of strangers."""
+    typer.echo("\n".join(printable(line) for line in lines), err=err)
+
+
 def complain(message: str) -> None:
     """Print one line on standard error, replacing a line of progress."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{clear}openset: {message}", file=sys.stderr)
+    print(f"{clear}openset: {printable(message)}", file=sys.stderr)
 
 
 def stage(message: str) -> None:
     """Print what is going on, on a terminal only."""
     if sys.stderr.isatty():
-        print(message, file=sys.stderr)
+        print(printable(message), file=sys.stderr)
 
 
 def _line(error):

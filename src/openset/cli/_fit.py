@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, stage
+from openset.cli._failures import reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3
@@ -38,8 +38,11 @@ def fit(
         int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
     search_rows: Annotated[
-        int, typer.Option(min=20, help="Maximum number of rows for tuning; the fit uses all.")
-    ] = 3000,
+        int | None,
+        typer.Option(
+            min=20, help="Rows for tuning; default: 3000, or 40 per class. The fit uses all."
+        ),
+    ] = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
@@ -47,6 +50,7 @@ def fit(
 ) -> None:
     """Learn from a table: scale, tune with classes withheld, fit, report, save."""
     import numpy as np
+    from sklearn.base import clone
 
     from openset import evaluation
     from openset.cli._text import describe_data, describe_result
@@ -57,12 +61,12 @@ def fit(
 
     def tell(*lines):
         if not as_json:
-            typer.echo("\n".join(lines))
+            say(*lines)
 
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     how |= {"landmarks": landmarks, "random_state": seed}
     evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
-    options.check_folder(output)
+    options.prepare_output(output, data)
     table = open_table(data, encoding)
     training = read_training(table, target, **options.columns(features, drop), missing=missing)
     label = training.unknown_label(unknown, table.path)
@@ -74,19 +78,19 @@ def fit(
     search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     summary = _summarize(training, rows, target, data.name)
     tell(*describe_data(summary))
+    X, y = training.X[rows], training.y[rows]
+    stage(f"tuning and fitting on {len(y):,} rows")
+    n_tuning = search_rows or evaluation.tuning_rows(y)
+    fitted = evaluation.fit_method(search, X, y, max_tuning_rows=n_tuning)
     report = evaluation.HeldOutReport()
     if turns:
         report = evaluation.held_out_report(
-            *(search, training.X, training.y),
+            *(clone(fitted.model), training.X, training.y),  # the setting that is saved
             n_turns=turns,
             known=classes,
-            max_tuning_rows=search_rows,
             random_state=seed,
             on_turn=_say_turn,
         )
-    stage(f"tuning and fitting on {rows.sum():,} rows")
-    X, y = training.X[rows], training.y[rows]
-    fitted = evaluation.fit_method(search, X, y, max_tuning_rows=search_rows)
     card = save_model(fitted.model, output, evaluation.model_card(fitted, report, summary))
     tell(*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)")
     if as_json:
@@ -112,6 +116,7 @@ def _summarize(data, rows, target, source):
         "rows_used": int(rows.sum()),
         "rows_by_class": {str(k): int(n) for k, n in zip(labels, counts, strict=True)},
         "features": data.features,
+        "categories": data.categories,
         # NaN, from a column without values, is not valid JSON.
         "ranges": [[a, b] if np.isfinite(a) else None for a, b in ranges],
         "dropped": data.dropped,

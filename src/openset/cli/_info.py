@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
+from openset.cli._failures import reported, say
 
 # Parameters that do not change the model.
 _TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}
@@ -35,7 +35,7 @@ def info(model: options.Model, as_json: options.AsJson = False) -> None:
         lines.append(f"parameters: {_text.parameters(shown)}")
     lines += _text.describe_result(card)
     lines.append("versions: " + ", ".join(f"{k} {v}" for k, v in card["versions"].items()))
-    typer.echo("\n".join(lines))
+    say(*lines)
 
 
 @reported
@@ -45,7 +45,7 @@ def export(
     as_json: options.AsJson = False,
 ) -> None:
     """Write a model as ONNX, scaler included, for programs without Python."""
-    options.check_folder(onnx)
+    options.prepare_output(onnx, model)
     from openset.cli._text import features_of
     from openset.export import to_onnx
     from openset.persistence import load_model, read_card
@@ -60,6 +60,8 @@ def export(
         typer.echo(json.dumps({"onnx": str(onnx), "input": "X", "outputs": outputs, **told}))
         return
     order = f", in this order: {', '.join(told['features'])}" if "features" in told else ""
-    typer.echo(f"wrote {onnx} ({onnx.stat().st_size / 1e6:.2f} MB)")
-    typer.echo(f"input X: float64, one row per sample, the features unscaled{order}")
-    typer.echo(f"outputs: {', '.join(outputs)}")
+    say(
+        f"wrote {onnx} ({onnx.stat().st_size / 1e6:.2f} MB)",
+        f"input X: float64, one row per sample, the features unscaled{order}",
+        f"outputs: {', '.join(outputs)}",
+    )

@@ -52,7 +52,7 @@ def learn(
     from openset.evaluation import learn_decisions
     from openset.persistence import descent, load_model, read_card, save_model
 
-    options.check_folder(output)
+    options.prepare_output(output)
     if not (decisions or remove or rename):
         raise ValueError("there is nothing to do: give --decisions, --remove or --rename")
     card = read_card(model)

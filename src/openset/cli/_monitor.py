@@ -40,7 +40,7 @@ def monitor(
     if rate is None and reference is None:
         tell(UnknownRateMonitor.load(file), as_json)
         return
-    options.check_folder(file)
+    options.prepare_output(file)
     if file.exists():
         raise FileExistsError(f"{file} exists; delete it to start anew")
     scores = None if reference is None else _scores(reference, encoding)

@@ -7,12 +7,17 @@ from typing import Annotated, Literal
 import typer
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Table: CSV, TSV, Parquet, Arrow, NPY/NPZ, SVMlight.")
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Table: CSV, TSV (also .gz), Parquet, Arrow, NPY/NPZ, SVMlight; - is standard input.",
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class.")]
 Features = Annotated[
-    str | None, typer.Option(help="Feature columns, comma-separated; default: all numeric ones.")
+    str | None,
+    typer.Option(help="Feature columns, comma-separated; default: all that can be used."),
 ]
 Drop = Annotated[str | None, typer.Option(help="Columns to ignore, comma-separated.")]
 Missing = Annotated[
@@ -45,13 +50,22 @@ def columns(features: str | None, drop: str | None) -> dict[str, list[str] | Non
     return {"features": split(features), "drop": split(drop)}
 
 
-def check_folder(output: Path) -> None:
-    """Raise, before any work is done, if the file cannot be written."""
-    if not output.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {output}: there is no folder {output.parent}; create it first"
-        )
-    if not os.access(output.parent, os.W_OK):
-        raise PermissionError(f"cannot write {output}: the folder {output.parent} is read-only")
+def prepare_output(output: Path, *inputs: Path) -> None:
+    """Create the folder of an output file; raise, before any work is done, if it is no good."""
+    if str(output) == "-":
+        return
     if output.is_dir():
         raise FileExistsError(f"cannot write {output}: it is a folder")
+    if output.exists() and any(p.exists() and output.samefile(p) for p in inputs):
+        raise FileExistsError(
+            f"cannot write {output}: it is read by this command; choose another name with -o"
+        )
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"cannot write {output}: the folder {output.parent} cannot be created "
+            f"({error.strerror})"
+        ) from error
+    if not os.access(output.parent, os.W_OK):
+        raise PermissionError(f"cannot write {output}: the folder {output.parent} is read-only")

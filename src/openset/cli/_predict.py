@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported
+from openset.cli._failures import complain, reported, say
 from openset.cli._monitor import ALARM, as_dict
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ def predict(
     model: options.Model,
     data: options.Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Table to write: .csv, .tsv, .parquet, .arrow.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Table to write: .csv, .tsv (also .gz), .parquet, .arrow; - is standard output.",
+        ),
     ],
     monitor: Annotated[
         Path | None,
@@ -45,6 +50,7 @@ def predict(
     from openset.datasets.tables import check_writable, open_table, open_writer
     from openset.monitoring import UnknownRateMonitor
 
+    options.prepare_output(output, data, model)
     check_writable(output)
     watch = None if monitor is None else UnknownRateMonitor.load(monitor)
     scorer = TableScorer(model, jobs)
@@ -71,17 +77,20 @@ def predict(
         watch.save(monitor)
     n_rows = sum(counts.values())
     unknown = counts[scorer.final.unknown_label_]
+    to_stdout = str(output) == "-"  # then the summary must not mix with the table
     if as_json:
         by_answer = {str(answer): n for answer, n in counts.most_common()}
         told = {"rows": n_rows, "unknown": unknown, "answers": by_answer}
-        typer.echo(json.dumps(told if watch is None else told | {"monitor": as_dict(watch)}))
+        told = told if watch is None else told | {"monitor": as_dict(watch)}
+        typer.echo(json.dumps(told), err=to_stdout)
     else:
-        typer.echo(
-            f"{data}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) unknown; "
-            f"wrote {output}"
+        say(
+            f"{table.path}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) "
+            f"unknown; wrote {'standard output' if to_stdout else output}",
+            err=to_stdout,
         )
         if watch is not None:
-            typer.echo(f"monitor: {watch}")
+            say(f"monitor: {watch}", err=to_stdout)
     if watch is not None and watch.alarm:
         raise typer.Exit(ALARM)
 
@@ -112,7 +121,7 @@ class TableScorer:
     """A model file, loaded to score the rows of tables; `final` is the open-set estimator."""
 
     def __init__(self, path: str | os.PathLike, jobs: int):
-        from openset.cli._text import features_of
+        from openset.cli._text import categories_of, features_of
         from openset.persistence import load_model, read_card
         from openset.utils import split_fitted
 
@@ -123,6 +132,12 @@ class TableScorer:
             self.final.set_params(n_jobs=jobs)
         self._n_features = model.n_features_in_
         self._names = features_of(card)
+        # Features "column=value" of categorical columns -> column and value.
+        self._coded = {
+            f"{column}={value}": (column, value)
+            for column, values in categories_of(card).items()
+            for value in values
+        }
         if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
             self._names = model.feature_names_in_.tolist()
         self._fills_gaps = "SimpleImputer" in card.get("steps", [])
@@ -167,7 +182,8 @@ class TableScorer:
                     f"{table.path} has {len(names)} columns, but the model has "
                     f"{self._n_features} features without names; keep only their columns"
                 )
-        require(table, names, "which the model needs")
+        columns = [self._coded.get(name, (name,))[0] for name in names]
+        require(table, list(dict.fromkeys(columns)), "which the model needs")
         return names
 
     def blocks(self, table: Table, title: str) -> Iterator[ScoredBlock]:
@@ -191,10 +207,15 @@ class TableScorer:
     def _matrix(self, table, batch, names, n_before):
         import numpy as np
 
+        from openset.cli._training import LARGEST, indicator, too_large
         from openset.datasets.tables import TableError, numbers
 
         X = np.empty((batch.num_rows, len(names)))
         for j, name in enumerate(names):
+            if name in self._coded:
+                column, value = self._coded[name]
+                X[:, j] = indicator(batch.column(column), value)
+                continue
             X[:, j], bad = numbers(batch.column(name))
             if len(bad):
                 content = batch.column(name)[int(bad[0])].as_py()
@@ -202,9 +223,10 @@ class TableScorer:
                     f"{table.path}: column {name!r} has {content!r} in data row "
                     f"{n_before + bad[0] + 1}; the model needs a number there"
                 )
-        for i, j in np.argwhere(np.isinf(X) if self._fills_gaps else ~np.isfinite(X))[:1]:
+        huge = np.abs(X) > LARGEST
+        for i, j in np.argwhere(huge if self._fills_gaps else huge | np.isnan(X))[:1]:
             where = f"in data row {n_before + i + 1}; fix it"
-            what = f"is infinite {where}"
+            what = f"is {too_large(X[i, j])} {where}"
             if np.isnan(X[i, j]):
                 what = f"has no value {where}, or fit with --missing median to have it filled"
             raise TableError(f"{table.path}: column {names[j]!r} {what}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from openset.cli._failures import FAILED, INTERRUPTED, complain, reported
+from openset.cli._failures import FAILED, INTERRUPTED, complain, reported, say
 from openset.cli._options import split
 
 app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
@@ -83,7 +83,7 @@ def status(study: _Study, store: _Store = None) -> None:
     for (dataset, n_known), count in sorted(by_cell.items()):
         typer.echo(f"  {dataset}, {n_known} known: {count} of {plan.runs * len(plan.methods)}")
     for row in failures:
-        typer.echo(
+        say(
             f"  failed: {row['dataset']}, {row['n_known']} known, run {row['run']}, "
             f"{row['method']}: {row['error']}"
         )

@@ -7,6 +7,8 @@ from typing import Any
 TITLES = {
     "accuracy_known": "known rows named correctly (AKS)",
     "accuracy_unknown": "unknown rows rejected (AUS)",
+    "rejected_withheld": "  of them rows of withheld classes",
+    "rejected_others": "  of them rows of classes outside --known",
     "normalized_accuracy": "mean of the two (NA)",
     "harmonic_normalized_accuracy": "harmonic mean of the two (HNA)",
     "false_unknown_rate": "known rows rejected",
@@ -21,10 +23,18 @@ TITLES = {
 }
 
 
-def measure_lines(measures: Mapping[str, float]) -> list[str]:
-    """One line per measure, values in one column."""
+def measure_lines(
+    measures: Mapping[str, float], spread: Mapping[str, Sequence[float]] | None = None
+) -> list[str]:
+    """One line per measure, values in one column, with the lowest and the highest if given."""
     width = max(map(len, TITLES.values()))
-    return [f"  {TITLES[n]:<{width}} {measures[n]:8.4f}" for n in TITLES if n in measures]
+    spread = spread or {}
+    ranges = {name: "   {:.4f} to {:.4f}".format(*ends) for name, ends in spread.items()}
+    return [
+        f"  {TITLES[n]:<{width}} {measures[n]:8.4f}{ranges.get(n, '')}"
+        for n in TITLES
+        if n in measures
+    ]
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
@@ -52,6 +62,12 @@ def features_of(card: Mapping[str, Any]) -> list[str] | None:
     return data.get("features") if isinstance(data, dict) else None
 
 
+def categories_of(card: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Categorical columns that the model was fitted on, and their values."""
+    data = card.get("data")
+    return data.get("categories", {}) if isinstance(data, dict) else {}
+
+
 def describe_data(data: Mapping[str, Any]) -> list[str]:
     """Lines about the training data: rows, classes, features, dropped columns."""
     counts = data["rows_by_class"].values()
@@ -61,6 +77,9 @@ def describe_data(data: Mapping[str, Any]) -> list[str]:
         f"rows: {shortened(list(data['rows_by_class']))}",
         f"features: {len(data['features'])} numeric columns: {shortened(data['features'])}",
     ]
+    if categories := data.get("categories"):
+        named = [f"{name} ({len(values)} values)" for name, values in categories.items()]
+        lines.append(f"categorical, one 0/1 column per value: {shortened(named)}")
     by_reason: dict[str, list[str]] = {}
     for name, reason in data["dropped"].items():
         by_reason.setdefault(reason, []).append(name)
@@ -75,6 +94,7 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"{card['method']} tuned on {search['rows']:,} rows, {search['settings']} settings "
             f"{how}, {search['repeats']} times each: {parameters(search['chosen'])}"
+            + (" (the defaults)" if search.get("defaults") else "")
         )
     if held_out := card.get("held_out"):
         lines += _describe_held_out(held_out)
@@ -89,6 +109,14 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
                 f"; a class rejects everything farther than {min(radii):.3g} to {max(radii):.3g} "
                 "(features scaled to [0, 1]) from its support vectors"
             )
+            # Scaled rows lie in a unit cube: no two are farther apart than its diagonal.
+            diagonal = len((card.get("data") or {}).get("features", [])) ** 0.5
+            if n_wide := sum(r > diagonal > 0 for r in radii):
+                line += (
+                    f". {n_wide} of these distances are larger than any distance within the data "
+                    f"({diagonal:.3g}): they prove that samples far away are rejected, and say "
+                    "little about samples between the classes"
+                )
         lines.append(line)
     return lines
 
@@ -124,10 +152,10 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
     if max(withheld):
         number = " to ".join(f"{n:,}" for n in sorted({min(withheld), max(withheld)}))
         head = (
-            f"held-out report: {len(turns)} turns, in each {number} of the classes "
-            "withheld from tuning and fitting; means over the turns"
+            f"held-out report of this setting: a fifth of the rows, in {len(turns)} turns with "
+            f"{number} classes withheld from the fit; means, lowest and highest turn"
         )
-    lines = [head, *measure_lines(report["measures"])]
+    lines = [head, *measure_lines(report["measures"], report.get("spread"))]
     for what, text in (
         ("rejected", "withheld classes rejected least often"),
         ("named", "known classes named correctly least often"),

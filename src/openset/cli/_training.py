@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from openset.base import find_unknown_label
 from openset.datasets.tables import Table, TableError, numbers, read_batches, require
@@ -15,6 +16,10 @@ from openset.datasets.tables import Table, TableError, numbers, read_batches, re
 # If at least this share of a column are numbers, other cells are errors; else it is not a feature.
 _MEANT_AS_NUMBERS = 0.5
 
+# A text column with at most so many different values is categorical: one 0/1 feature per value.
+_MOST_CATEGORIES = 20
+# Larger numbers cannot be squared, so distances would overflow.
+LARGEST = 1e150
 # Names under which people file what is none of their classes.
 _UNKNOWN_NAMES = {
     *("unknown", "none", "none of these", "other", "others", "oos", "ood", "out of scope"),
@@ -33,6 +38,7 @@ class TrainingData:
     features: list[str]  # columns of X
     dropped: dict[str, str]  # columns that were dropped, and why
     n_rows: int  # in the file, including those dropped for a missing value
+    categories: dict[str, list[str]]  # categorical columns and their values
 
     def unknown_label(self, name: str | None, path):
         """The label with this name; "auto" without a name, with a warning if one looks like it."""
@@ -93,7 +99,9 @@ def read_training(
 ) -> TrainingData:
     """Read the features and classes of a table.
 
-    Without `features` the numeric columns are found, except those that number or identify the rows.
+    Without `features` the numeric columns are found, except those that number or identify the rows,
+    and the categorical ones, which become one feature "column=value" per value, 1 or 0. True and
+    false are 1 and 0.
     With `missing` "error" a row without a number raises TableError; "drop" drops it; "median" keeps
     it as NaN for the model to fill. A row without a class is never kept.
     """
@@ -115,21 +123,29 @@ def read_training(
         raise TableError(f"{table.path} has a header and no rows")
 
     dropped = dict.fromkeys(drop or [], "by --drop")
+    categories = {name: found for name, c in columns.items() if (found := c.categories())}
+    coded = {
+        f"{name}={value}": columns[name].indicator(value)
+        for name, values in categories.items()
+        for value in values
+    }
+    columns = {name: column for name, column in columns.items() if name not in categories}
     if features is None:
         reasons = {name: column.reason(name) for name, column in columns.items()}
         dropped |= {name: reason for name, reason in reasons.items() if reason}
         columns = {name: column for name, column in columns.items() if not reasons[name]}
-    if not columns:
+    if not columns and not coded:
         told = "; ".join(f"{name!r}: {reason}" for name, reason in list(dropped.items())[:5])
         raise TableError(
-            f"{table.path} has no numeric column other than the target {target!r}"
+            f"{table.path} has no numeric or categorical column other than the target {target!r}"
             + (f" ({told})" if told else "")
         )
     for name, column in columns.items():
         column.check(table, name)
-    X = np.column_stack([column.values for column in columns.values()])
+    X = np.column_stack([*(column.values for column in columns.values()), *coded.values()])
+    names = [*columns, *coded]
     y, labelled = _classes(table, target, labels)
-    kept = _complete(table, list(columns), X, missing)
+    kept = _complete(table, names, X, missing)
     if missing == "error" and not labelled.all():
         raise TableError(
             f"{table.path} has {np.sum(~labelled):,} rows without a class in {target!r}, the first "
@@ -138,7 +154,7 @@ def read_training(
     kept &= labelled
     if not kept.any():
         raise TableError(f"{table.path} has no row without a missing value; try --missing median")
-    return TrainingData(X[kept], y[kept], list(columns), dropped, n_rows)
+    return TrainingData(X[kept], y[kept], names, dropped, n_rows, categories)
 
 
 class _Column:
@@ -147,6 +163,8 @@ class _Column:
     def __init__(self):
         self._parts, self._n_rows, self._n_bad = [], 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
+        self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
+        self._levels: set[str] | None = set()  # its values; None if there are too many
 
     def add(self, cells: pa.Array):
         values, bad = numbers(cells)
@@ -155,12 +173,30 @@ class _Column:
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._parts.append(values)
+        if self._levels is not None and _is_text(cells):
+            found = pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist()
+            self._levels |= {value for value in found if value}
+            self._texts.append(cells)
+            if len(self._levels) > _MOST_CATEGORIES:
+                self._levels, self._texts = None, []
 
     @property
     def values(self):
         if len(self._parts) > 1:
             self._parts = [np.concatenate(self._parts)]
         return self._parts[0]
+
+    def categories(self) -> list[str]:
+        """The values of a categorical column, sorted; empty if it is another kind of column."""
+        n_numbers = self._n_rows - np.isnan(self.values).sum()
+        mostly_text = self._n_bad and n_numbers < _MEANT_AS_NUMBERS * (n_numbers + self._n_bad)
+        if not mostly_text or not self._levels:
+            return []
+        repeated = 2 <= len(self._levels) <= self._n_rows / 2
+        return sorted(self._levels) if repeated else []
+
+    def indicator(self, value: str) -> np.ndarray:
+        return np.concatenate([indicator(cells, value) for cells in self._texts])
 
     def reason(self, name):
         """Why the column is not a feature; empty if it is."""
@@ -192,6 +228,18 @@ class _Column:
             )
 
 
+def _is_text(cells):
+    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+
+
+def indicator(cells: pa.Array, value: str) -> np.ndarray:
+    """1.0 where a text column has the value, else 0.0, also where it is missing."""
+    if not _is_text(cells):
+        cells = cells.cast(pa.string())
+    same = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(cells), value), False)
+    return same.to_numpy(zero_copy_only=False).astype(float)
+
+
 def _short(content):
     content = " ".join(content.split())
     return repr(content if len(content) <= 30 else content[:27] + "...")
@@ -199,12 +247,12 @@ def _short(content):
 
 def _complete(table, names, X, missing):
     """Rows to keep; raise for a missing or infinite number that must not be skipped."""
-    infinite = np.isinf(X)
-    if infinite.any():
-        i, j = np.argwhere(infinite)[0]
+    huge = np.abs(X) > LARGEST
+    if huge.any():
+        i, j = np.argwhere(huge)[0]
         raise TableError(
-            f"{table.path}: column {names[j]!r} is infinite in data row {i + 1}; fix it or use "
-            f"--drop {names[j]!r}"
+            f"{table.path}: column {names[j]!r} is {too_large(X[i, j])} in data row {i + 1}; fix "
+            f"it or use --drop {names[j]!r}"
         )
     gaps = np.isnan(X)
     complete = ~gaps.any(axis=1)
@@ -257,6 +305,11 @@ def label_text(value):
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column of integers with gaps is read as one of floats
     return str(value).strip() or None
+
+
+def too_large(value: float) -> str:
+    """What is wrong with a number beyond `LARGEST`."""
+    return "infinite" if np.isinf(value) else f"too large ({value:g})"
 
 
 def _is_integer(text):

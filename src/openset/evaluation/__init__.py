@@ -4,12 +4,19 @@ The demonstration, the held-out report of ``openset fit``, ``openset compare`` a
 go through :func:`evaluate_method`; they differ only in the splits they draw.
 """
 
-from ._compare import ComparedMethod, compare_methods, confidence_interval, paired_differences
+from ._compare import (
+    ComparedMethod,
+    coinciding_methods,
+    compare_methods,
+    confidence_interval,
+    paired_differences,
+    rows_within,
+)
 from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
 from ._held_out import HeldOutReport, certificate_card, held_out_report, model_card
 from ._learn import Learned, learn_decisions
 from ._methods import make_method
-from ._splits import Split, comparison_splits, draw_split, stratified_rows
+from ._splits import Split, comparison_splits, draw_split, stratified_rows, tuning_rows
 
 __all__ = [
     "ComparedMethod",
@@ -20,6 +27,7 @@ __all__ = [
     "MethodResult",
     "Split",
     "certificate_card",
+    "coinciding_methods",
     "compare_methods",
     "comparison_splits",
     "confidence_interval",
@@ -32,5 +40,7 @@ __all__ = [
     "measures",
     "model_card",
     "paired_differences",
+    "rows_within",
     "stratified_rows",
+    "tuning_rows",
 ]

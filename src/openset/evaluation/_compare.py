@@ -1,18 +1,21 @@
 """Several methods on the same splits."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
+from sklearn.utils import _safe_indexing
 
 from ..model_selection import OpenSetSearchCV
-from ..utils import Progress
+from ..utils import Progress, decide
 from ._evaluate import MethodResult, evaluate_method
+from ._splits import stratified_rows
 
 
 @dataclass
@@ -130,6 +133,7 @@ def compare_methods(
                         # Settings that fail are not chosen; two classes are tuned closed-set.
                         warnings.simplefilter("ignore", FitFailedWarning)
                         warnings.filterwarnings("ignore", message="y has 2 classes")
+                        warnings.filterwarnings("ignore", message="the search has")
                         result = evaluate_method(search, X, y, split)
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
@@ -168,7 +172,9 @@ def paired_differences(
 ) -> dict[str, tuple[float, float]]:
     """Return how far each method is behind the first, with half the width of the interval.
 
-    The splits are the same for all, so the differences are taken split by split.
+    The splits are the same for all, so the differences are taken split by split. The intervals hold
+    for all methods at once with 95 % confidence (Bonferroni): the first one was picked as the best
+    of several.
 
     Parameters
     ----------
@@ -181,5 +187,74 @@ def paired_differences(
     dict {str: (mean, half_width)}
     """
     first, *others = (method for method in methods if not method.error)
-    lead = first.values(measure)
-    return {m.name: confidence_interval(lead - m.values(measure)) for m in others}
+    lead, confidence = first.values(measure), 1 - 0.05 / max(1, len(others))
+    return {m.name: confidence_interval(lead - m.values(measure), confidence) for m in others}
+
+
+def coinciding_methods(methods: Sequence[ComparedMethod]) -> list[list[str]]:
+    """Return groups of methods that gave the same answer to every sample of every split.
+
+    With the parameters that were chosen they are the same machine, as an SVM with a threshold of
+    zero is the SVM.
+
+    Parameters
+    ----------
+    methods : sequence of ComparedMethod
+        Those that failed are skipped.
+
+    Returns
+    -------
+    list of list of str
+        Names, in the order of `methods`; only groups of two or more.
+    """
+    groups: dict[bytes, list[str]] = {}
+    for method in (m for m in methods if not m.error):
+        answers = [decide(result.evaluation.scores) for result in method.results]
+        groups.setdefault(np.concatenate(answers).tobytes(), []).append(method.name)
+    return [names for names in groups.values() if len(names) > 1]
+
+
+def rows_within(
+    methods: Mapping[str, BaseEstimator],
+    X: ArrayLike,
+    y: ArrayLike,
+    splits_of: Callable[[np.ndarray], Sequence],
+    seconds: float,
+    *,
+    pilot_rows: int = 400,
+    **options,
+) -> int:
+    """Return how many rows a comparison can use in a given time, by a trial on a few rows.
+
+    The trial runs the first split on `pilot_rows` rows, after a smaller one that compiles, and
+    time is taken to grow with the square of the rows.
+
+    Parameters
+    ----------
+    methods, X, y
+        As for :func:`compare_methods`.
+    splits_of : callable
+        ``splits_of(y)`` draws the splits for some of the rows.
+    seconds : float
+        Time for all splits.
+    pilot_rows : int, default=400
+        Rows of the trial, and the fewest that are returned.
+    **options
+        Further arguments of :func:`compare_methods`.
+
+    Returns
+    -------
+    int
+        At most the length of y.
+    """
+    y = np.asarray(y)
+    if len(y) <= pilot_rows:
+        return len(y)
+    for n_rows in (pilot_rows // 4, pilot_rows):
+        rows = stratified_rows(y, n_rows, min_per_class=4, random_state=0)
+        splits = splits_of(y[rows])
+        start = perf_counter()
+        compare_methods(methods, _safe_indexing(X, rows), y[rows], splits[:1], **options)
+        took = perf_counter() - start
+    possible = int(len(rows) * np.sqrt(seconds / (took * len(splits))))
+    return min(len(y), max(pilot_rows, possible))

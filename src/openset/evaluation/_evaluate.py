@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,9 @@ from ..base import resolve_unknown_label, usable_rows
 from ..calibration import CalibratedRejector
 from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
+
+# Rows per class below which `fit_method` warns that a search cannot choose well.
+_FEW_ROWS = 30
 
 
 def measures(y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> dict[str, float]:
@@ -225,6 +229,7 @@ def fit_method(
             rows = stratified_rows(y, max_tuning_rows, random_state=search.random_state)
             X_some, y_some = _safe_indexing(X, rows), y[rows]
         n_tuning_rows = len(y_some)
+        _warn_of_few_rows(y_some)
         params = search.fit(X_some, y_some).best_params_
         estimator = clone(search.estimator).set_params(**params)
         if getattr(search, "device", None) is not None:
@@ -238,6 +243,19 @@ def fit_method(
         model.fit(X, y)
     times = searched - start, perf_counter() - searched
     return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
+
+
+def _warn_of_few_rows(y):
+    """Warn where a search has too few rows per class to tell settings apart."""
+    typical = int(np.median(np.unique(y, return_counts=True)[1]))
+    if typical < _FEW_ROWS:
+        warnings.warn(
+            f"the search has {typical} rows per class to choose parameters with; with fewer than "
+            f"{_FEW_ROWS} the choice depends much on chance. Give it more rows, or fit the "
+            "estimator with its defaults.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def evaluate_method(

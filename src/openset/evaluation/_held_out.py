@@ -24,7 +24,10 @@ class HeldOutReport:
     Attributes
     ----------
     turns : list of dict
-        For each turn the withheld classes, the numbers of known and unknown rows, the measures.
+        For each turn the withheld classes, the numbers of rows (known, unknown, and of the unknown
+        those of withheld classes), the measures, and the shares of unknown rows that are rejected:
+        ``rejected_withheld`` of withheld classes, ``rejected_others`` of classes that are never
+        known. A share without rows is left out.
     classes : dict {label: dict}
         For each class ``named``, the share of its rows that are given their own name when it is
         known, and ``rejected``, the share answered unknown when it is withheld.
@@ -40,8 +43,20 @@ class HeldOutReport:
         -------
         dict {str: float}
         """
+        return {name: float(np.mean(values)) for name, values in self._by_measure().items()}
+
+    def spread(self) -> dict[str, tuple[float, float]]:
+        """Return the lowest and the highest value of each measure over the turns.
+
+        Returns
+        -------
+        dict {str: (float, float)}
+        """
+        return {name: (min(values), max(values)) for name, values in self._by_measure().items()}
+
+    def _by_measure(self) -> dict[str, list[float]]:
         names = self.turns[0]["measures"] if self.turns else ()
-        return {name: float(np.mean([t["measures"][name] for t in self.turns])) for name in names}
+        return {name: [turn["measures"][name] for turn in self.turns] for name in names}
 
 
 def held_out_report(
@@ -55,20 +70,23 @@ def held_out_report(
     random_state: int | None = None,
     on_turn: Callable[[int, int, list], None] | None = None,
 ) -> HeldOutReport:
-    """Tune and fit in turns, each with some classes withheld, and measure on held-out rows.
+    """Fit in turns, each with some classes withheld, and measure on held-out rows.
 
     Parameters
     ----------
     estimator : estimator
-        An open-set estimator, a Pipeline that ends in one, or a search of either. It is tuned anew
-        in each turn, so the withheld classes have no influence on the parameters.
+        An open-set estimator, a Pipeline that ends in one, or a search of either. With fixed
+        parameters the report is about just this setting; if the setting was chosen with the same
+        rows, the report is a little optimistic. A search is tuned anew in each turn, so the
+        withheld classes have no influence on the parameters, and these differ between turns.
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
         Rows that carry the explicit unknown label of the estimator are known unknowns: most of
         them train in every turn, the others are unknown.
     n_turns : int, default=3
-        Number of turns; every class is withheld in exactly one. There are more turns where that
-        leaves fewer than three classes known, and never more than classes.
+        Number of turns, at most one per class. Every class is withheld in exactly one turn, or in
+        at most one where that many turns would leave fewer than three classes known; a single turn
+        withholds a third of the classes.
     known : array-like, default=None
         The classes to take turns; rows of all others are unknown in every turn. None takes all.
     max_tuning_rows : int, default=None
@@ -105,9 +123,21 @@ def held_out_report(
         result = evaluate_method(estimator, X, y, split, max_tuning_rows=max_tuning_rows)
         evaluation = result.evaluation
         n_known = int(evaluation.is_known.sum())
-        counts = {"n_known": n_known, "n_unknown": len(evaluation.truth) - n_known}
-        turns.append({"withheld": withheld, **counts, "measures": result.measures})
         answers = evaluation.answers
+        in_turn = np.isin(evaluation.truth, withheld)
+        counts = {
+            "n_known": n_known,
+            "n_unknown": len(answers) - n_known,
+            "n_withheld": int(in_turn.sum()),
+        }
+        found = dict(result.measures)
+        for name, rows in (
+            ("rejected_withheld", in_turn),
+            ("rejected_others", ~in_turn & ~evaluation.is_known),
+        ):
+            if rows.any():
+                found[name] = float(np.mean(answers[rows] == evaluation.unknown_label))
+        turns.append({"withheld": withheld, **counts, "measures": found})
         for label, parts in shares.items():
             own = answers[evaluation.truth == label]
             what, wanted = "named", label
@@ -134,8 +164,9 @@ def _turn_splits(y, classes, n_turns, random_state, unknown_label) -> list[Split
     groups = [classes[:0]]
     if len(classes) >= 3:
         # Keep three classes known where possible: the search withholds some of them, too.
-        n_turns = max(n_turns, -(-len(classes) // max(1, len(classes) - 3)))
-        groups = np.array_split(rng.permutation(classes), min(n_turns, len(classes)))
+        fewest = 3 if n_turns == 1 else -(-len(classes) // max(1, len(classes) - 3))
+        n_groups = min(max(n_turns, fewest), len(classes))
+        groups = np.array_split(rng.permutation(classes), n_groups)[:n_turns]
     test = np.flatnonzero(held_out)
     return [
         Split(np.setdiff1d(classes, group), np.flatnonzero(~held_out & ~np.isin(y, group)), test)
@@ -163,6 +194,7 @@ def model_card(
         ``certificate`` (which classes accept a bounded region, and its radius where known).
     """
     final, search = unwrap(fitted.model), fitted.search
+    before = search.estimator.get_params()
     steps = getattr(fitted.model, "steps", [("", final)])
     return {
         "data": dict(data),
@@ -170,6 +202,7 @@ def model_card(
         "parameters": final.get_params(deep=False),
         "search": {
             "chosen": {name.rpartition("__")[2]: v for name, v in fitted.params.items()},
+            "defaults": fitted.params == {name: before[name] for name in fitted.params},
             "score": search.best_score_ if np.isfinite(search.best_score_) else None,
             "measure": search.scoring,
             "scenario": search.scenario_,
@@ -179,6 +212,7 @@ def model_card(
         },
         "held_out": {
             "measures": report.means(),
+            "spread": report.spread(),
             "turns": report.turns,
             "by_class": {str(label): row for label, row in report.classes.items()},
         },

@@ -173,9 +173,9 @@ def _grow(final, Z, y, junk, warnings):
     params, labels = _with_params(final, y, junk)
     try:
         return deepcopy(final).set_params(**params).add_classes(np.vstack([Z, junk]), labels)
-    except ValueError:
-        taught = _fit(final, Z, y, junk)  # raises again unless the rows were the reason
-    warnings.append("the training rows are not those that the model was fitted to; it was refitted")
+    except ValueError as error:
+        taught = _fit(final, Z, y, junk)  # raises again unless the warm start was the problem
+        warnings.append(f"refitted from scratch: {error}")
     return taught
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from ..base import OpenSetPipeline
 from ..utils import method_names
 
 
@@ -19,7 +19,7 @@ def make_method(
     landmarks: int | None = None,
     random_state: int | None = None,
     unknown_label: Any = "auto",
-) -> Pipeline:
+) -> OpenSetPipeline:
     """Return a Pipeline that scales the features to [0, 1] and ends in the method.
 
     Parameters
@@ -39,7 +39,7 @@ def make_method(
 
     Returns
     -------
-    Pipeline
+    OpenSetPipeline
     """
     known = method_names()
     found = known | {cls.__name__.lower(): cls for cls in known.values()}
@@ -61,4 +61,4 @@ def make_method(
     steps = [("scale", MinMaxScaler()), ("model", model)]
     if impute:
         steps.insert(0, ("impute", SimpleImputer(strategy="median")))
-    return Pipeline(steps)
+    return OpenSetPipeline(steps)

@@ -138,3 +138,31 @@ def stratified_rows(
         n_kept = max(min_per_class, round(max_rows * len(rows) / len(y)))
         kept.append(rng.permutation(rows)[:n_kept])
     return np.sort(np.concatenate(kept))
+
+
+def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 40) -> int:
+    """Return how many rows a search should use: more where there are more classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes of all rows.
+    at_least : int, default=3000
+        Rows with few classes.
+    per_class : int, default=40
+        Rows per class with many: a search fits on half of the rows of half of the classes.
+
+    Returns
+    -------
+    int
+        Not more than n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import tuning_rows
+    >>> tuning_rows(np.repeat(np.arange(10), 1000)), tuning_rows(np.repeat(np.arange(150), 100))
+    (3000, 6000)
+    """
+    y = np.asarray(y)
+    return min(len(y), max(at_least, per_class * len(np.unique(y))))

@@ -11,10 +11,12 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
+from ..base.fitted import require
 from ..base.parameters import FRACTIONS
 from ..utils import thread_map
 from ..utils.distances import METRICS, DistancesTo, row_blocks
 from ._set_cover import greedy_cover
+from ._svm_tails import check_tails
 from ._weibull_tail import WeibullTail
 
 # Long tails matter where classes are large. The paper has no grid for this method.
@@ -114,6 +116,10 @@ class ExtremeValueMachine(OpenSetClassifier):
         known_unknowns="they limit the margins, as the samples of other classes do",
     )
     stored_types = (WeibullTail,)
+    fitted_attributes = {
+        **{"extreme_index_": "n int", "extreme_vectors_": "n d", "n_extreme_": "K int"},
+        "weibull_": "",
+    }
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
@@ -201,6 +207,14 @@ class ExtremeValueMachine(OpenSetClassifier):
         # All probabilities vanish with the distance.
         far = 0.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        fits = np.all(self.n_extreme_ > 0) and self.n_extreme_.sum() == sizes["n"]
+        require(fits, "n_extreme_ does not add up to the number of extreme vectors")
+        require(isinstance(self.extreme_vectors_, np.ndarray), "extreme_vectors_ is no array")
+        check_tails(self, sizes["n"], "weibull_")
+        return sizes
 
     def take_classes(self, index):
         ends = np.cumsum(self.n_extreme_)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from ..base import Traits
 from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel, Linear
-from ._svm_tails import TailClassifier, inclusion_tail, low_tail
+from ._svm_tails import TailClassifier, check_tails, inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail
 
 
@@ -82,6 +82,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
     }
 
+    fitted_attributes = {**TailClassifier.machine_attributes, "weibull_": "", "prior_": "K"}
     traits = Traits(
         "PI-SVM",
         extreme_value=True,
@@ -136,6 +137,11 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.weibull_ = WeibullTail.concatenate(extras)
         prior = 1.0 if self.class_prior is None else self.class_prior
         self.prior_ = per_class(self, "class_prior", prior)
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        check_tails(self, sizes["K"], "weibull_")
+        return sizes
 
     def _include(self, f):
         return self.weibull_.probability(f) * self.prior_

@@ -7,6 +7,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from ..base import KernelMachineClassifier
+from ..base.fitted import require
 from ..base.parameters import POSITIVE
 from ._weibull_tail import WeibullTail
 
@@ -39,6 +40,14 @@ class TailClassifier(KernelMachineClassifier):
         self
         """
         return super().fit(X, y)
+
+
+def check_tails(model, n_models: int, *names: str) -> None:
+    """Raise ValueError unless each of the attributes holds that many Weibull models."""
+    for name in names:
+        tail = getattr(model, name)
+        require(isinstance(tail, WeibullTail), f"{name} is no WeibullTail")
+        tail.check(name, n_models)
 
 
 def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:

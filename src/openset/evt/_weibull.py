@@ -11,7 +11,8 @@ for data of every scale and spread, and where both ends of a bracket are known b
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiled import njit
 
 
 def fit_weibull(z, counts=None) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.fitted import check_array, require
 from ._weibull import fit_weibull
 
 # The fields that hold one number per model.
@@ -60,6 +61,24 @@ class WeibullTail:
     sign: int
     translate: float
     survivor: bool
+
+    def check(self, name: str, n_models: int) -> None:
+        """Raise ValueError unless this holds `n_models` valid models, of which one file may lie.
+
+        Parameters
+        ----------
+        name : str
+            For the message.
+        n_models : int
+        """
+        for part, layout in (("scale", "n"), ("shape", "n inf"), ("location", "n")):
+            check_array(f"{name}.{part}", getattr(self, part), layout, {"n": n_models})
+        require(
+            np.all(self.scale > 0) and np.all(self.shape > 0), f"{name} has scale or shape <= 0"
+        )
+        require(self.sign in (-1, 1), f"{name}.sign is {self.sign!r}")
+        is_number = isinstance(self.translate, float) and np.isfinite(self.translate)
+        require(is_number and isinstance(self.survivor, bool), f"{name} has no form")
 
     @classmethod
     def low_positives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:

@@ -14,7 +14,7 @@ from ..base.machines import BinaryMachine, pack_machines, train_one_class
 from ..base.parameters import BOXES, kernel_search, per_class
 from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
-from ._svm_tails import TailClassifier, abating_tail, exclusion_tail, inclusion_tail
+from ._svm_tails import TailClassifier, abating_tail, check_tails, exclusion_tail, inclusion_tail
 from ._weibull_tail import WeibullTail
 
 # Powers of two, as the paper searches them; 1 rejects almost everything.
@@ -93,6 +93,11 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         "delta_R": [Interval(Real, 0.0, 1.0, closed="both")],
     }
 
+    fitted_attributes = {
+        **TailClassifier.machine_attributes,
+        **{"cap_support_vectors_": "m d", "cap_dual_coef_": "K m", "cap_intercept_": "K"},
+        **{"inclusion_weibull_": "", "exclusion_weibull_": "", "cap_weibull_": ""},
+    }
     traits = Traits(
         "W-SVM",
         extreme_value=True,
@@ -173,6 +178,12 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         used, self.cap_dual_coef_, self.cap_intercept_ = pack_machines(caps)
         self.cap_support_vectors_ = training.X[used]
         self.cap_weibull_ = WeibullTail.concatenate([machine.extra for machine in caps])
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        self.check_reach(self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
+        check_tails(self, sizes["K"], "inclusion_weibull_", "exclusion_weibull_", "cap_weibull_")
+        return sizes
 
     def _product(self, f):
         return self.inclusion_weibull_.probability(f) * self.exclusion_weibull_.probability(f)

@@ -2,10 +2,12 @@
 
 from collections.abc import Hashable
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils import unwrap
 from ._counts import OpenSetCounts, harmonic_mean
 from ._labels import encode, index_known
 
@@ -47,37 +49,88 @@ class OpenSetReport(dict):
     """The measures of one prediction, as returned by `open_set_report`; ``str()`` is a table."""
 
     def __str__(self) -> str:
-        classes = self["per_class"]
-        *names, unknown = map(str, classes)
-        names.append(unknown if unknown == "unknown" else f"{unknown} (unknown)")
-        measures = [name for name, value in self.items() if isinstance(value, float)]
-        width = max(map(len, ["class", *names, *measures]))
+        return self.as_text()
 
+    def as_text(self, n_classes: int | None = 10) -> str:
+        """Return the measures, and then the classes with the lowest F1, as a table.
+
+        Parameters
+        ----------
+        n_classes : int or None, default=10
+            Known classes to show, worst first; None shows all, in the order of `known`.
+
+        Returns
+        -------
+        str
+        """
+        measures = [name for name, value in self.items() if isinstance(value, float)]
+        width = max(map(len, measures))
+        lines = [f"{'measure':<{width}}      value"]
+        lines += [f"{name:<{width}}  {self[name]:9.4f}" for name in measures]
+        return "\n".join([*lines, "", self.class_table(n_classes)])
+
+    def class_table(self, n_classes: int | None = 10) -> str:
+        """Return precision, recall, F1 and support of classes, and of unknown, as a table.
+
+        Parameters
+        ----------
+        n_classes : int or None, default=10
+            As for :meth:`as_text`.
+
+        Returns
+        -------
+        str
+        """
+        *known, (label, last) = self["per_class"].items()
+        shown, note = known, ""
+        if n_classes is not None and n_classes < len(known):
+            # A class without samples has no F1 to be bad at.
+            shown = sorted(known, key=lambda item: (not item[1]["support"], item[1]["f1"]))
+            shown = shown[:n_classes]
+            note = (
+                f"\nthe {n_classes} classes with the lowest f1 of {len(known)}; "
+                "as_text(None) shows all"
+            )
+        rows = [(str(name), row) for name, row in shown]
+        rows.append(("unknown" if label == "unknown" else f"{label} (unknown)", last))
+        width = max(map(len, ["class", *(name for name, _ in rows)]))
         lines = [f"{'class':<{width}}  precision  recall      f1  support"]
-        for name, row in zip(names, classes.values(), strict=True):
+        for name, row in rows:
             lines.append(
                 f"{name:<{width}}  {row['precision']:9.4f}  {row['recall']:6.4f}  "
                 f"{row['f1']:6.4f}  {row['support']:7d}"
             )
-        lines += ["", f"{'measure':<{width}}      value"]
-        lines += [f"{name:<{width}}  {self[name]:9.4f}" for name in measures]
-        return "\n".join(lines)
+        return "\n".join(lines) + note
 
 
 def open_set_report(
-    y_true: ArrayLike, y_pred: ArrayLike, *, known: ArrayLike, unknown_label: Hashable
+    y_true: Any,
+    y_pred: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    known: ArrayLike | None = None,
+    unknown_label: Hashable = None,
 ) -> OpenSetReport:
     """Compute every measure of a prediction, and precision, recall and F1 per class.
 
+    Call it as ``open_set_report(model, X, y)`` with a fitted estimator, samples and their true
+    labels, or as ``open_set_report(y_true, y_pred, known=..., unknown_label=...)``.
+
     Parameters
     ----------
-    y_true, y_pred, known, unknown_label
-        As for :func:`accuracy_known`.
+    y_true, y_pred
+        As for :func:`accuracy_known`; with `y`, a fitted open-set estimator (or a Pipeline or a
+        search of one) and X.
+    y : array-like of shape (n,), default=None
+        True labels of X; a label outside the classes of the estimator is unknown.
+    known, unknown_label
+        As for :func:`accuracy_known`; with `y`, those of the estimator.
 
     Returns
     -------
     OpenSetReport
-        A dict whose ``str()`` is a table. A measure is stored under the name of its function, an
+        A dict whose ``str()`` is a table: the measures, then the ten classes with the lowest F1
+        (``as_text(None)`` shows all). A measure is stored under the name of its function, an
         F-measure with ``_macro`` or ``_micro`` appended; ``"per_class"`` maps each known class,
         in the order of `known`, and finally `unknown_label`, to its precision, recall, f1 and
         support.
@@ -91,12 +144,6 @@ def open_set_report(
     >>> report["harmonic_normalized_accuracy"]
     0.375
     >>> print(report)
-    class                         precision  recall      f1  support
-    A                                0.6667  0.5000  0.5714        4
-    B                                0.3333  0.5000  0.4000        2
-    C                                0.0000  0.0000  0.0000        1
-    U (unknown)                      0.2500  0.3333  0.2857        3
-    <BLANKLINE>
     measure                           value
     accuracy_known                   0.4286
     accuracy_unknown                 0.3333
@@ -108,7 +155,27 @@ def open_set_report(
     open_set_f1_micro                0.4615
     f1_with_unknown_macro            0.3226
     f1_with_unknown_micro            0.4000
+    <BLANKLINE>
+    class        precision  recall      f1  support
+    A               0.6667  0.5000  0.5714        4
+    B               0.3333  0.5000  0.4000        2
+    C               0.0000  0.0000  0.0000        1
+    U (unknown)     0.2500  0.3333  0.2857        3
     """
+    if y is not None:
+        if known is not None or unknown_label is not None:
+            raise ValueError(
+                "known and unknown_label are those of the estimator; leave them out of "
+                "open_set_report(model, X, y)."
+            )
+        model = unwrap(y_true)
+        known, unknown_label = model.classes_, model.unknown_label_
+        y_true, y_pred = y, y_true.predict(y_pred)
+    elif known is None or unknown_label is None:
+        raise ValueError(
+            "open_set_report(y_true, y_pred) also needs known and unknown_label, the classes_ and "
+            "the unknown_label_ of the estimator; or call open_set_report(model, X, y)."
+        )
     counts = OpenSetCounts.from_labels(y_true, y_pred, known, unknown_label)
     report = OpenSetReport({name: float(getattr(counts, name)()) for name in _MEASURES})
     for name, average in product(("open_set_f1", "f1_with_unknown"), ("macro", "micro")):

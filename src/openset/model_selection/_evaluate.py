@@ -164,8 +164,13 @@ def evaluate_with_callable(
     candidates: Sequence[Candidate],
     data: SearchData,
     scoring: Callable[[BaseEstimator, Any, np.ndarray], float],
+    as_fitted: bool = False,
 ) -> Iterator[SplitScore]:
-    """Score with a callable (estimator, X, y): every candidate is fitted on every split."""
+    """Score with a callable (estimator, X, y): every candidate is fitted on every split.
+
+    With `as_fitted` each fit is what the refit would be: regions are forced to be bounded where the
+    estimator says so.
+    """
 
     def scores_of(fitted, validation, s):
         return [scoring(fitted, validation, data.y[data.splits[s][1]])]
@@ -173,13 +178,13 @@ def evaluate_with_callable(
     for candidate in candidates:
         model = clone(estimator).set_params(**candidate.params)
         which = range(len(data.splits))
-        yield from _fit_splits(model, [candidate], data.X, which, data, scores_of)
+        yield from _fit_splits(model, [candidate], data.X, which, data, scores_of, as_fitted)
 
 
-def _fit_splits(model, candidates, X, which, data, scores_of):
+def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
     """Fit a clone per split, in threads, and score the candidates by scores_of."""
     final = unwrap(model)
-    bounded = must_be_bounded(final)
+    bounded = must_be_bounded(final) and not as_fitted
     if bounded:
         final.set_params(**{spec_of(final).bounded_switch: False})
 

@@ -11,16 +11,21 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
-from sklearn.exceptions import FitFailedWarning
-from sklearn.utils import _safe_indexing
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..base import known_classes, resolve_unknown_label, usable_rows, validate_targets
+from ..base import (
+    DelegatingClassifier,
+    known_classes,
+    resolve_unknown_label,
+    usable_rows,
+    validate_targets,
+)
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import in_the_race, make_candidates, preset_grid
-from ._delegate import DelegatingClassifier
-from ._evaluate import SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
+from ._evaluate import Candidate, SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
 from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
@@ -88,10 +93,14 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     Notes
     -----
-    During the search ``ensure_bounded`` is off. If it is set in the estimator, a setting in which
-    any machine of any repeat has a bias b >= 0 scores -inf; the refit honours it. If all do, the
-    largest lambda is taken, with the width of the smallest bias. A fit that fails also scores -inf.
-    Ties go to the first setting, the width varying slowest.
+    The estimator's own setting, as it was passed, is always a candidate beside those of the default
+    preset, and is scored as it would be fitted, with ``ensure_bounded``. So the search does not
+    choose what scores worse than plain defaults. It is the last row of ``cv_results_``.
+
+    For the other settings ``ensure_bounded`` is off during the search. If it is set in the
+    estimator, a setting in which any machine of any repeat has a bias b >= 0 scores -inf; the refit
+    honours it. If all do, the largest lambda is taken, with the width of the smallest bias. A fit
+    that fails also scores -inf. Ties go to the first setting, the width varying slowest.
 
     The search over the default grid is a race: after the first and the second simulation, settings
     that are behind the best by more than chance explains drop out. Their later scores and their
@@ -187,14 +196,17 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
         candidates = make_candidates(self.estimator, grid, self.level_)
-        scores = np.full((len(candidates), len(data.splits)), np.nan)
+        own = self._own_setting(candidates)
+        settings = [candidate.params for candidate in [*candidates, *own]]
+        scores = np.full((len(settings), len(data.splits)), np.nan)
         far = np.full_like(scores, np.nan)
-        settings = [candidate.params for candidate in candidates]
         try:
             left = candidates
             for which in self._rounds(len(data.splits)):
                 self._run(left, data, which, scores, far)
                 left = in_the_race(left, scores[:, : which[-1] + 1], data)
+            if own:
+                self._run(own, data, range(len(data.splits)), scores, far, as_fitted=True)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
             labels = classes if self.level_ == "class" else None
@@ -207,6 +219,24 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
                 X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
             self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
         return self
+
+    def delegate(self) -> BaseEstimator:
+        if hasattr(self, "best_params_") and not self.refit:
+            raise NotFittedError(
+                "refit=False: the search has best_params_, but no estimator to answer with. Set "
+                "refit=True."
+            )
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.classifier_tags = get_tags(self.estimator).classifier_tags
+        return tags
 
     def _resolve_settings(self, final, classes, known_unknowns):
         """Fill what is None from the preset; fall back to the closed search."""
@@ -260,6 +290,13 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         scorer = get_scorer(self.scoring)
         return lambda scores, true: scorer.of_scores(true, scores)
 
+    def _own_setting(self, candidates) -> list[Candidate]:
+        """The setting of the estimator as it was passed, a candidate beside those of a preset."""
+        if self.param_grid is not None or self.preset == "paper" or self.level_ == "class":
+            return []
+        params = self.estimator.get_params()
+        return [Candidate(len(candidates), {name: params[name] for name in candidates[0].params})]
+
     def _rounds(self, n_splits) -> list[range]:
         """Simulations of each round; between rounds settings that are far behind drop out."""
         race = self.param_grid is None and self.preset == "default" and self.level_ == "model"
@@ -284,11 +321,12 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         _, final, prefix = split_pipeline(self.estimator)
         return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
 
-    def _run(self, candidates, data, which, scores, far):
+    def _run(self, candidates, data, which, scores, far, as_fitted=False):
         """Score the candidates on the simulations `which`."""
         part = data.only(which)
-        if callable(self.scoring):
-            found = evaluate_with_callable(self._template(), candidates, part, self.scoring)
+        if callable(self.scoring) or as_fitted:
+            scorer = get_scorer(self.scoring)
+            found = evaluate_with_callable(self._template(), candidates, part, scorer, as_fitted)
         else:
             found = evaluate(self._template(), candidates, part)
         progress = Progress(len(candidates) * len(which), type(self).__name__, bool(self.verbose))

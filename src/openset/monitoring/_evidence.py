@@ -11,7 +11,8 @@ it ever reaches 1 / alpha with probability at most alpha.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiled import njit
 
 # Bets on the rate: the odds of an unknown answer are this many times those of rate0.
 ODDS_RATIOS = 2.0 ** (np.arange(1, 13) / 2)

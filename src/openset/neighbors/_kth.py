@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from ..solver.cuda import on_gpu
 from ..utils import thread_map
+from ..utils.compiled import njit
 from ..utils.distances import NARROW, DistancesTo
 
 # Samples of small classes are multiplied together until there are as many.

@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
+from ..base.fitted import require
 from ..utils import thread_map
 from ..utils.distances import METRICS, DistancesTo, row_blocks
 
@@ -88,6 +89,7 @@ class OSNN(OpenSetClassifier):
         condition='rule="ratio", threshold < 1 and the Euclidean metric',
         known_unknowns="neighbours of another class, which no sample is assigned to",
     )
+    fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
     search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
 
     def __init__(
@@ -128,6 +130,17 @@ class OSNN(OpenSetClassifier):
         # Since d(x, u) <= d(x, t) + d(t, u), all ratios tend to 1, whatever the direction.
         far = -1.0 if self.metric == "euclidean" else np.inf
         return self.decide(np.full(len(self.classes_), far))
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        require(isinstance(self._X, np.ndarray), "_X is no array")
+        starts, n = self._starts, sizes["n"]
+        require(len(starts) >= sizes["K"], "_starts has fewer groups than there are classes")
+        fits = starts[0] == 0 and np.all(np.diff(starts) > 0) and starts[-1] < n
+        require(fits, "_starts does not increase from 0 to below the number of samples")
+        fits = np.array_equal(np.sort(self._rows), np.arange(n))
+        require(fits, "_rows is no order of the samples")
+        return sizes
 
     def take_classes(self, index):
         # Samples of removed classes stay behind the others: their neighbourhood is still rejected.

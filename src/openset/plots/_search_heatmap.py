@@ -138,7 +138,17 @@ def _rows_of(results, class_label):
                 f"class_label={class_label!r} was passed, but the search chose one setting for "
                 "all classes; leave class_label out."
             )
-        return np.arange(len(results["params"]))
+        first = results["params"][0]
+        # The estimator's own setting may name a value, such as gamma="scale": it has no place.
+        own = [
+            any(
+                isinstance(v, str) and not isinstance(first[k], str)
+                for k, v in params.items()
+                if k in first
+            )
+            for params in results["params"]
+        ]
+        return np.flatnonzero(~np.array(own))
     classes = results["class"]
     rows = np.flatnonzero(classes == class_label) if class_label is not None else []
     if len(rows) == 0:

@@ -28,7 +28,7 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._refine import refined, refined_bias, refined_path
+from ._refine import refined_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
@@ -60,7 +60,6 @@ __all__ = [
     "lower_bias",
     "needs_differences",
     "one_class_problem",
-    "refined",
     "refined_bias",
     "refined_path",
     "shift_total",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiled import njit
 from ._row_maker import make_row
 from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, mark
 

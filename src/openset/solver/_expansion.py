@@ -186,7 +186,7 @@ class Expansion:
         self._norms = squared_norms(support)
         self._largest = np.sqrt(2 * self._norms.max())
         # Clusters that lie far apart for their gamma, or a kernel that is steep near zero.
-        self._inexact = needs_differences(kernel, self._largest)
+        self._inexact = exact or needs_differences(kernel, self._largest)
         self.fast = (
             not self._sparse and safe_dtype(kernel, self._largest, expanded=True) == np.float32
         )
@@ -201,7 +201,7 @@ class Expansion:
 
     def _prepare(self, support, gamma, dtype):
         """Choose how sums are formed, with kernel values and coefficients in `dtype`."""
-        self._dtype, self._local = dtype, threading.local()
+        self._dtype = dtype
         self._coef = np.ascontiguousarray(self.coef.T, dtype=dtype)
         if self._narrow:
             self._prepare_differences(support, gamma)
@@ -209,9 +209,9 @@ class Expansion:
             # |z|^2 + |s|^2 - 2 z.s as one product of points with two more coordinates.
             extended = [-2 * support, self._norms[:, None], np.ones((len(support), 1))]
             self._support = np.hstack(extended, dtype=np.float32, casting="same_kind")
-            self._sums = self._fast_sums
+            self._sums = self._tile_sums
         else:
-            self._support, self._sums = support, self._product_sums
+            self._support, self._sums = support, self._tile_sums
 
     def _prepare_differences(self, support, gamma):
         single = safe_dtype(self.kernel, self._largest, expanded=False) == np.float32
@@ -223,7 +223,7 @@ class Expansion:
             self._factor = np.sqrt(square)
         self._support = padded_columns(support)
         gaussian = type(self.kernel) is RBF and self._dtype == np.float32
-        self._sums = self._gaussian_sums if gaussian else self._direct_sums
+        self._sums = self._gaussian_sums if gaussian else self._tile_sums
 
     def _error(self):
         """Largest error of the sums at some support vectors; many kernel values near 1 add up."""
@@ -291,14 +291,13 @@ class Expansion:
         """Sums over some support vectors, or all, in float64 and from the differences."""
         if support is None:
             support, coef = np.arange(self.points.shape[0]), self.coef
-        X = with_sorted_indices(sparse.csr_array(X)) if self._sparse else np.ascontiguousarray(X)
         sums = np.zeros((X.shape[0], len(coef)))
         step = max(1, BLOCK // max(1, len(support)))
         for start in range(0, X.shape[0], step):
-            rows = np.arange(start, min(X.shape[0], start + step))
-            pairs = np.repeat(rows, len(support)), np.tile(support, len(rows))
-            s = pair_distances(X, self.points, *pairs, self.scale)
-            sums[rows] = self.kernel.value(s, out=s).reshape(len(rows), -1) @ coef.T
+            part = X[start : start + step]
+            s = self._differences(part, support)
+            k = self.kernel.value(s, out=s).reshape(part.shape[0], -1)
+            sums[start : start + step] = k @ coef.T
         return sums
 
     def _gaussian_sums(self, Z, X):
@@ -307,14 +306,49 @@ class Expansion:
         gaussian_sums(Z, self._support, self._ratio, self._coef, sums)
         return sums
 
-    def _direct_sums(self, Z, X):
+    def _tile_sums(self, Z, X):
+        """Sums over tiles of support vectors, in the precision of the coefficients."""
+        n, n_support = Z.shape[0], len(self._coef)
+        distances = self._distances(Z, X)
+        sums = np.zeros((n, len(self.coef)))
+        size = tuning().points * tuning().support
+        memory = _memory(size, self._dtype)
+        step = max(1, size // max(1, n))
+        for start in range(0, n_support, step):
+            width = min(step, n_support - start)
+            s = memory[: n * width].reshape(n, width)
+            distances(start, s)
+            sums += self.kernel.value(s, out=s) @ self._coef[start : start + width]
+        return sums
+
+    def kernel_values(self, X) -> np.ndarray:
+        """Kernel values of the rows of X with all support vectors, shape (n, n_sv)."""
+        Z, beyond = self._scaled_and_clipped(X)
+        s = np.empty((Z.shape[0], self.points.shape[0]), dtype=self._dtype)
+        self._distances(Z, X)(0, s)
+        for i in np.flatnonzero(beyond):
+            s[i] = self._differences(X[[i]], np.arange(s.shape[1]))
+        return self.kernel.value(s, out=s)
+
+    def _distances(self, Z, X):
+        """A function that writes scaled squared distances from Z to a tile of support vectors."""
+        if self._narrow:
+            return self._by_differences(Z)
+        return self._by_single_products(Z) if self.fast else self._by_products(Z, X)
+
+    def _by_differences(self, Z):
         Z = np.ascontiguousarray(Z, dtype=self._support.dtype)
         everyone = np.arange(len(Z))
-        return self._tiles(
-            Z.shape[0], lambda start, s: direct_distances(Z, self._support, everyone, start, s)
-        )
 
-    def _fast_sums(self, Z, X):
+        def distances(start, s):
+            direct_distances(Z, self._support, everyone, start, s)
+            if self._ratio != 1:
+                with np.errstate(over="ignore"):
+                    s *= self._ratio
+
+        return distances
+
+    def _by_single_products(self, Z):
         extended = [Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]]
         Z = np.hstack(extended, dtype=np.float32, casting="same_kind")
 
@@ -322,14 +356,12 @@ class Expansion:
             np.matmul(Z, self._support[start : start + s.shape[1]].T, out=s)
             np.maximum(s, 0, out=s)
 
-        return self._tiles(len(Z), distances)
+        return distances
 
-    def _product_sums(self, Z, X):
-        """Distances in float64."""
+    def _by_products(self, Z, X):
+        """Products in float64; where these are not enough, differences."""
         norms = squared_norms(Z)
-        if self._inexact:
-            X = with_sorted_indices(sparse.csr_array(X)) if self._sparse else X
-            X = X if self._sparse else np.ascontiguousarray(X)
+        X = self._as_points(X) if self._inexact else X
 
         def distances(start, s):
             part = slice(start, start + s.shape[1])
@@ -340,22 +372,24 @@ class Expansion:
             if self._inexact:
                 recompute_close(s, norms, self._norms[part], X, self.points[part], self.scale)
 
-        return self._tiles(Z.shape[0], distances)
+        return distances
 
-    def _tiles(self, n, distances):
-        """Sums over tiles of support vectors, whose distances to n points are written to s."""
-        sums = np.zeros((n, len(self.coef)))
-        size = tuning().points * tuning().support
-        # One buffer per thread for all tiles: fresh memory costs more than the arithmetic.
-        if getattr(self._local, "memory", np.empty(0)).size != size:
-            self._local.memory = np.empty(size, dtype=self._dtype)
-        n_support = len(self._coef)
-        step = max(1, size // max(1, n))
-        for start in range(0, n_support, step):
-            width = min(step, n_support - start)
-            s = self._local.memory[: n * width].reshape(n, width)
-            distances(start, s)
-            if self._ratio != 1:
-                s *= self._ratio
-            sums += self.kernel.value(s, out=s) @ self._coef[start : start + width]
-        return sums
+    def _as_points(self, X):
+        return with_sorted_indices(sparse.csr_array(X)) if self._sparse else np.ascontiguousarray(X)
+
+    def _differences(self, X, support):
+        """Scaled squared distances from the differences, flattened."""
+        n = X.shape[0]
+        pairs = np.repeat(np.arange(n), len(support)), np.tile(support, n)
+        return pair_distances(self._as_points(X), self.points, *pairs, self.scale)
+
+
+_buffers = threading.local()
+
+
+def _memory(size, dtype):
+    """A buffer of this thread, used again: fresh memory costs more than the arithmetic."""
+    kept = _buffers.__dict__.setdefault("kept", {})
+    if kept.get(dtype, np.empty(0)).size < size:
+        kept[dtype] = np.empty(size, dtype=dtype)
+    return kept[dtype]

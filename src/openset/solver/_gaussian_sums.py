@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..kernels import exp_neg
+from ..utils.compiled import njit
 from ..utils.distances import point_distances
 
 # Points and support vectors per tile: its kernel values stay in the second-level cache.

@@ -195,7 +195,8 @@ class DistanceValues(KernelValues):
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         self.distances(index, start, out)
         if self._ratio != 1:
-            out *= self._ratio
+            with np.errstate(over="ignore"):
+                out *= self._ratio
         self._kernel.value(out, out=out)
 
     def exact_sums(self, beta: np.ndarray) -> np.ndarray:
@@ -212,7 +213,8 @@ class DistanceValues(KernelValues):
 
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
         """Kernel values at this gamma from a block of :meth:`distances`."""
-        np.multiply(distances, self._ratio, out=out)
+        with np.errstate(over="ignore"):
+            np.multiply(distances, self._ratio, out=out)
         self._kernel.value(out, out=out)
 
     def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..utils import interrupts
+from ..utils.compiled import njit
 from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise

@@ -80,7 +80,7 @@ def refined(
 
 
 def refined_path(path: Path, rows: KernelRows, **settings) -> Path:
-    """A path of length 1 with :func:`refined` applied; arguments are those of that function.
+    """Continue from a path of one solution until its KKT gap holds in float64.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def refined_path(path: Path, rows: KernelRows, **settings) -> Path:
     rows : KernelRows
         Kernel rows of its samples.
     **settings
-        tol, max_iter and stop of :func:`refined`.
+        tol, max_iter and stop of :func:`openset.solver.solve`.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def refined_path(path: Path, rows: KernelRows, **settings) -> Path:
 
 
 def refined_bias(problem: Problem, solution: Solution, rows: KernelRows, **settings) -> Solution:
-    """:func:`refined` for a solution of :func:`openset.solver.lower_bias`.
+    """Continue from a solution of `lower_bias` until its KKT gap holds in float64.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def refined_bias(problem: Problem, solution: Solution, rows: KernelRows, **setti
     rows : KernelRows
         Kernel rows of its samples.
     **settings
-        tol, max_iter and stop of :func:`refined`.
+        tol, max_iter and stop of :func:`openset.solver.solve`.
 
     Returns
     -------

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..kernels import exp_neg
+from ..utils.compiled import njit
 from ..utils.distances import point_distances
 from ._state import subtract_four_scaled, subtract_scaled
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiled import njit
 from ._coordinate_descent import coordinate_descent
 from ._row_maker import Points, RowMaker, fill_rows, subtract_made_rows
 from ._smo import smo

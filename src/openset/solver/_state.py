@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import intrinsic
+
+from ..utils.compiled import njit
 
 # Why a compiled loop returned.
 OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3

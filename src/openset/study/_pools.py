@@ -20,6 +20,12 @@ from ._tasks import Row, failed
 
 Work = Callable[[Task], Row]
 
+_NOT_STARTED = (
+    "A worker process ended before it began; see its error above. Every worker imports the script "
+    "that started it: call run_study under `if __name__ == '__main__':`, in a file that Python can "
+    "import. Nothing was recorded as failed."
+)
+
 
 def available_cores() -> int:
     """The cores this process may use."""
@@ -56,11 +62,19 @@ class LocalPool:
         for ready in connection.wait(list(self._busy), seconds):
             slot, task = self._busy.pop(ready)  # type: ignore[call-overload]
             try:
-                finished.append((task, slot.connection.recv()))
-                self._idle.append(slot)
+                row = slot.connection.recv()
             except (EOFError, OSError):
                 slot.kill()
+                if not slot.started:
+                    raise RuntimeError(_NOT_STARTED) from None
                 finished.append((task, None))
+                continue
+            if slot.started:
+                finished.append((task, row))
+                self._idle.append(slot)
+            else:  # the first message says that the process has started
+                slot.started = True
+                self._busy[slot.connection] = slot, task
         return finished
 
     def close(self) -> None:
@@ -72,6 +86,7 @@ class _Slot:
     """A process that waits for tasks, and the pipe to it."""
 
     def __init__(self, context, work: Work):
+        self.started = False
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
         self._process.start()
@@ -87,6 +102,7 @@ def _serve(pipe: connection.Connection, work: Work) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner
     threading.Thread(target=_follow_parent, daemon=True).start()
     with suppress(EOFError):
+        pipe.send(None)  # started
         while True:
             pipe.send(work(pipe.recv()))
 

@@ -66,6 +66,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         "tie": [StrOptions(set(_POSITIONS))],
     }
 
+    fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "epsilon_": "K"}
+
     traits = Traits(
         "DBC",
         condition="b_c < epsilon_c for every class",

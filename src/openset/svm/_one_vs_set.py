@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base.fitted import require
 from ..base.parameters import BOXES, C_CONSTRAINTS, SOLVER_CONSTRAINTS
 from ._planes import Slab, find_slab
 
@@ -90,6 +91,7 @@ kkt_gap_, n_iter_ : ndarray
 
     traits = Traits("1-vs-Set", known_unknowns="negatives of every machine")
     stored_types = (Slab,)
+    fitted_attributes = {**KernelMachineClassifier.machine_attributes, "_slabs": ""}
     search_spec = SearchSpec(
         grids={
             "default": {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES},
@@ -138,6 +140,16 @@ kkt_gap_, n_iter_ : ndarray
 
     def finish_model(self, training, extras):
         self._slabs = extras
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        slabs = self._slabs
+        fits = isinstance(slabs, list) and all(type(slab) is Slab for slab in slabs)
+        require(fits and len(slabs) == sizes["K"], "_slabs is no list of one slab per class")
+        planes = [number for slab in slabs for number in vars(slab).values()]
+        fits = all(type(number) is float for number in planes) and np.isfinite(planes).all()
+        require(fits and len(planes) == 4 * len(slabs), "_slabs has planes that are not finite")
+        return sizes
 
     def take_classes(self, index):
         super().take_classes(index)

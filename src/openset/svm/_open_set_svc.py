@@ -142,6 +142,7 @@ class OpenSetSVC(LandmarkClassifier):
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
         known_unknowns="negatives of every machine",
     )
+    fitted_attributes = {**LandmarkClassifier.fitted_attributes, "lam_": "K"}
     min_classes = 1
     class_attributes = (*LandmarkClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")

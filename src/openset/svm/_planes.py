@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiled import njit
 
 # Widths below this count as this.
 _NARROWEST = 1e-4

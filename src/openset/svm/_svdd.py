@@ -73,6 +73,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         **SOLVER_CONSTRAINTS,
     }
 
+    fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "radius_": "K"}
     traits = Traits("SVDD", one_class=True, bounded=True)
     min_classes = 1
     own_samples_only = True

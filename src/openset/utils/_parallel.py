@@ -22,6 +22,32 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _OneBlasThread:
+    """BLAS on one thread while anybody is inside, whichever thread enters or leaves last.
+
+    threadpoolctl's own limit restores the number of threads it found, which is one if another
+    limit was active then. So the first to enter sets the limit and the last to leave restores it.
+    """
+
+    def __init__(self):
+        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+
+    def __enter__(self):
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 @contextmanager
 def interrupts() -> Iterator[None]:
     """Make sure that Ctrl-C arrives as a KeyboardInterrupt.
@@ -90,7 +116,7 @@ def thread_map(
     [1, 2, 3]
     """
     n_threads = effective_n_jobs(n_jobs)
-    with _controller().limit(limits=1, user_api="blas"):
+    with _one_blas_thread:
         if n_threads == 1:
             with interrupts():
                 yield from map(function, items)

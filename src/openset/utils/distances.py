@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 from scipy import sparse
+
+from .compiled import njit
 
 __all__ = [
     "BLOCK",
@@ -44,8 +45,8 @@ BLOCK = 2**20
 _FAST = {"contract", "nnan", "nsz"}
 
 # An expanded square of at most this part of the norms is computed again from the differences; the
-# relative error of the others is below 1e-9.
-_CLOSE = 1e-6
+# relative error of the others is below 1e-11.
+_CLOSE = 1e-4
 
 
 def row_blocks(start: int, stop: int, width: int) -> Iterator[slice]:

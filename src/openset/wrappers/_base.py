@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from ..base import OpenSetClassifier, resolve_unknown_label, set_labels, validate_targets
+from ..base.fitted import require
 
 
 class OpenSetWrapper(OpenSetClassifier):
@@ -21,6 +22,14 @@ class OpenSetWrapper(OpenSetClassifier):
 
     estimator: Any
     unknown_label: Any
+    fitted_attributes = {"estimator_": ""}
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        inner = self.estimator_.classes_
+        fits = isinstance(inner, np.ndarray) and inner.tolist() == self.classes_.tolist()
+        require(fits, "classes_ are not those of estimator_")
+        return sizes
 
     def check_targets(self, X, y, sample_weight=None):
         """Validate y and the weights; drop rows of weight zero.

@@ -69,6 +69,7 @@ class CascadeRejector(OpenSetWrapper):
         "unknown_label": "no_validation",
     }
 
+    fitted_attributes = {"estimator_": "", "rejector_": ""}
     traits = Traits("cascade", condition="the rejector accepts a bounded region")
 
     def __init__(

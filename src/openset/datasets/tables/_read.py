@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from io import BytesIO
 from pathlib import Path
-from zipfile import BadZipFile
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +38,18 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|
 Reader = Callable[[], Iterator[tuple[float, pa.RecordBatch]]]
 
 
+# Largest feature index of an SVMlight file.
+_MOST_COLUMNS = 10**6
+
+
 class TableError(ValueError):
     """A table cannot be used; the message says where and what to do."""
 
 
 class Table:
     """A table on disk: its path, the names of its columns in order, and its rows."""
+
+    folder: TemporaryDirectory | None = None  # of a copy of standard input
 
     def __init__(self, path: Path, names: list[str], read: Reader):
         self.path, self.names, self.read = path, names, read
@@ -53,8 +61,14 @@ class Table:
 
 
 def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
-    """Open a table by the suffix of its name; only its head is read."""
+    """Open a table by the suffix of its name; only its head is read.
+
+    Text tables may be compressed by gzip (.csv.gz); ``-`` is a CSV or Parquet table on standard
+    input, which is copied to a temporary file first.
+    """
     path = Path(path)
+    if str(path) == "-":
+        return _standard_input(encoding)
     formats: dict[tuple[str, ...], Callable[[], Table]] = {
         (".csv", ".tsv", ".tab", ".txt"): lambda: _csv_table(path, encoding),
         (".parquet", ".pq"): lambda: _parquet_table(path),
@@ -67,18 +81,45 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
         raise TableError(f"there is no file {path}")
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
+    if not path.is_file():  # a table is read more than once
+        raise TableError(f"{path} is a device or a FIFO, not a table; copy it to a file")
     if path.stat().st_size == 0:
         raise TableError(f"{path} is empty")
+    suffix = text_suffix(path)
     for suffixes, opened in formats.items():
-        if path.suffix.lower() in suffixes:
+        if suffix in suffixes:
             table = opened()
             break
     else:
         known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
-        raise TableError(f"{path} has an unknown suffix {path.suffix!r}; use one of {known}")
+        raise TableError(
+            f"{path} has an unknown suffix {path.suffix!r}; use one of {known}, .csv.gz"
+        )
     twice = sorted({name for name in table.names if table.names.count(name) > 1})
     if twice:
         raise TableError(f"{path} has more than one column named {twice[0]!r}; rename them")
+    return table
+
+
+def text_suffix(path: Path) -> str:
+    """The suffix that says the format, in lower case; that before .gz for compressed text."""
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    suffix = plain.suffix.lower()
+    return suffix if plain is path or suffix in (".csv", ".tsv", ".tab", ".txt") else ".gz"
+
+
+def _standard_input(encoding: str) -> Table:
+    folder = TemporaryDirectory(prefix="openset-")
+    copy = Path(folder.name, "table")
+    with open(copy, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with open(copy, "rb") as file:
+        head = file.read(4)
+    suffix = ".parquet" if head == b"PAR1" else ".csv.gz" if head[:2] == b"\x1f\x8b" else ".csv"
+    if not head:
+        raise TableError("standard input is empty")
+    table = open_table(copy.rename(copy.with_name(f"table{suffix}")), encoding)
+    table.path, table.folder = Path("standard input"), folder  # the folder lives as long
     return table
 
 
@@ -113,6 +154,7 @@ def _readable(path: Path, encoding: str = "") -> Iterator[None]:
 
 def _csv_table(path: Path, encoding: str) -> Table:
     """Comma, semicolon, tab or bar between columns. All columns are text, so none is changed."""
+    _check_text(path, encoding)
 
     def open_csv(file, types):
         return pacsv.open_csv(
@@ -126,20 +168,46 @@ def _csv_table(path: Path, encoding: str) -> Table:
     def read():
         size = path.stat().st_size
         with _readable(path, encoding), pa.OSFile(str(path)) as file:
-            for batch in open_csv(file, dict.fromkeys(names, pa.string())):
+            for batch in open_csv(plain(file), dict.fromkeys(names, pa.string())):
                 yield file.tell() / size, batch
 
+    def plain(file):
+        return pa.CompressedInputStream(file, "gzip") if path.suffix.lower() == ".gz" else file
+
     with _readable(path, encoding), pa.OSFile(str(path)) as file:
-        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else _delimiter(path, encoding)
-        names = open_csv(file, None).schema.names
+        tabs = text_suffix(path) in (".tsv", ".tab")
+        delimiter = "\t" if tabs else _delimiter(path, encoding)
+        names = open_csv(plain(file), None).schema.names
     return Table(path, names, read)
+
+
+def _check_text(path: Path, encoding: str) -> None:
+    """Raise TableError for text that the reader would misread."""
+    with open(path, "rb") as file:
+        head = file.read(2**16)
+    wide = encoding.lower().replace("-", "").replace("_", "").startswith(("utf16", "utf32"))
+    # In UTF-16 about every second byte of a table is zero.
+    zeros = max(head[0::2].count(0), head[1::2].count(0)) / max(1, len(head) / 2)
+    if not wide and (head.startswith((b"\xff\xfe", b"\xfe\xff")) or zeros > 0.7):
+        raise TableError(
+            f"{path} is not {encoding} text; it looks like UTF-16: set its encoding to utf-16 "
+            "(--encoding utf-16)"
+        )
+    if b"\r" in head and b"\n" not in head:
+        raise TableError(
+            f"{path} has lines that end in CR alone, as on old Macs; convert them, for example "
+            "with: tr '\\r' '\\n'"
+        )
 
 
 def _delimiter(path: Path, encoding: str) -> str:
     """The separator that occurs most often in the first line."""
-    with open(path, "rb") as file:
+    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
         head = file.readline(2**20).decode(encoding, errors="replace")
-    row = next(csv.reader([head]), [])  # so that commas in quotes do not count
+    try:
+        row = next(csv.reader([head]), [])  # so that commas in quotes do not count
+    except csv.Error:  # a very long field, or a CR in the middle
+        row = head.split(",")
     return max(",;\t|", key=(lambda c: len(row) - 1 if c == "," else head.count(c)))
 
 
@@ -174,6 +242,7 @@ def _arrow_table(path: Path) -> Table:
 
 def _plain(batch):
     """The batch with categories and string views as plain strings, which every writer takes."""
+    batch.validate(full=True)  # offsets and texts of a damaged file would be read unchecked
     columns = []
     for column in batch.columns:
         if pa.types.is_dictionary(column.type):
@@ -189,16 +258,24 @@ def _array_table(path: Path, columns: dict[str, np.ndarray]) -> Table:
         total = len(next(iter(columns.values())))
         for start in range(0, total, CHUNK):
             rows = slice(start, start + CHUNK)
-            arrays = [pa.array(np.ascontiguousarray(c[rows])) for c in columns.values()]
-            batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            with _readable(path):
+                arrays = [pa.array(_native(c[rows])) for c in columns.values()]
+                batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
             yield min(start + CHUNK, total) / total, batch
 
     return Table(path, list(columns), read)
 
 
+def _native(column):
+    """The column in one piece, in the byte order of this machine."""
+    return np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
+
+
 def _npy_table(path: Path) -> Table:
     """One array: (n, d) with columns x0, x1, ..., or structured, whose fields are the columns."""
     array = _load(path)
+    if not isinstance(array, np.ndarray):
+        raise TableError(f"{path} is an archive of arrays; rename it to .npz")
     if array.dtype.names:
         return _array_table(path, {name: array[name] for name in array.dtype.names})
     return _array_table(path, _matrix(path, "x", array[:, None] if array.ndim == 1 else array))
@@ -207,7 +284,10 @@ def _npy_table(path: Path) -> Table:
 def _npz_table(path: Path) -> Table:
     """Arrays with equal numbers of rows: a vector y is column y, a matrix X columns X0, X1, ..."""
     columns: dict[str, np.ndarray] = {}
-    with _load(path) as archive:
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        raise TableError(f"{path} holds one array; rename it to .npy")
+    with loaded as archive:
         for name in archive.files:
             array = _load(path, lambda name=name: archive[name])
             columns |= {name: array} if array.ndim == 1 else _matrix(path, name, array)
@@ -220,7 +300,7 @@ def _npz_table(path: Path) -> Table:
 def _load(path, load=None):
     try:
         return load() if load else np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
+    except Exception as error:  # a damaged header may raise anything
         # NumPy's own message advises to load it unsafely.
         raise TableError(
             f"cannot read {path}: it is damaged, or holds objects instead of numbers or texts"
@@ -257,6 +337,10 @@ def _svmlight_table(path: Path) -> Table:
         n_features = max(map(last_index, file), default=0)
     if n_features == 0:
         raise TableError(f"{path} holds no features")
+    if n_features > _MOST_COLUMNS:  # the table is dense: a wrong index would fill the memory
+        raise TableError(
+            f"{path} has a feature index {n_features}; at most {_MOST_COLUMNS} is read"
+        )
     names = ["label", *(f"f{j + 1}" for j in range(n_features))]
     return Table(path, names, read)
 
@@ -282,7 +366,8 @@ def require(table: Table, names: list[str], what: str) -> None:
 def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return a column as float64, NaN where there is no number, and the rows that are invalid.
 
-    A row is invalid if it holds neither a number nor a text that means a missing value.
+    True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these, nor
+    a text that means a missing value.
     """
     kind, types = column.type, pa.types
     if types.is_string(kind) or types.is_large_string(kind):
@@ -290,6 +375,8 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
             return _as_float(column), np.empty(0, dtype=np.intp)
         except pa.ArrowInvalid:
             text = pc.utf8_trim_whitespace(column)
+        text = pc.if_else(pc.equal(pc.utf8_lower(text), "true"), "1", text)
+        text = pc.if_else(pc.equal(pc.utf8_lower(text), "false"), "0", text)
         missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array([*_MISSING, None]))
         number = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
         bad = np.flatnonzero(~pc.or_(missing, number).to_numpy(zero_copy_only=False))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -14,17 +17,17 @@ import pyarrow.parquet as pq
 
 from openset.utils import atomic_write
 
-from ._read import TableError
+from ._read import TableError, text_suffix
 
-WRITABLE = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+WRITABLE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".feather")
 
 
 class _TextWriter:
     """CSV or TSV with quotes only where they are needed."""
 
-    def __init__(self, path: Path, schema: pa.Schema, delimiter: str):
+    def __init__(self, file: IO[bytes], schema: pa.Schema, delimiter: str):
         self._delimiter = delimiter
-        self._file = open(path, "wb")
+        self._file = file
         head = io.StringIO()
         csv.writer(head, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
         self._file.write(head.getvalue().encode())
@@ -70,33 +73,41 @@ class _ArrowWriter:
 
 
 def check_writable(path: Path) -> None:
-    """Raise TableError if the table cannot be written there."""
-    if path.suffix.lower() not in WRITABLE:
+    """Raise TableError if the table cannot be written there; ``-`` is standard output."""
+    if str(path) == "-":
+        return
+    if text_suffix(path) not in WRITABLE:
         raise TableError(
             f"cannot write {path}: the suffix {path.suffix!r} is none of {', '.join(WRITABLE)}"
         )
     if not path.parent.is_dir():
-        raise TableError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+        raise TableError(f"cannot write {path}: there is no folder {path.parent}; create it first")
 
 
 @contextmanager
 def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowWriter]:
-    """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none."""
+    """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none.
+
+    ``-`` writes CSV to standard output, as it comes.
+    """
     check_writable(path)
+    if str(path) == "-":
+        yield _TextWriter(sys.stdout.buffer, schema, ",")
+        sys.stdout.buffer.flush()
+        return
     with atomic_write(path) as temporary:
-        delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+        delimiter = {".csv": ",", ".tsv": "\t"}.get(text_suffix(path))
         writer: _TextWriter | _ArrowWriter
         if delimiter is None:
             writer = _ArrowWriter(temporary, schema)
         else:
-            writer = _TextWriter(temporary, schema, delimiter)
+            file: Any = (gzip.open if path.suffix.lower() == ".gz" else open)(temporary, "wb")
+            writer = _TextWriter(file, schema, delimiter)
         try:
             yield writer
             writer.close()
-        except BaseException as error:
+        except BaseException:
             _quietly_close(writer)
-            if isinstance(error, OSError) and error.errno is not None:
-                error.filename = str(path)  # so that the message names it
             raise
 
 

@@ -1,11 +1,4 @@
-"""Models as files that cannot run code.
-
-A model file is a skops archive (a zip of arrays and a description of objects) with one more member,
-the card: a version stamp and whatever the writer wants to record about the model. Loading builds
-only objects of the registered estimators, of the types they declare in ``stored_types``, and of
-those skops trusts by itself (scikit-learn's estimators, numpy's arrays). A file that asks for
-anything else is refused before anything in it is built.
-"""
+"""Writing and reading model files, and their cards."""
 
 from __future__ import annotations
 
@@ -16,6 +9,7 @@ import platform
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from inspect import signature
 from io import BytesIO
@@ -24,15 +18,16 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from . import __version__, kernels
-from .calibration import CalibratedRejector
-from .model_selection import OpenSetSearchCV
-from .utils import all_estimators, atomic_write, unwrap
-
-__all__ = ["ModelFileError", "descent", "load_model", "read_card", "save_model"]
+from .. import __version__, kernels
+from ..base import OpenSetPipeline
+from ..calibration import CalibratedRejector
+from ..model_selection import OpenSetSearchCV
+from ..utils import all_estimators, atomic_write, unwrap
+from ._checks import check_model, check_sizes
 
 # Number of the layout of a model file. A reader refuses numbers above its own.
 FORMAT = 1
@@ -54,13 +49,15 @@ class ModelFileError(ValueError):
     """A file is not a model that this version of openset can load."""
 
 
+@cache
 def trusted_types() -> list[str]:
     """Names of the types that a model file may ask for, in addition to those that skops trusts."""
-    ours: list[type] = [CalibratedRejector, OpenSetSearchCV]
+    ours: list[type] = [CalibratedRejector, OpenSetPipeline, OpenSetSearchCV]
     for _, cls in all_estimators():
         ours += [cls, *cls.stored_types]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]
     ours += [kernels.InverseMultiquadric, kernels.Linear]
+    ours += [sparse.csr_matrix, sparse.csr_array]
     # A dtype, which an imputer holds, is data; skops leaves the decision to its callers.
     return sorted({"numpy.dtype"} | {f"{cls.__module__}.{cls.__qualname__}" for cls in ours})
 
@@ -116,13 +113,15 @@ def save_model(
     archive = BytesIO(content)
     with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
         members.writestr(_CARD, json.dumps(card, indent=1))
-    try:
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(archive.getbuffer())
-    except OSError as error:
-        if error.errno is not None:
-            error.filename = os.fspath(path)  # not the temporary file
-        raise
+        try:
+            check_sizes(members, _SCHEMA, len(content))
+            check_model(model)
+        except ValueError as error:
+            raise ModelFileError(
+                f"cannot save the model, no reader would load it: {error}"
+            ) from error
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(archive.getbuffer())
     return card
 
 
@@ -141,12 +140,15 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
     Raises
     ------
     ModelFileError
-        If the file is damaged, no model, of a newer format, or asks for other types.
+        If the file is damaged, no model, of a newer format, asks for other types, would unpack to
+        far more than its size, or holds arrays that do not fit together.
     FileNotFoundError
     """
     sio = _skops()
     card = read_card(path)
     try:
+        with ZipFile(path) as archive:
+            check_sizes(archive, _SCHEMA, Path(path).stat().st_size)
         foreign = set(sio.get_untrusted_types(file=Path(path))) - set(trusted_types())
         _check_renamed(path, foreign)
         if foreign:
@@ -160,6 +162,7 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
             model = sio.load(Path(path), trusted=trusted_types())
         _complete(model)
         check_is_fitted(unwrap(model))
+        check_model(model)
     except (ModelFileError, FileNotFoundError):
         raise
     except Exception as error:  # a damaged description may raise anything
@@ -187,6 +190,8 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
         raise FileNotFoundError(f"there is no model file {path}")
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder, not a model file")
+    if not path.is_file():  # reading a device or a FIFO might never end
+        raise ModelFileError(f"{path} is a device or a FIFO, not a model file; copy it to a file")
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()

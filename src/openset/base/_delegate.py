@@ -1,0 +1,84 @@
+"""The contract of an object that answers by a fitted open-set estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
+
+from ..utils import split_fitted, unwrap
+from ._classifier import OpenSetClassifier
+from ._explain import explain
+
+
+class DelegatingClassifier(OpenSetClassifier):
+    """An open-set classifier that answers as another one; a subclass writes :meth:`delegate`."""
+
+    def delegate(self) -> BaseEstimator:
+        """Return the fitted estimator that answers; raise NotFittedError if there is none.
+
+        Returns
+        -------
+        estimator
+            An open-set estimator, or a Pipeline that ends in one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say what answers for it.")
+
+    def decision_function(self, X) -> np.ndarray:
+        return self.delegate().decision_function(X)
+
+    @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
+    def inclusion_proba(self, X) -> np.ndarray:
+        """Probabilities of inclusion, where the method defines them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        transform, final = split_fitted(self.delegate())
+        return final.inclusion_proba(transform(X))
+
+    def explain(self, X):
+        return explain(self.delegate(), X)
+
+    def far_scores(self) -> np.ndarray:
+        return unwrap(self.delegate()).far_scores()
+
+    @property
+    def classes_(self) -> np.ndarray:  # type: ignore[override]
+        """(K,) the known classes."""
+        return unwrap(self.delegate()).classes_
+
+    @property
+    def unknown_label_(self):
+        """The answer for a sample that no class accepts."""
+        return unwrap(self.delegate()).unknown_label_
+
+    @property
+    def n_known_unknowns_(self) -> int:
+        """Number of training rows that carry the unknown label."""
+        return unwrap(self.delegate()).n_known_unknowns_
+
+    @property
+    def bounded_(self) -> np.ndarray:
+        """(K,) bool: whether the region that each class accepts is bounded."""
+        return unwrap(self.delegate()).bounded_
+
+    @property
+    def known_radius_(self) -> np.ndarray:
+        """(K,) the certificate, only where the method has one; behind transformers."""
+        return unwrap(self.delegate()).known_radius_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of the samples."""
+        return self.delegate().n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Their names, only where they had any."""
+        return self.delegate().feature_names_in_

@@ -1,0 +1,131 @@
+"""Checks that fitted attributes fit together, for models that come from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+# dtype kinds of the labels that a classifier may have learnt.
+_LABELS = "biufUO"
+
+
+def require(condition: Any, message: str) -> None:
+    """Raise ValueError unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> None:
+    """Raise ValueError unless an array has the dtype, the shape and the range of its layout.
+
+    A layout names the axes and, optionally, what the numbers are: ``"K n"`` is a float64 array of
+    shape (K, n) with finite numbers; ``"K inf"`` may hold inf, but no NaN; ``"n int"`` holds
+    integers >= 0; ``"K bool"`` is boolean. ``"n d"`` may be a CSR matrix. Axes that are not in
+    `sizes` are added to it.
+    """
+    axes = [word for word in layout.split() if word not in ("int", "inf", "bool")]
+    kind = next((word for word in layout.split() if word not in axes), "float")
+    if sparse.issparse(value) and kind == "float" and len(axes) == 2:
+        require(value.format == "csr", f"{name} is a sparse matrix, but not CSR")
+        _check_csr(name, value)
+        shape, numbers = value.shape, value.data
+    else:
+        require(isinstance(value, np.ndarray), f"{name} is no array")
+        shape, numbers = value.shape, value
+    require(len(shape) == len(axes), f"{name} has shape {shape}, not ({', '.join(axes)})")
+    for axis, size in zip(axes, shape, strict=True):
+        expected = sizes.setdefault(axis, size)
+        require(size == expected, f"{name} has {size} instead of {expected} entries along {axis}")
+    if kind == "bool":
+        require(numbers.dtype == np.bool_, f"{name} has dtype {numbers.dtype}, not bool")
+    elif kind == "int":
+        require(numbers.dtype in (np.int32, np.int64), f"{name} has dtype {numbers.dtype}, not int")
+        require(np.all(numbers >= 0), f"{name} has negative entries")
+    else:
+        require(numbers.dtype == np.float64, f"{name} has dtype {numbers.dtype}, not float64")
+        fine = ~np.isnan(numbers) if kind == "inf" else np.isfinite(numbers)
+        require(fine.all(), f"{name} has {np.sum(~fine)} entries that are not finite")
+
+
+def _check_csr(name, matrix):
+    arrays = matrix.indptr, matrix.indices, matrix.data
+    require(all(isinstance(a, np.ndarray) and a.ndim == 1 for a in arrays), f"{name} is damaged")
+    kinds = {matrix.indptr.dtype, matrix.indices.dtype}
+    require(kinds <= {np.dtype(np.int32), np.dtype(np.int64)}, f"{name} has indices of {kinds}")
+    n, d = matrix.shape
+    pointers, columns = matrix.indptr, matrix.indices
+    require(
+        len(pointers) == n + 1
+        and pointers[0] == 0
+        and np.all(np.diff(pointers) >= 0)
+        and pointers[-1] == len(columns) == len(matrix.data)
+        and (len(columns) == 0 or (columns.min() >= 0 and columns.max() < d)),
+        f"{name} has row pointers or column indices out of range",
+    )
+
+
+def check_labels(model: Any) -> dict[str, int]:
+    """Check ``classes_``, ``unknown_label_`` and the features; return the sizes K and d."""
+    classes = model.classes_
+    require(
+        isinstance(classes, np.ndarray)
+        and classes.ndim == 1
+        and len(classes) > 0
+        and classes.dtype.kind in _LABELS,
+        "classes_ is no array of labels",
+    )
+    labels = classes.tolist()
+    # Labels of strange types may not be comparable: any error means that they are refused.
+    require(all(a < b for a, b in pairwise(labels)), "classes_ is not sorted")
+    require(all(label == label for label in labels), "classes_ has a label that is no number")
+    unknown = model.unknown_label_
+    require(
+        isinstance(unknown, str | int | float | bool | np.generic), "unknown_label_ is no label"
+    )
+    require(unknown == unknown and unknown not in labels, "unknown_label_ is one of classes_")
+    sizes = {"K": len(labels)}
+    if "n_features_in_" in vars(model):
+        d = model.n_features_in_
+        require(isinstance(d, int) and d > 0, f"n_features_in_ is {d!r}")
+        sizes["d"] = d
+    if "feature_names_in_" in vars(model):
+        names = model.feature_names_in_
+        is_vector = isinstance(names, np.ndarray) and names.shape == (sizes.get("d"),)
+        require(is_vector, "feature_names_in_ does not fit n_features_in_")
+        require(all(isinstance(n, str) for n in names), "feature_names_in_ has no names")
+    return sizes
+
+
+def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
+    """Check labels, parameters and all declared attributes; return the sizes of the axes.
+
+    An attribute with an empty layout is only required to be there. Undeclared ones must not
+    replace what the class defines, and must not hold NaN.
+    """
+    sizes = check_labels(model)
+    parameters = set(model.get_params(deep=False))
+    own = {"classes_", "unknown_label_", "n_features_in_", "feature_names_in_"}
+    found = {name for name in vars(model) if name != "_sklearn_output_config"}
+    # A class attribute that an instance repeats, such as the kernel of a linear method.
+    repeated = {
+        name for name in found if _same(getattr(type(model), name, None), vars(model)[name])
+    }
+    for name in sorted(found - parameters - own - set(layouts) - repeated):
+        value = vars(model)[name]
+        require(not hasattr(type(model), name), f"{name} is not an attribute of an instance")
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            require(not np.isnan(value).any(), f"{name} has entries that are no numbers")
+    missing = sorted(set(layouts) - found)
+    require(not missing, f"{', '.join(missing)} is missing")
+    for name, layout in layouts.items():
+        if layout:
+            check_array(name, getattr(model, name), layout, sizes)
+    return sizes
+
+
+def _same(a, b):
+    return isinstance(a, str | float) and type(a) is type(b) and a == b

@@ -1,0 +1,75 @@
+"""What the attacks on files share: data, damaged bytes, and the process that reads the files."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_iris
+
+X, Y = load_iris(return_X_y=True)
+X, Y = X[::3], np.array(["setosa", "versicolor", "virginica"])[Y[::3]]
+
+
+def damage_bytes(content: bytes, rng: np.random.Generator) -> bytes:
+    """The content cut short, or with flipped bits."""
+    if rng.random() < 0.5:
+        return content[: rng.integers(len(content))]
+    damaged = bytearray(content)
+    for position in rng.integers(len(content), size=rng.integers(1, 20)):
+        damaged[position] ^= 1 << rng.integers(8)
+    return bytes(damaged)
+
+
+class Reader:
+    """The process that loads the files."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        rng = np.random.default_rng(0)
+        probes = np.concatenate([X, 8 * rng.normal(size=(100, X.shape[1])), 1e6 * X[:10]])
+        np.save(Path(self._folder.name, "probes.npy"), probes)
+        self._process = None
+        atexit.register(self.close)
+
+    def judge(self, content: bytes, name: str) -> str:
+        """What becomes of a file with this content; begins with BAD if that is a failure."""
+        path = Path(self._folder.name, name)
+        path.write_bytes(content)
+        process = self._process or self._start()
+        process.stdin.write(f"{path}\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        if not answer:
+            self._process = None
+            return f"BAD: the process ended with {process.wait()}"
+        return answer.strip()
+
+    def _start(self):
+        command = [sys.executable, str(Path(__file__).with_name("reader.py"))]
+        self._process = subprocess.Popen(
+            [*command, str(Path(self._folder.name, "probes.npy"))],
+            env=os.environ | {"MALLOC_PERTURB_": "165"},
+            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
+        )
+        if self._process.stdout.readline().strip() != "ready":
+            raise RuntimeError("the reader of files does not start")
+        return self._process
+
+    def close(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@cache
+def reader() -> Reader:
+    """The one process of this run."""
+    return Reader()
