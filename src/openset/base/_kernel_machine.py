@@ -178,6 +178,7 @@ class KernelMachineClassifier(GridEngine):
         labels = answer_labels(self.classes_, self.unknown_label_)
         weight = weight * self.class_sample_weights(labels[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))
+        columns = {name: per_class(self, name, getattr(self, name)) for name in self.problem_params}
         if self.solver_settings["tol"] > self.tol:
             warnings.warn(
                 f"tol={self.tol:g} is smaller than double precision can reach; "
@@ -185,7 +186,6 @@ class KernelMachineClassifier(GridEngine):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        columns = {name: per_class(self, name, getattr(self, name)) for name in self.problem_params}
         if path := self.search_spec.path:
             columns[path] = columns[path][:, None]
         classes = range(len(self.classes_))
