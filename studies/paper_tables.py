@@ -200,7 +200,8 @@ def bias_signs(rows):
         table[name] = pd.Series(shares, dtype=float)
         if name in ("ova", "ovo"):
             table[f"{name}_machines"] = pd.Series({d: len(v) for d, v in pooled.items()}, dtype=int)
-    found = pd.DataFrame(table).sort_index()
+    found = pd.DataFrame(table)
+    found = found.reindex([d for d in dict.fromkeys(rows["dataset"]) if d in found.index])
     for k, name in ((1, "paper_ova"), (2, "paper_ovo")):
         values = [DATASETS.get(dataset, (None,) * 3)[k] for dataset in found.index]
         found[name] = np.array(values, dtype=float)

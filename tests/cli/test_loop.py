@@ -101,7 +101,7 @@ def test_review_page(run, trained, stream, tmp_path):
     assert [len(g["members"]) for g in told["groups"]] == [len(g) for g in found.groups]
     nearest = [told["classes"][near[0]] for near in told["samples"]["near"]]
     reasons = answers.reason[unknown]
-    assert all(f"nearest {c};" in reason for c, reason in zip(nearest, reasons, strict=True))
+    assert all(f"nearest is {c}" in reason for c, reason in zip(nearest, reasons, strict=True))
 
 
 def test_review_with_images_and_parquet(run, trained, stream, tmp_path):

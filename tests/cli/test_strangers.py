@@ -22,13 +22,15 @@ def test_fit_does_not_replace_its_data(fails, trained, tmp_path):
     (tmp_path / "link.csv").symlink_to(data)
     for output in (data, tmp_path / "link.csv"):
         told = fails("fit", data, "-t", "kind", "-o", output, "--turns", 0)
-        assert re.search(r"it is the input .*d\.csv; choose another name", told)
+        assert re.search(
+            r"cannot write .*\.csv: it is read by this command; choose another name", told
+        )
         assert data.read_bytes() == trained.train.read_bytes()
 
 
 def test_export_does_not_replace_the_model(fails, trained):
     before = trained.model.read_bytes()
-    assert "it is the input" in fails("export", trained.model, "--onnx", trained.model)
+    assert "it is read by this command" in fails("export", trained.model, "--onnx", trained.model)
     assert trained.model.read_bytes() == before
 
 

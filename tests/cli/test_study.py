@@ -87,7 +87,10 @@ def test_time_limit(folder):
     [
         (["run", "absent.toml"], "there is no study 'absent.toml'"),
         (["run", "small.toml", "--datasets", "digit"], "'digit' is not in the study"),
-        (["run", "small.toml", "--n-known", "three"], "--n-known takes comma-separated integers"),
+        (
+            ["run", "small.toml", "--n-known", "three"],
+            "--n-known takes comma-separated numbers or ratios",
+        ),
         (["run", "small.toml", "--jobs", "0"], "jobs=0 must be from 1"),
         (["run", "small.toml", "--store", "no/such.sqlite"], "there is no folder no"),
         (["run", "small.toml", "--store", "small.toml"], "not a file of results"),

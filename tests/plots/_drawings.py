@@ -3,7 +3,9 @@
 import numpy as np
 
 from openset.model_selection import OpenSetSearchCV
+from openset.monitoring import UnknownRateMonitor
 from openset.plots import (
+    EvidenceDisplay,
     CriticalDifferenceDisplay,
     DecisionRegionsDisplay,
     DecisionSurfaceDisplay,
@@ -74,7 +76,14 @@ def critical_difference(boat, svm, bounded, ax):
     return CriticalDifferenceDisplay.from_ranks(RANKS, control="OSSVM", n_datasets=20, ax=ax)
 
 
+def evidence(boat, svm, bounded, ax):
+    monitor = UnknownRateMonitor(rate0=0.1)
+    monitor.update(np.arange(60) % 6 == 0)
+    return EvidenceDisplay.from_monitor(monitor, ax=ax)
+
+
 DRAWINGS = {
+    "evidence": evidence,
     draw.__name__: draw
     for draw in (
         regions,

@@ -314,7 +314,8 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         ValueError
             If an attribute is missing or undeclared, or if arrays do not fit together.
         """
-        self._validate_params()
+        if hasattr(self, "_parameter_constraints"):
+            self._validate_params()
         if self.fitted_attributes is None:
             return check_labels(self)
         return check_attributes(self, self.fitted_attributes)

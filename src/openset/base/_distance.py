@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..utils.distances import directions
 from ._classifier import OpenSetClassifier
+from .fitted import check_array, require
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
@@ -78,6 +79,16 @@ class DistanceClassifier(OpenSetClassifier):
 
     quantile: float
     per_class: bool = False
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        check_array("_own", self._own, "own", sizes)
+        check_array("_own_codes", self._own_codes, "own int", sizes)
+        check_array("_unknown", self._unknown, "unknown learned", sizes)  # removed classes included
+        fits = np.all(self._own_codes < sizes["learned"]) and sizes["learned"] >= sizes["K"]
+        require(fits, "_own_codes names a class that is not there")
+        require(len(self._own) > 0, "_own is empty")
+        return sizes
 
     def set_distances(self, own: np.ndarray, codes: np.ndarray, unknown: np.ndarray) -> None:
         """Store the distances that the radii are taken from.

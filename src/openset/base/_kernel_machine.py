@@ -97,7 +97,7 @@ class KernelMachineClassifier(GridEngine):
     search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
 
     machine_attributes = {
-        **{"support_": "n int", "support_vectors_": "n d", "dual_coef_": "K n", "gamma_": "K"},
+        **{"support_": "n row", "support_vectors_": "n d", "dual_coef_": "K n", "gamma_": "K"},
         **{"intercept_": "K", "dual_objective_": "K", "kkt_gap_": "K", "n_iter_": "K int"},
     }
     fitted_attributes = {**machine_attributes, "known_radius_": "K inf"}

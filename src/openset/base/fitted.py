@@ -24,10 +24,10 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
 
     A layout names the axes and, optionally, what the numbers are: ``"K n"`` is a float64 array of
     shape (K, n) with finite numbers; ``"K inf"`` may hold inf, but no NaN; ``"n int"`` holds
-    integers >= 0; ``"K bool"`` is boolean. ``"n d"`` may be a CSR matrix. Axes that are not in
-    `sizes` are added to it.
+    integers >= 0, ``"n row"`` also -1; ``"K bool"`` is boolean. ``"n d"`` may be a CSR matrix. Axes
+    that are not in `sizes` are added to it.
     """
-    axes = [word for word in layout.split() if word not in ("int", "inf", "bool")]
+    axes = [word for word in layout.split() if word not in ("int", "row", "inf", "bool")]
     kind = next((word for word in layout.split() if word not in axes), "float")
     if sparse.issparse(value) and kind == "float" and len(axes) == 2:
         require(value.format == "csr", f"{name} is a sparse matrix, but not CSR")
@@ -45,6 +45,9 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
     elif kind == "int":
         require(numbers.dtype in (np.int32, np.int64), f"{name} has dtype {numbers.dtype}, not int")
         require(np.all(numbers >= 0), f"{name} has negative entries")
+    elif kind == "row":  # -1 stands for a point that is no training sample
+        require(numbers.dtype in (np.int32, np.int64), f"{name} has dtype {numbers.dtype}, not int")
+        require(np.all(numbers >= -1), f"{name} has entries below -1")
     else:
         require(numbers.dtype == np.float64, f"{name} has dtype {numbers.dtype}, not float64")
         fine = ~np.isnan(numbers) if kind == "inf" else np.isfinite(numbers)

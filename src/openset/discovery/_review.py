@@ -59,6 +59,7 @@ def review_data(
     """
     transform, model = split_fitted(estimator)
     Z = transform(X)
+    Z = Z if hasattr(Z, "shape") else np.asarray(Z, dtype=np.float64)
     scores = model.decision_function(Z)
     answers = decide(scores)
     found = group_unknowns(model, Z)

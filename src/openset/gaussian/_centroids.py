@@ -86,6 +86,7 @@ class OpenSetCentroids(DistanceClassifier):
         "metric": [StrOptions(set(METRICS))],
     }
 
+    fitted_attributes = {"means_": "K d"}
     traits = Traits(
         "centroids",
         bounded=True,

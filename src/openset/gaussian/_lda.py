@@ -17,6 +17,7 @@ from ..base import (
     validate_samples,
     validate_training_data,
 )
+from ..base.fitted import check_array, require
 from ..base.parameters import QUANTILES
 
 # Least shrinkage: where Ledoit and Wolf's is 0, the covariance can be singular.
@@ -109,6 +110,10 @@ class OpenSetLDA(DistanceClassifier):
         "normalize": ["boolean"],
     }
 
+    fitted_attributes = {
+        **{"means_": "K d", "covariance_": "d d", "shrinkage_": "", "_mean": "d"},
+        **{"_basis": "d r", "_centers": "K r"},
+    }
     traits = Traits(
         "LDA",
         bounded=True,
@@ -219,6 +224,13 @@ class OpenSetLDA(DistanceClassifier):
         norms = np.einsum("ij,ij->i", self._centers, self._centers)
         distances = squares[:, None] - 2.0 * (Z @ self._centers.T) + norms
         return -distances if self.relative else -np.maximum(distances, 0.0)
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        if self.relative:
+            check_array("_spread", self._spread, "r", sizes)
+            require(np.all(self._spread > 0), "_spread is not positive")
+        return sizes
 
     def far_scores(self) -> np.ndarray:
         # The eigenvalues of S^-1 - S_0^-1 have the signs of those of 1 - 1 / spread.

@@ -19,6 +19,7 @@ from ..base import (
     validate_samples,
     validate_training_data,
 )
+from ..base.fitted import require
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
 from ._kth import KthDistances
 
@@ -91,6 +92,7 @@ class OpenSetKNN(DistanceClassifier):
         "device": SOLVER_CONSTRAINTS["device"],
     }
 
+    fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
     traits = Traits(
         "k-NN",
         bounded=True,
@@ -144,6 +146,14 @@ class OpenSetKNN(DistanceClassifier):
         self._starts = np.r_[0, np.cumsum(np.diff(self._starts)[index])]
         self._X, self._rows = self._X[rows], self._rows[rows]
         self.take_distances(index)
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        require(isinstance(self._X, np.ndarray), "_X is no array")
+        require(len(self._starts) == sizes["K"] + 1, "_starts has not one group per class")
+        fits = self._starts[0] == 0 and np.all(np.diff(self._starts) > 0)
+        require(fits and self._starts[-1] == sizes["n"], "_starts does not divide the samples")
+        return sizes
 
     def class_starts(self) -> np.ndarray:
         """Return where the samples of each class start among :meth:`kept_samples`.

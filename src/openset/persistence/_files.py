@@ -9,7 +9,6 @@ import platform
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from inspect import signature
 from io import BytesIO
@@ -49,7 +48,6 @@ class ModelFileError(ValueError):
     """A file is not a model that this version of openset can load."""
 
 
-@cache
 def trusted_types() -> list[str]:
     """Names of the types that a model file may ask for, in addition to those that skops trusts."""
     ours: list[type] = [CalibratedRejector, OpenSetPipeline, OpenSetSearchCV]

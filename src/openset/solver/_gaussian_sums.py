@@ -28,14 +28,16 @@ def gaussian_sums(Z, columns, ratio, coef, sums):
     n, n_support = Z.shape[0], columns.shape[1]
     z = np.zeros((n, columns.shape[0]), dtype=Z.dtype)
     z[:, : Z.shape[1]] = Z
-    values = np.empty(min(n, _POINTS) * min(n_support, _SUPPORT), dtype=np.float32)
-    products = np.empty((min(n, _POINTS), coef.shape[1]), dtype=np.float32)
+    # Always as many rows: BLAS may round differently for another shape, and the score of a sample
+    # must not depend on the samples that it comes with.
+    values = np.zeros(_POINTS * min(n_support, _SUPPORT), dtype=np.float32)
+    product = np.empty((_POINTS, coef.shape[1]), dtype=np.float32)
     for begin in range(0, n_support, _SUPPORT):
         width = min(_SUPPORT, n_support - begin)
         part = coef[begin : begin + width]
         for first in range(0, n, _POINTS):
             height = min(_POINTS, n - first)
-            tile = values[: height * width].reshape(height, width)
+            tile = values[: _POINTS * width].reshape(_POINTS, width)
             for k in range(height):
                 point_distances(z[first + k], columns, begin, tile[k])
             flat = values[: height * width]
@@ -43,7 +45,6 @@ def gaussian_sums(Z, columns, ratio, coef, sums):
                 for t in range(flat.size):
                     flat[t] *= ratio
             exp_neg(flat)
-            product = products[:height]
             np.dot(tile, part, product)
             for k in range(height):
                 for c in range(product.shape[1]):
