@@ -5,10 +5,10 @@ import numpy as np
 from openset.model_selection import OpenSetSearchCV
 from openset.monitoring import UnknownRateMonitor
 from openset.plots import (
-    EvidenceDisplay,
     CriticalDifferenceDisplay,
     DecisionRegionsDisplay,
     DecisionSurfaceDisplay,
+    EvidenceDisplay,
     KnownROCDisplay,
     LambdaPathDisplay,
     OpenSetConfusionMatrixDisplay,
@@ -78,12 +78,11 @@ def critical_difference(boat, svm, bounded, ax):
 
 def evidence(boat, svm, bounded, ax):
     monitor = UnknownRateMonitor(rate0=0.1)
-    monitor.update(np.arange(60) % 6 == 0)
+    monitor.update(np.where(np.arange(60) % 6 == 0, -1.0, 1.0))
     return EvidenceDisplay.from_monitor(monitor, ax=ax)
 
 
 DRAWINGS = {
-    "evidence": evidence,
     draw.__name__: draw
     for draw in (
         regions,
@@ -96,5 +95,6 @@ DRAWINGS = {
         confusion,
         heatmap,
         critical_difference,
+        evidence,
     )
 }

@@ -209,15 +209,36 @@ class TrainingRows(Protocol):
     weight: np.ndarray
 
     def features(self, index: np.ndarray) -> np.ndarray:
-        """Features of the rows `index`, float32."""
+        """Features of some rows.
+
+        Parameters
+        ----------
+        index : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, r), float32
+        """
         ...
 
     def violators(self, query: Query, active: Violators | tuple) -> Violators:
-        """The worst violators of each class outside of the pairs (row, position) in `active`."""
+        """The worst violators of each class.
+
+        Parameters
+        ----------
+        query : Query
+        active : tuple of ndarray
+            Pairs (row, position of the class in the query) that are left out.
+
+        Returns
+        -------
+        tuple of ndarray
+            Rows, positions of their classes, and sizes of the violations.
+        """
         ...
 
 
-class LocalRows:
+class LocalRows(TrainingRows):
     """Training rows in the memory of this machine.
 
     Their features are stored where they fit, else computed again in each round.
@@ -298,7 +319,19 @@ def block_violators(psi, codes, query: Query, active) -> Violators:
 
 
 def join_violators(parts: Sequence[Violators], query: Query) -> Violators:
-    """The worst violators of each class among those of all blocks."""
+    """The worst violators of each class among those of all blocks.
+
+    Parameters
+    ----------
+    parts : sequence of tuples
+        The violators of each block, see :meth:`TrainingRows.violators`.
+    query : Query
+
+    Returns
+    -------
+    tuple of ndarray
+        As each of the parts.
+    """
     rows, positions, size = (np.concatenate(part) for part in zip(*parts, strict=True))
     return _worst((rows, positions, size), query)
 

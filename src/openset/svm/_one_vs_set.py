@@ -39,10 +39,12 @@ class OneVsSetMachine(KernelMachineClassifier):
         where its neighbours allow it), negative ones specialise. Changing them needs no new fit.
     search : {"exhaustive", "greedy"}, default="exhaustive"
         Try all pairs of planes, or improve a first pair step by step.
+    class_weight, tol
+        As for :class:`OpenSetSVC`.
     max_iter : int, default=-1
         Largest number of iterations per class; -1 for 200,000, which only features that should be
         scaled need.
-    class_weight, tol, cache_size, n_jobs, device, verbose, unknown_label
+    cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`OpenSetSVC`.
 
     Attributes
