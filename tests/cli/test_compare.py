@@ -117,7 +117,7 @@ def test_every_method_can_be_compared(tmp_path, table):
         app, ["compare", str(tmp_path / "t.csv"), *arguments, "-o", str(tmp_path / "p.html")]
     )
     report = json.loads(result.stdout)
-    assert len(report["ranking"]) == 11
+    assert len(report["ranking"]) == 14
     assert report["failed"] == {}
 
 

@@ -81,6 +81,6 @@ def test_a_disk_that_fills_up_in_the_middle(tmp_path):
     assert process.returncode == 1
     last = error.splitlines()[-1]
     assert last.startswith(f"openset: {store}: ")
-    assert "make room and run again. Finished tasks are kept." in last
+    assert "free some space and run again. Finished tasks are kept." in last
     assert "Traceback" not in error
     assert count_rows(store) >= kept
