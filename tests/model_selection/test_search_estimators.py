@@ -194,11 +194,13 @@ def test_the_default_grid_is_measured_on_the_first_fitting_part(blobs):
         X, y
     )
     parts = [s.fit.tolist() for s in OpenSetSplit(2, random_state=0).simulate(y)]
-    # Once for the grid, then for each simulation, with the estimator's own setting in between.
-    fitted_on = [rows for _, rows, _ in Recorder.fitted_on]
-    assert fitted_on[0] == parts[0]
-    assert fitted_on[-1] == list(range(len(y)))
-    assert all(rows in parts for rows in fitted_on[1:-1])
+    # For the units of the grid, for the grid, for the estimator's own setting, and for the refit.
+    assert [rows for _, rows, _ in Recorder.fitted_on] == [
+        parts[0],
+        *parts,
+        *parts,
+        list(range(len(y))),
+    ]
 
 
 def test_transformer_parameters(blobs):
