@@ -13,13 +13,15 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from _common import FIGURES, parser, save
 
 from openset.plots import CriticalDifferenceDisplay
 from openset.study import rank_methods
 from openset.utils import critical_difference, method_table
 
-RESULTS = FIGURES.parents[1] / "studies" / "results" / "better" / "results.csv.gz"
+# In the repository, or written next to a copy of this script by `openset study export`.
+RESULTS = Path(__file__).parents[1] / "studies" / "results" / "better" / "results.csv.gz"
+if not RESULTS.is_file():
+    RESULTS = Path("results.csv.gz")
 CONTROL = "OSSVM"
 # Name in a study -> full name.
 MEASURES = {
@@ -77,8 +79,10 @@ def published(path):
 
 def main():
     """Draw the diagrams."""
-    arguments = parser(__doc__).parse_args()
     path = Path(os.environ.get("OPENSET_SHARED", "."), "golden", "paper_ranks.json")
+    if not path.is_file() and not RESULTS.is_file():
+        print("skipped: openset study export studies/better.toml results.csv.gz writes the results")
+        return
     ranks = published(path) if path.is_file() else ours()
     figure, axes = plt.subplots(3, 2, figsize=(11, 7), layout="constrained")
     for ax, (measure, (average, difference)) in zip(axes.flat, ranks.items(), strict=True):
@@ -89,7 +93,8 @@ def main():
         ax.set_title(title)
         alike = ", ".join(display.not_different) or "none"
         print(f"{title}: not different from {CONTROL}: {alike}")
-    save(figure, arguments.output, dpi=100)
+    figure.savefig("critical-difference.png", dpi=100)
+    print("wrote critical-difference.png")
 
 
 if __name__ == "__main__":
