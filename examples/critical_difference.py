@@ -18,10 +18,9 @@ from openset.plots import CriticalDifferenceDisplay
 from openset.study import rank_methods
 from openset.utils import critical_difference, method_table
 
-# In the repository, or written next to a copy of this script by `openset study export`.
-RESULTS = Path(__file__).parents[1] / "studies" / "results" / "better" / "results.csv.gz"
-if not RESULTS.is_file():
-    RESULTS = Path("results.csv.gz")
+# Here, or in a checkout of the repository; `openset study export` writes such a file.
+STUDY = "studies/results/better/results.csv.gz"
+PLACES = [Path("results.csv.gz"), Path(STUDY), Path("..", STUDY)]
 CONTROL = "OSSVM"
 # Name in a study -> full name.
 MEASURES = {
@@ -45,9 +44,9 @@ PUBLISHED_METHODS = {
 }
 
 
-def ours():
+def ours(results):
     """Average ranks and critical difference of each measure, from the results of the study."""
-    rankings = rank_methods(pd.read_csv(RESULTS, keep_default_na=False))[0]
+    rankings = rank_methods(pd.read_csv(results, keep_default_na=False))[0]
     names = {row.estimator: row.method for row in method_table()}
     return {
         ranking.measure: (
@@ -80,10 +79,11 @@ def published(path):
 def main():
     """Draw the diagrams."""
     path = Path(os.environ.get("OPENSET_SHARED", "."), "golden", "paper_ranks.json")
-    if not path.is_file() and not RESULTS.is_file():
+    found = [place for place in PLACES if place.is_file()]
+    if not path.is_file() and not found:
         print("skipped: openset study export studies/better.toml results.csv.gz writes the results")
         return
-    ranks = published(path) if path.is_file() else ours()
+    ranks = published(path) if path.is_file() else ours(found[0])
     figure, axes = plt.subplots(3, 2, figsize=(11, 7), layout="constrained")
     for ax, (measure, (average, difference)) in zip(axes.flat, ranks.items(), strict=True):
         display = CriticalDifferenceDisplay(
