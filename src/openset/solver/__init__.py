@@ -6,7 +6,8 @@ from ._active_set import (
     solve_landmarks,
     spread_over_classes,
 )
-from ._expansion import EXACT_BAND, DecisionValues, decision_values
+from ._decision_values import DecisionValues, decision_values
+from ._expansion import EXACT_BAND
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
 from ._landmarks import (
