@@ -185,9 +185,10 @@ class OpenSetLDA(DistanceClassifier):
 
     def check_fitted(self):
         sizes = super().check_fitted()
+        require(np.all(np.abs(self._centers) < _FAR), "_centers is so large that scores overflow")
         if self.relative:
             check_array("_spread", self._spread, "r", sizes)
-            require(np.all(self._spread > 0), "_spread is not positive")
+            require(np.all(self._spread > 1 / _FAR), "_spread is not positive")
         return sizes
 
     def far_scores(self) -> np.ndarray:

@@ -76,8 +76,12 @@ def needs_differences(kernel: Kernel, norm: float) -> bool:
     -------
     bool
     """
-    error = _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
-    return not error <= _DIRECT_ERROR
+    return not product_error(kernel, norm) <= _DIRECT_ERROR
+
+
+def product_error(kernel: Kernel, norm: float) -> float:
+    """Largest error of a kernel value from products in float64; `norm` as above."""
+    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
 
 
 def _kernel_error(kernel, norm, expanded, eps):
@@ -123,8 +127,8 @@ class KernelValues:
         """The values between the samples `index` alone."""
         raise NotImplementedError
 
-    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
-        """K beta in float64, shape (n_rows,), whatever the precision of the rows."""
+    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
+        """K beta, shape (n_rows,), with at most this error, whatever the precision of the rows."""
         raise NotImplementedError
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
@@ -199,7 +203,7 @@ class DistanceValues(KernelValues):
                 out *= self._ratio
         self._kernel.value(out, out=out)
 
-    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
         from ._expansion import Expansion
 
         X, support = self._source, np.flatnonzero(beta)
@@ -209,7 +213,7 @@ class DistanceValues(KernelValues):
         expansion = Expansion(X[support], coef, self._kernel, self._gamma, exact=True)
         step = tuning().points
         blocks = (X[k : k + step] for k in range(0, self.n_rows, step))
-        return np.concatenate([expansion.sums(block) for block in blocks])[:, 0]
+        return np.concatenate([expansion.sums_within(error, block) for block in blocks])[:, 0]
 
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
         """Kernel values at this gamma from a block of :meth:`distances`."""
@@ -260,7 +264,7 @@ class DotProducts(KernelValues):
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
 
-    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
         return self._X @ (self._X.T @ beta)
 
     def subset(self, index: np.ndarray) -> DotProducts:
