@@ -64,7 +64,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     refit : bool, default=True
         Whether to fit the best setting on the whole training set.
     n_jobs : int, default=None
-        Threads; the result does not depend on it.
+        Threads, for the refit as well if the estimator has no `n_jobs` of its own; the result does
+        not depend on it.
     device : {"cpu", "cuda", "auto"}, default=None
         The `device` of an estimator that has one, during the search and for the refit; None
         leaves it as it is.
@@ -213,12 +214,23 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             self.cv_results_ = cv_results(settings, scores, labels)
         self._choose(settings, scores, far, classes)
         if self.refit:
-            model = clone(self._template()).set_params(**self.best_params_)
             rows = usable_rows(final, y)
             if len(rows) < len(y):
                 X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
-            self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
+            self.best_estimator_ = self._refit(X, y, weight)
         return self
+
+    def _refit(self, X, y, weight):
+        """Fit the best setting, on the threads of the search unless the estimator has its own."""
+        model = clone(self._template()).set_params(**self.best_params_)
+        final = split_pipeline(model)[1]
+        lent = "n_jobs" in final.get_params() and final.n_jobs is None
+        if lent:
+            final.set_params(n_jobs=self.n_jobs)
+        model.fit(X, y, **fit_weights(model, weight))
+        if lent:
+            final.set_params(n_jobs=None)
+        return model
 
     def delegate(self) -> BaseEstimator:
         if hasattr(self, "best_params_") and not self.refit:
