@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.machines import TrainingSet
-from ..solver import LandmarkFeatures, Query, block_violators, join_violators
+from ..solver.landmarks import LandmarkFeatures, Query, block_violators, join_violators
 from ..utils import answer_labels, unwrap
 from ._landmarks import LandmarkClassifier, given_landmarks
 
@@ -242,7 +242,7 @@ class _Parts:
 
 
 class _DaskRows:
-    """Training rows in the parts of a Dask collection; see ``openset.solver.TrainingRows``."""
+    """Training rows in the parts of a Dask collection: a ``TrainingRows`` of the solver."""
 
     def __init__(self, parts, training, features: LandmarkFeatures):
         self.codes, self.weight = training.codes, training.weight

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import GridScores, KernelMachineClassifier
 from ..base.machines import TrainingSet, merge_copies, train_one_vs_rest
-from ..solver import (
+from ..solver.landmarks import (
     LandmarkFeatures,
     LandmarkSolution,
     LandmarkTask,

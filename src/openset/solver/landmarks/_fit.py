@@ -16,19 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
-from ..kernels import Linear
-from ..utils import thread_map
-from ._landmarks import Query, TrainingRows
-from ._matrix import MatrixPart
-from ._memory import empty_rows
-from ._path import feasible_near
-from ._problem import Problem
-from ._row_cache import kernel_rows
-from ._solve import lower_bias, solve
-from ._tuning import tuning
+from ...utils import thread_map
+from .._path import feasible_near
+from .._problem import Problem
+from .._solve import lower_bias, solve
+from ._pool import Pool
+from ._rows import Query, TrainingRows
 
 # Rows that every class starts with, and positives of its own in addition.
 _START, _OWN = 1000, 200
@@ -135,7 +130,7 @@ def solve_landmarks(
         _Machine(task, active, rows, target)
         for task, active in zip(tasks, _first_rows(rows, tasks), strict=True)
     ]
-    pool = _Pool(rows, cache_size, n_jobs)
+    pool = Pool(rows, cache_size, n_jobs)
     solutions: list = [None] * len(tasks)
     open_tasks = list(range(len(tasks)))
     stop = threading.Event()
@@ -196,7 +191,7 @@ def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from openset.solver import spread_over_classes
+    >>> from openset.solver.landmarks import spread_over_classes
     >>> spread_over_classes(np.array([900, 90, 10]), 60)
     array([37, 13, 10])
     """
@@ -241,58 +236,6 @@ def _query(machines, tol, target):
         floor=tol + _ROUNDING * (1 + norms),
         most=np.array([max(_ADD, len(machine.active)) for machine in machines]),
     )
-
-
-class _Pool:
-    """Features of all rows that are or were active, and their products where these fit."""
-
-    def __init__(self, rows, cache_size, n_jobs):
-        self._rows, self._n_jobs = rows, n_jobs
-        self._cache_size = cache_size
-        self.place = np.full(len(rows.codes), -1)
-        self.psi = np.empty((0, 0), dtype=np.float32)
-        self._size = 0
-        side = max(tuning().small, int(np.sqrt(cache_size * 2**20 / 4)))
-        side = min(len(rows.codes), side)
-        self._gram = empty_rows(side, side)
-        self._diagonal = np.empty(side, dtype=np.float32)
-
-    def add(self, index):
-        new = np.unique(index[self.place[index] < 0])
-        if new.size == 0:
-            return
-        psi = self._rows.features(new)
-        old, size = self._size, self._size + len(new)
-        if size > len(self.psi):  # grow by doubling
-            grown = np.empty((max(size, 2 * len(self.psi)), psi.shape[1]), dtype=np.float32)
-            if old:
-                grown[:old] = self.psi[:old]
-            self.psi = grown
-        self.psi[old:size] = psi
-        self.place[new] = np.arange(old, size)
-        self._size = size
-        if self._gram is None:
-            return
-        if size > len(self._gram):
-            self._gram = None
-            return
-        self._diagonal[old:size] = np.einsum("ij,ij->i", psi, psi)
-
-        def fill(start):
-            tile = slice(start, min(start + 512, size))
-            products = self.psi[tile] @ self.psi[: tile.stop].T
-            self._gram[tile, : tile.stop] = products
-            self._gram[: tile.start, tile] = products[:, : tile.start].T
-
-        for _ in thread_map(fill, range(old, size, 512), self._n_jobs):
-            pass
-
-    def rows(self, place):
-        """Kernel rows of the features of some rows of the pool."""
-        if self._gram is not None:
-            return MatrixPart(self._gram, place, self._diagonal[place])
-        share = self._cache_size / effective_n_jobs(self._n_jobs)
-        return kernel_rows(self.psi[place], Linear(), 1.0, share)
 
 
 class _Machine:
