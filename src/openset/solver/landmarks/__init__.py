@@ -2,17 +2,17 @@
 
 from ._features import LandmarkFeatures
 from ._fit import LandmarkSolution, LandmarkTask, solve_landmarks, spread_over_classes
-from ._rows import LocalRows, Query, TrainingRows, block_violators, join_violators
+from ._rows import Query, TrainingRows, Worst, block_violators, training_rows
 
 __all__ = [
     "LandmarkFeatures",
     "LandmarkSolution",
     "LandmarkTask",
-    "LocalRows",
     "Query",
     "TrainingRows",
+    "Worst",
     "block_violators",
-    "join_violators",
     "solve_landmarks",
     "spread_over_classes",
+    "training_rows",
 ]

@@ -52,6 +52,8 @@ class LandmarkFeatures:
     ----------
     kept : ndarray of shape (r,)
         The landmarks in use, in the order of the features; r is the number of features.
+    by_products : bool
+        Whether distances may be computed from matrix products (in float64) and dense arrays.
 
     Examples
     --------
@@ -70,25 +72,26 @@ class LandmarkFeatures:
     """
 
     def __init__(self, landmarks, kernel: Any, gamma: float):
-        self.kernel, self._scale = kernel, np.sqrt(gamma)
+        self.kernel, self.scale = kernel, np.sqrt(gamma)
         self._sparse = sparse.issparse(landmarks)
         # Centring keeps expanded distances accurate; it would fill a sparse matrix.
-        self._center = 0.0 if self._sparse else center_of(landmarks)
+        self.center = 0.0 if self._sparse else center_of(landmarks)
         self.support = self._scaled(landmarks)
         self.norms = squared_norms(self.support)
         largest = np.sqrt(2 * self.norms.max())
-        self._far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
-        self._direct = not self._sparse and needs_differences(kernel, largest)
-        self.fast = not self._sparse and safe_dtype(kernel, largest, True) == np.float32
+        self.far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
+        direct = not self._sparse and needs_differences(kernel, largest)
+        self.by_products = not self._sparse and not direct
+        self._fast = not self._sparse and safe_dtype(kernel, largest, True) == np.float32
         gram = self._exact_values(self.support, np.float64)
         np.fill_diagonal(gram, 1.0)
         factor, pivots, rank, _ = dpstrf(gram, tol=_NULL, lower=1, overwrite_a=1)
         self.kept = pivots[:rank] - 1
-        self._factor = np.asfortranarray(np.tril(factor[:rank, :rank]))
-        self._single = np.asfortranarray(self._factor, dtype=np.float32)
+        self.factor = np.asfortranarray(np.tril(factor[:rank, :rank]))
+        self._single = np.asfortranarray(self.factor, dtype=np.float32)
         del gram, factor
         self.support, self.norms = self.support[self.kept], self.norms[self.kept]
-        if self.fast:
+        if self._fast:
             extended = [-2 * self.support, self.norms[:, None], np.ones((len(self.kept), 1))]
             self._fast_support = np.hstack(extended, dtype=np.float32, casting="same_kind")
 
@@ -113,17 +116,39 @@ class LandmarkFeatures:
         -------
         ndarray of shape (n, r), float32
         """
+        return self.whiten(self.kernel_values(X))
+
+    def kernel_values(self, X) -> np.ndarray:
+        """Kernel values of samples with the landmarks `kept`.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d), float64
+
+        Returns
+        -------
+        ndarray of shape (n, r), float32
+        """
         Z = self._clipped(X)
-        if self.fast:
-            ones = np.ones((len(Z), 1))
-            Z = np.hstack(
-                [Z, ones, squared_norms(Z)[:, None]], dtype=np.float32, casting="same_kind"
-            )
-            values = Z @ self._fast_support.T
-            np.maximum(values, 0, out=values)
-            self.kernel.value(values, out=values)
-        else:
-            values = self._exact_values(Z, np.float32)
+        if not self._fast:
+            return self._exact_values(Z, np.float32)
+        ones = np.ones((len(Z), 1))
+        Z = np.hstack([Z, ones, squared_norms(Z)[:, None]], dtype=np.float32, casting="same_kind")
+        values = Z @ self._fast_support.T
+        np.maximum(values, 0, out=values)
+        return self.kernel.value(values, out=values)
+
+    def whiten(self, values: np.ndarray) -> np.ndarray:
+        """Features from kernel values, which are overwritten.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, r), float32
+
+        Returns
+        -------
+        ndarray of shape (n, r), float32
+        """
         # In place: the transpose of a C-ordered array is what LAPACK expects.
         return strsm(1.0, self._single, values.T, lower=1, overwrite_b=1).T
 
@@ -139,23 +164,23 @@ class LandmarkFeatures:
         -------
         ndarray of shape (K, r)
         """
-        return solve_triangular(self._factor, w.T, lower=True, trans="T").T
+        return solve_triangular(self.factor, w.T, lower=True, trans="T").T
 
     def _scaled(self, X):
         with np.errstate(over="ignore"):
-            return (X * self._scale).tocsr() if self._sparse else (X - self._center) * self._scale
+            return (X * self.scale).tocsr() if self._sparse else (X - self.center) * self.scale
 
     def _clipped(self, X):
         """Scaled samples, so near that their squares do not overflow."""
         Z = self._scaled(X)
         values = Z.data if self._sparse else Z
-        np.clip(values, -self._far, self._far, out=values)
+        np.clip(values, -self.far, self.far, out=values)
         return Z
 
     def _exact_values(self, Z, dtype):
         """Kernel values from distances in float64."""
         s = np.empty((Z.shape[0], self.support.shape[0]), dtype=dtype)
-        if self._direct:
+        if not self.by_products and not self._sparse:
             direct_distances(Z, padded_columns(self.support), np.arange(len(Z)), 0, s)
         else:
             dots = Z @ self.support.T
