@@ -63,7 +63,8 @@ class Table:
 def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     """Open a table by the suffix of its name; only its head is read.
 
-    Text tables may be compressed by gzip (.csv.gz); ``-`` is a CSV or Parquet table on standard
+    A folder is a table of Parquet parts, in the order of their names. Text tables may be compressed
+    by gzip (.csv.gz); ``-`` is a CSV or Parquet table on standard
     input, which is copied to a temporary file first.
     """
     path = Path(path)
@@ -80,7 +81,7 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     if not path.exists():
         raise TableError(f"there is no file {path}")
     if path.is_dir():
-        raise TableError(f"{path} is a folder, not a table")
+        return _parquet_folder(path)
     if not path.is_file():  # a table is read more than once
         raise TableError(f"{path} is a device or a FIFO, not a table; copy it to a file")
     if path.stat().st_size == 0:
@@ -221,6 +222,39 @@ def _parquet_table(path: Path) -> Table:
 
     with _readable(path), pq.ParquetFile(path) as file:
         names, total = file.schema_arrow.names, file.metadata.num_rows
+    return Table(path, names, read)
+
+
+def _parquet_folder(path: Path) -> Table:
+    """All Parquet files of a folder as one table; each has the columns of the first."""
+    files = sorted(p for p in path.iterdir() if p.suffix.lower() in (".parquet", ".pq"))
+    if not files:
+        raise TableError(f"{path} is a folder without Parquet files (*.parquet)")
+    parts = [open_table(file) for file in files]
+    names, schema = parts[0].names, pa.schema([])
+    for file, part in zip(files, parts, strict=True):
+        if other := sorted(set(part.names) ^ set(names)):
+            raise TableError(
+                f"{file} and {files[0]} have different columns (only one has {other[0]!r}); all "
+                "parts of a table need the same columns"
+            )
+        if pq.read_metadata(file).num_rows == 0:  # its types mean nothing
+            continue
+        try:
+            own = _plain(pa.RecordBatch.from_pylist([], schema=pq.read_schema(file))).schema
+            schema = pa.unify_schemas([schema, own], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise TableError(
+                f"{file} has other types than the parts before it ({error}); all parts of a table "
+                "need the same types"
+            ) from error
+
+    def read():
+        for k, part in enumerate(parts):
+            for fraction, batch in part.read():
+                if batch.num_rows:
+                    yield (k + fraction) / len(parts), batch.select(names).cast(schema)
+
     return Table(path, names, read)
 
 

@@ -139,7 +139,9 @@ class Pool:
         sums = xp.zeros((len(places), self._psi.shape[1]))
         for k in range(0, self._size, 4096):
             part = slice(k, min(k + 4096, self._size))
-            sums += xp.asarray(np.ascontiguousarray(coef[:, part])) @ self._psi[part].astype(np.float64)
+            sums += xp.asarray(np.ascontiguousarray(coef[:, part])) @ self._psi[part].astype(
+                np.float64
+            )
         return sums.get()
 
 
