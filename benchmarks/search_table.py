@@ -264,8 +264,7 @@ def main():
     folder = args.tasks or args.out / "tasks"
     folder.mkdir(parents=True, exist_ok=True)
     args.out.mkdir(parents=True, exist_ok=True)
-    # Runs vary slowest: whatever is done when the time is over covers all datasets.
-    tasks = [(d, n, r) for r in range(args.runs) for d in args.datasets for n in N_KNOWN]
+    tasks = [(d, n, r) for d in args.datasets for n in N_KNOWN for r in range(args.runs)]
     work = partial(worker, home=args.home, folder=folder, deadline=time.time() + args.seconds)
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
         for name, seconds in pool.imap_unordered(work, tasks):
