@@ -174,7 +174,8 @@ def run_task(dataset, n_known, run, home):
         "far": np.zeros(shape, np.float16),
         "areas": np.zeros((*shape[:3], some, 2), np.uint16),
         "test_areas": np.zeros((*shape[1:], 2), np.uint16),
-        "curve": np.zeros((21, *shape[1:3], some, len(THRESHOLDS), 2), np.uint16),
+        "test_curve": np.zeros((*shape[1:3], some, len(THRESHOLDS), 2), np.uint16),
+        "curve": np.zeros((20, *shape[1:3], some, len(THRESHOLDS)), np.uint16),
     }
     labels = np.unique(y)
 
@@ -190,8 +191,10 @@ def run_task(dataset, n_known, run, home):
         part = scores[list(SOME_LAMBDAS)]
         aks, aus, curves = measure(part, true, THRESHOLDS)
         table["areas"][s, g, c] = _areas(*curves)
-        if s < len(table["curve"]):
-            table["curve"][s, g, c] = _coded(np.stack([aks, aus], axis=-1))
+        if s == 0:
+            table["test_curve"][g, c] = _coded(np.stack([aks, aus], axis=-1))
+        elif s <= len(table["curve"]):
+            table["curve"][s - 1, g, c] = _coded((aks + aus) / 2)
 
     # Entry 0: fitted on all training rows, judged on the test rows.
     m, weight = len(y), np.ones(len(y) + len(y_test))
