@@ -87,35 +87,37 @@ def draw(dataset, n_known, run, home):
 def simulations(y, rng):
     """Simulations by kind: (kind, known classes, rows to fit, rows to judge).
 
-    "random": today's default. "balanced": every class is withheld equally often. "most": all but
-    one class are known, "two thirds": two thirds of them (n = 6 only, these two). "more rows":
-    three quarters of the samples of a class are for fitting.
+    "random": half of the classes are known, drawn anew in every simulation, half of their samples
+    are for fitting. All other kinds withhold every class equally often. "balanced": otherwise the
+    same. "more rows": three quarters of the samples are for fitting. "most" and "two thirds": all
+    classes but one, or two thirds of them, are known (n = 6 only).
     """
+    n = len(np.unique(y))
+    half = (n + 1) // 2
+    seed = int(rng.integers(2**31))
+    drawn = OpenSetSplit(10, random_state=seed).simulate(y)
+    found = [("random", s.known, s.fit, s.validation) for s in drawn]
+    found += _balanced("balanced", y, rng, half, 9 if n == 3 else 10)
+    found += _balanced("more rows", y, rng, half, 6, share=0.75)
+    if n > 3:
+        found += _balanced("most", y, rng, n - 1, 6)
+        found += _balanced("two thirds", y, rng, 2 * n // 3, 6)
+    return found
+
+
+def _balanced(kind, y, rng, n_known, repeats, share=0.5):
     classes = np.unique(y)
     n = len(classes)
+    # After as many simulations every class has been withheld equally often.
+    period = n // np.gcd(n, n_known)
     found = []
-
-    def add(kind, repeats, **options):
-        seed = int(rng.integers(2**31))
-        for s in OpenSetSplit(repeats, random_state=seed, **options).simulate(y):
-            found.append((kind, s.known, s.fit, s.validation))
-
-    add("random", 10)
-    for _ in range(3 if n == 3 else 5):
-        order = rng.permutation(classes)
-        half = (n + 1) // 2
-        starts = range(0, n, n // 2) if n % 2 == 0 else range(n)
-        for start in starts:
-            known = np.sort(np.roll(order, -start)[:half])
-            fit = np.concatenate(
-                [(m := rng.permutation(np.flatnonzero(y == c)))[: len(m) // 2] for c in known]
-            )
-            fit = np.sort(fit)
-            found.append(("balanced", known, fit, np.setdiff1d(np.arange(len(y)), fit)))
-    if n > 3:
-        add("most", n, n_known=n - 1)
-        add("two thirds", n, n_known=2 * n // 3)
-    add("more rows", 6, test_size=0.25)
+    for r in range(repeats):
+        if r % period == 0:
+            order = rng.permutation(classes)
+        known = np.sort(np.roll(order, -n_known * (r % period))[:n_known])
+        parts = [rng.permutation(np.flatnonzero(y == c)) for c in known]
+        fit = np.sort(np.concatenate([m[: max(1, int(share * len(m)))] for m in parts]))
+        found.append((kind, known, fit, np.setdiff1d(np.arange(len(y)), fit)))
     return found
 
 
