@@ -26,7 +26,6 @@ import numpy as np
 from openset import OpenSetSVC
 from openset.base.parameters import FRACTIONS, SCALED_GAMMAS, unit_gamma
 from openset.datasets import load_dataset
-from openset.model_selection import OpenSetSplit
 from openset.study import make_split
 
 # Two halves with every kind of data in both; a rule is found on one and confirmed on the other.
@@ -94,22 +93,20 @@ def simulations(y, rng):
     """
     n = len(np.unique(y))
     half = (n + 1) // 2
-    seed = int(rng.integers(2**31))
-    drawn = OpenSetSplit(10, random_state=seed).simulate(y)
-    found = [("random", s.known, s.fit, s.validation) for s in drawn]
-    found += _balanced("balanced", y, rng, half, 9 if n == 3 else 10)
-    found += _balanced("more rows", y, rng, half, 6, share=0.75)
+    found = _draw("random", y, rng, half, 10, balanced=False)
+    found += _draw("balanced", y, rng, half, 9 if n == 3 else 10)
+    found += _draw("more rows", y, rng, half, 6, share=0.75)
     if n > 3:
-        found += _balanced("most", y, rng, n - 1, 6)
-        found += _balanced("two thirds", y, rng, 2 * n // 3, 6)
+        found += _draw("most", y, rng, n - 1, 6)
+        found += _draw("two thirds", y, rng, 2 * n // 3, 6)
     return found
 
 
-def _balanced(kind, y, rng, n_known, repeats, share=0.5):
+def _draw(kind, y, rng, n_known, repeats, share=0.5, balanced=True):
     classes = np.unique(y)
     n = len(classes)
     # After as many simulations every class has been withheld equally often.
-    period = n // np.gcd(n, n_known)
+    period = n // np.gcd(n, n_known) if balanced else 1
     found = []
     for r in range(repeats):
         if r % period == 0:
