@@ -1,11 +1,11 @@
-"""Every setting of the default grid of OpenSetSVC, in simulations and on the test rows.
+"""Every setting of a grid for OpenSetSVC, in simulations and on the test rows.
 
 For each dataset, number of known classes and run of the paper's protocol, all settings (gamma, C,
 lambda) are scored in simulations of several kinds on the training rows, and on test rows after a
 fit on all training rows. Rules that choose a setting from the simulations can then be compared
 without another fit: see ``search_rules.py``.
 
-    python -m benchmarks.search_table DATA_HOME OUT --seconds 540 --processes 16
+    python -m benchmarks.search_table DATA_HOME OUT --grid fine --seconds 540 --processes 16
 
 One file per task is written to OUT/tasks; call it again to resume. At the end the files are packed
 into zip files of less than 15 MB in OUT.
@@ -19,12 +19,13 @@ import warnings
 import zipfile
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
 from openset import OpenSetSVC
-from openset.base.parameters import FRACTIONS, SCALED_GAMMAS, unit_gamma
+from openset.base.parameters import unit_gamma
 from openset.datasets import load_dataset
 from openset.study import make_split
 
@@ -56,9 +57,32 @@ N_KNOWN = (6, 3)
 N_RUNS = 10
 TEST_ROWS = 1200
 
-GAMMAS, LAMBDAS = np.array(SCALED_GAMMAS), np.array(FRACTIONS)
-BOXES = (1.0, 8.0, 64.0)
-# Thresholds that are tried on the scores, at some of the lambdas.
+
+class Grid(NamedTuple):
+    """Settings of a table, and the simulations of each kind for n = 3 and n = 6."""
+
+    gammas: np.ndarray
+    boxes: tuple
+    lambdas: np.ndarray
+    kinds: dict
+
+
+GRIDS = {
+    # The default grid before this comparison, with a third C; also thresholds and areas.
+    "coarse": Grid(
+        2.0 ** np.arange(-7, 10, 2),
+        (1.0, 8.0, 64.0),
+        np.arange(20) / 20,
+        {"random": (10, 10), "balanced": (9, 10), "more rows": (6, 6), "most": (0, 6)},
+    ),
+    "fine": Grid(
+        2.0 ** np.arange(-7, 10),
+        (1.0, 4.0, 8.0),
+        np.sort(np.append(np.arange(20) / 20, [0.0125, 0.025, 0.075])),
+        {"random": (5, 5), "balanced": (9, 10)},
+    ),
+}
+# Thresholds that are tried on the scores of the coarse grid, at some of its lambdas.
 THRESHOLDS = np.linspace(-0.8, 0.8, 17)
 SOME_LAMBDAS = (0, 4, 8, 12, 16)
 
@@ -83,26 +107,25 @@ def draw(dataset, n_known, run, home):
     return train, y[split.train], (X[test] - low) / scale, y[test], rng
 
 
-def simulations(y, rng):
+def simulations(y, rng, kinds):
     """Simulations by kind: (kind, known classes, rows to fit, rows to judge).
 
     "random": half of the classes are known, drawn anew in every simulation, half of their samples
     are for fitting. All other kinds withhold every class equally often. "balanced": otherwise the
-    same. "more rows": three quarters of the samples are for fitting. "most" and "two thirds": all
-    classes but one, or two thirds of them, are known (n = 6 only).
+    same. "more rows": three quarters of the samples are for fitting. "most": all classes but one
+    are known.
     """
     n = len(np.unique(y))
-    half = (n + 1) // 2
-    found = _draw("random", y, rng, half, 10, balanced=False)
-    found += _draw("balanced", y, rng, half, 9 if n == 3 else 10)
-    found += _draw("more rows", y, rng, half, 6, share=0.75)
-    if n > 3:
-        found += _draw("most", y, rng, n - 1, 6)
-        found += _draw("two thirds", y, rng, 2 * n // 3, 6)
+    found = []
+    for kind, counts in kinds.items():
+        n_known = n - 1 if kind == "most" else (n + 1) // 2
+        share = 0.75 if kind == "more rows" else 0.5
+        repeats = counts[0 if n == 3 else 1]
+        found += _draw(kind, y, rng, n_known, repeats, share, balanced=kind != "random")
     return found
 
 
-def _draw(kind, y, rng, n_known, repeats, share=0.5, balanced=True):
+def _draw(kind, y, rng, n_known, repeats, share, balanced):
     classes = np.unique(y)
     n = len(classes)
     # After as many simulations every class has been withheld equally often.
@@ -156,62 +179,67 @@ def as_fitted(scores, far):
     return scores
 
 
-def run_task(dataset, n_known, run, home):
+def run_task(dataset, n_known, run, home, grid_name):
     """All tables of one task."""
+    grid, with_curves = GRIDS[grid_name], grid_name == "coarse"
     train, y, test, y_test, rng = draw(dataset, n_known, run, home)
     model = OpenSetSVC()
-    drawn = simulations(y, rng)
+    drawn = simulations(y, rng, grid.kinds)
     # Widths are in units of the rows of the first simulation, as in a search.
     first = drawn[0][2]
-    gammas = GAMMAS * unit_gamma(train[first], np.ones(len(first)))
-    settings = [{"gamma": g, "C": c, "lam": lam} for g in gammas for c in BOXES for lam in LAMBDAS]
-    shape = (len(drawn) + 1, len(GAMMAS), len(BOXES), len(LAMBDAS))
-    some = len(SOME_LAMBDAS)
+    gammas = grid.gammas * unit_gamma(train[first], np.ones(len(first)))
+    settings = [
+        {"gamma": g, "C": c, "lam": lam} for g in gammas for c in grid.boxes for lam in grid.lambdas
+    ]
+    shape = (len(grid.gammas), len(grid.boxes), len(grid.lambdas))
     table = {
-        "aks": np.zeros(shape, np.uint16),
-        "aus": np.zeros(shape, np.uint16),
-        "far": np.zeros(shape, np.float16),
-        "areas": np.zeros((*shape[:3], some, 2), np.uint16),
-        "test_areas": np.zeros((*shape[1:], 2), np.uint16),
-        "test_curve": np.zeros((*shape[1:3], some, len(THRESHOLDS), 2), np.uint16),
-        "curve": np.zeros((20, *shape[1:3], some, len(THRESHOLDS)), np.uint16),
+        "na": np.zeros((len(drawn), *shape), np.uint16),
+        "bounded": np.zeros((len(drawn), *shape), bool),
+        "test": np.zeros((*shape, 4), np.uint16),
     }
+    if with_curves:
+        part = (*shape[:2], len(SOME_LAMBDAS), len(THRESHOLDS))
+        table["far"] = np.zeros((len(drawn), *part[:3]), np.float16)
+        table["curve"] = np.zeros((len(drawn), *part), np.uint16)
+        table["test_curve"] = np.zeros((*part, 2), np.uint16)
+        table["test_areas"] = np.zeros((*part[:3], 2), np.uint16)
     labels = np.unique(y)
 
     def fill(s, found, true):
-        g, c = divmod(found.settings[0][0] // len(LAMBDAS), len(BOXES))
-        scores, far = found.scores, found.far
-        bounded = as_fitted(scores, far)
-        aks, aus, curves = measure(bounded, true, np.zeros(1))
-        table["aks"][s, g, c], table["aus"][s, g, c] = _coded(aks[:, 0]), _coded(aus[:, 0])
-        table["far"][s, g, c] = far.max(axis=1)
-        if s == 0:
-            table["test_areas"][g, c] = _areas(*curves)
-        part = scores[list(SOME_LAMBDAS)]
-        aks, aus, curves = measure(part, true, THRESHOLDS)
-        table["areas"][s, g, c] = _areas(*curves)
-        if s == 0:
+        g, c = divmod(found.settings[0][0] // shape[2], shape[1])
+        aks, aus, curves = measure(as_fitted(found.scores, found.far), true, np.zeros(1))
+        if s is None:
+            answers = np.stack([aks[:, 0], aus[:, 0]], axis=-1)
+            table["test"][g, c] = np.hstack([_coded(answers), _areas(*curves)])
+        else:
+            table["na"][s, g, c] = _coded((aks + aus)[:, 0] / 2)
+            table["bounded"][s, g, c] = found.far.max(axis=1) < 0
+        if not with_curves:
+            return
+        aks, aus, curves = measure(found.scores[list(SOME_LAMBDAS)], true, THRESHOLDS)
+        if s is None:
             table["test_curve"][g, c] = _coded(np.stack([aks, aus], axis=-1))
-        elif s <= len(table["curve"]):
-            table["curve"][s - 1, g, c] = _coded((aks + aus) / 2)
+            table["test_areas"][g, c] = _areas(*curves)
+        else:
+            table["curve"][s, g, c] = _coded((aks + aus) / 2)
+            table["far"][s, g, c] = found.far.max(axis=1)[list(SOME_LAMBDAS)]
 
-    # Entry 0: fitted on all training rows, judged on the test rows.
+    # Fitted on all training rows, judged on the test rows.
     m, weight = len(y), np.ones(len(y) + len(y_test))
     everything = [(np.arange(m), np.arange(m, m + len(y_test)), np.arange(len(labels)))]
     codes = np.append(np.searchsorted(labels, y), np.full(len(y_test), len(labels)))
     true = np.where(np.isin(y_test, labels), np.searchsorted(labels, y_test), len(labels))
     for found in model.grid_scores(settings, np.vstack([train, test]), codes, weight, everything):
-        fill(0, found, true)
+        fill(None, found, true)
     splits = [(fit, judge, np.searchsorted(labels, known)) for _, known, fit, judge in drawn]
     codes = []
     for _, known, _, judge in drawn:
         inside = np.isin(y[judge], known)
         codes.append(np.where(inside, np.searchsorted(known, y[judge]), len(known)))
     for found in model.grid_scores(settings, train, y, np.ones(m), splits):
-        fill(1 + found.split, found, codes[found.split])
+        fill(found.split, found, codes[found.split])
     table["kind"] = np.array([kind for kind, *_ in drawn])
-    table["known"] = np.array([np.isin(labels, known) for _, known, *_ in drawn])
-    counts = [(np.sum(code < code.max()), np.sum(code == code.max())) for code in [true, *codes]]
+    counts = [(np.sum(code < code.max()), np.sum(code == code.max())) for code in codes]
     table["n_judged"] = np.array(counts, np.int32)
     return table
 
@@ -220,7 +248,7 @@ def _coded(shares):
     return np.round(np.asarray(shares) * 65535).astype(np.uint16)
 
 
-def worker(task, home, folder, deadline):
+def worker(task, home, grid, folder, deadline):
     """Run a task unless it is done or the time is over; returns its name and its CPU seconds."""
     name = "{}-{}-{}".format(*task)
     path = folder / f"{name}.npz"
@@ -229,7 +257,7 @@ def worker(task, home, folder, deadline):
     begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table = run_task(*task, home)
+        table = run_task(*task, home, grid)
     seconds = time.process_time() - begin
     partial_path = path.with_suffix(".part")
     with partial_path.open("wb") as file:
@@ -261,13 +289,15 @@ def main():
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--datasets", nargs="*", default=DATASETS)
     parser.add_argument("--runs", type=int, default=N_RUNS)
+    parser.add_argument("--grid", choices=GRIDS, default="fine")
     parser.add_argument("--tasks", type=Path, help="folder of the files of tasks")
     args = parser.parse_args()
     folder = args.tasks or args.out / "tasks"
     folder.mkdir(parents=True, exist_ok=True)
     args.out.mkdir(parents=True, exist_ok=True)
     tasks = [(d, n, r) for d in args.datasets for n in N_KNOWN for r in range(args.runs)]
-    work = partial(worker, home=args.home, folder=folder, deadline=time.time() + args.seconds)
+    end = time.time() + args.seconds
+    work = partial(worker, home=args.home, grid=args.grid, folder=folder, deadline=end)
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
         for name, seconds in pool.imap_unordered(work, tasks):
             if seconds is not None:
