@@ -200,6 +200,7 @@ def run_task(dataset, n_known, run, home, grid_name):
     if with_curves:
         part = (*shape[:2], len(SOME_LAMBDAS), len(THRESHOLDS))
         table["far"] = np.zeros((len(drawn), *part[:3]), np.float16)
+        table["areas"] = np.zeros((len(drawn), *part[:3], 2), np.uint16)
         table["curve"] = np.zeros((len(drawn), *part), np.uint16)
         table["test_curve"] = np.zeros((*part, 2), np.uint16)
         table["test_areas"] = np.zeros((*part[:3], 2), np.uint16)
@@ -221,6 +222,7 @@ def run_task(dataset, n_known, run, home, grid_name):
             table["test_curve"][g, c] = _coded(np.stack([aks, aus], axis=-1))
             table["test_areas"][g, c] = _areas(*curves)
         else:
+            table["areas"][s, g, c] = _areas(*curves)
             table["curve"][s, g, c] = _coded((aks + aus) / 2)
             table["far"][s, g, c] = found.far.max(axis=1)[list(SOME_LAMBDAS)]
 
