@@ -83,7 +83,7 @@ GRIDS = {
     ),
 }
 # Thresholds that are tried on the scores of the coarse grid, at some of its lambdas.
-THRESHOLDS = np.linspace(-0.8, 0.8, 17)
+THRESHOLDS = np.append(np.arange(-5, 10) / 10, [0.95, 0.99])
 SOME_LAMBDAS = (0, 4, 8, 12, 16)
 
 
@@ -204,6 +204,7 @@ def run_task(dataset, n_known, run, home, grid_name):
         table["curve"] = np.zeros((len(drawn), *part), np.uint16)
         table["test_curve"] = np.zeros((*part, 2), np.uint16)
         table["test_areas"] = np.zeros((*part[:3], 2), np.uint16)
+        table["thresholds"] = THRESHOLDS
     labels = np.unique(y)
 
     def fill(s, found, true):
