@@ -137,15 +137,7 @@ def test_read_published_bad_input(tmp_path):
 def as_rows(frame):
     """The columns of a store around those of the published results."""
     with_status = frame.assign(status="done", error=None)
-    columns = (
-        "params",
-        "extra",
-        "n_train",
-        "n_test_known",
-        "n_test_unknown",
-        "fingerprint",
-        "versions",
-    )
+    columns = ("params", "extra", "n_train", "n_test_known", "n_test_unknown", "versions")
     seconds = ("seconds_search", "seconds_fit", "seconds_predict")
     return with_status.assign(**dict.fromkeys((*columns, *seconds)))
 

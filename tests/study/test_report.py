@@ -19,9 +19,7 @@ BLOCKS = [("yeast", 3), ("yeast", 6), ("vowel", 3), ("vowel", 6), ("own <set>", 
 def as_rows(frame):
     """The columns of a store around some of them."""
     columns = ["params", "extra", "n_train", "n_test_known", "n_test_unknown"]
-    return frame.assign(
-        status="done", error=None, versions=None, fingerprint=None, **dict.fromkeys(columns)
-    )
+    return frame.assign(status="done", error=None, versions=None, **dict.fromkeys(columns))
 
 
 @pytest.fixture(scope="module")
