@@ -241,7 +241,9 @@ class LandmarkClassifier(KernelMachineClassifier):
                 C=float(training.params[c]["C"]),
                 total=self._fraction(training, c) * boxes[c],
                 hold=-self.tol if bounded else None,
-                start=landmarks.support and np.searchsorted(training.rows, landmarks.support[c]),
+                start=np.searchsorted(training.rows, landmarks.support[c])
+                if landmarks.support
+                else None,
             )
             for c in group
         ]

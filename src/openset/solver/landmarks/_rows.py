@@ -143,7 +143,6 @@ class LocalRows(TrainingRows):
 
     def __init__(self, X, codes, weight, features_of, cache_size, n_jobs):
         self.codes, self.weight, self._map = codes, weight, features_of
-        self.coefficients = features_of.coefficients
         self._X, self._n_jobs = X, n_jobs
         # Every n-th row: each block is a sample of the rows, in whatever order these are.
         n = -(-len(codes) // features_of.block_rows)
@@ -159,6 +158,9 @@ class LocalRows(TrainingRows):
         return np.concatenate(
             list(thread_map(lambda part: self._map(self._X[part]), parts, self._n_jobs))
         )
+
+    def coefficients(self, w):
+        return self._map.coefficients(w)
 
     def violators(self, query, active):
         n = len(self._blocks)
