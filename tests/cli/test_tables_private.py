@@ -170,7 +170,7 @@ def test_objects_in_numpy_files_are_not_unpickled(tmp_path):
 def test_bad_paths(tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         open_table(tmp_path / "absent.csv")
-    with pytest.raises(TableError, match="is a folder"):
+    with pytest.raises(TableError, match="is a folder without Parquet files"):
         open_table(tmp_path)
     (tmp_path / "t.xls").write_text("x")
     with pytest.raises(TableError, match=r"unknown suffix '\.xls'"):

@@ -24,6 +24,39 @@ def parquet_table(path: Path) -> Table:
     return Table(path, names, read)
 
 
+def parquet_folder(path: Path) -> Table:
+    """All Parquet files of a folder as one table; each has the columns of the first."""
+    files = sorted(p for p in path.iterdir() if p.suffix.lower() in (".parquet", ".pq"))
+    if not files:
+        raise TableError(f"{path} is a folder without Parquet files (*.parquet)")
+    parts = [parquet_table(file) for file in files]
+    names, schema = parts[0].names, pa.schema([])
+    for file, part in zip(files, parts, strict=True):
+        if other := sorted(set(part.names) ^ set(names)):
+            raise TableError(
+                f"{file} and {files[0]} have different columns (only one has {other[0]!r}); all "
+                "parts of a table need the same columns"
+            )
+        if pq.read_metadata(file).num_rows == 0:  # its types mean nothing
+            continue
+        try:
+            own = _plain(pa.RecordBatch.from_pylist([], schema=pq.read_schema(file))).schema
+            schema = pa.unify_schemas([schema, own], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise TableError(
+                f"{file} has other types than the parts before it ({error}); all parts of a table "
+                "need the same types"
+            ) from error
+
+    def read():
+        for k, part in enumerate(parts):
+            for fraction, batch in part.read():
+                if batch.num_rows:
+                    yield (k + fraction) / len(parts), batch.select(names).cast(schema)
+
+    return Table(path, names, read)
+
+
 def arrow_table(path: Path) -> Table:
     """Arrow, which is Feather version 2; long batches are cut."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ._arrays import arrow_table, npy_table, npz_table, parquet_table
+from ._arrays import arrow_table, npy_table, npz_table, parquet_folder, parquet_table
 from ._table import Table, TableError, text_suffix
 from ._text import csv_table, svmlight_table
 
@@ -18,8 +18,9 @@ from ._text import csv_table, svmlight_table
 def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     """Open a table by the suffix of its name; only its head is read.
 
-    Text tables may be compressed by gzip (.csv.gz); ``-`` is a CSV or Parquet table on standard
-    input, which is copied to a temporary file first.
+    A folder is a table of Parquet parts, in the order of their names. Text tables may be
+    compressed by gzip (.csv.gz); ``-`` is a CSV or Parquet table on standard input, which is
+    copied to a temporary file first.
     """
     path = Path(path)
     if str(path) == "-":
@@ -35,7 +36,7 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     if not path.exists():
         raise TableError(f"there is no file {path}")
     if path.is_dir():
-        raise TableError(f"{path} is a folder, not a table")
+        return _unique_names(parquet_folder(path))
     if not path.is_file():  # a table is read more than once
         raise TableError(f"{path} is a device or a FIFO, not a table; copy it to a file")
     if path.stat().st_size == 0:
@@ -43,16 +44,15 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     suffix = text_suffix(path)
     for suffixes, opened in formats.items():
         if suffix in suffixes:
-            table = opened()
-            break
-    else:
-        known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
-        raise TableError(
-            f"{path} has an unknown suffix {path.suffix!r}; use one of {known}, .csv.gz"
-        )
+            return _unique_names(opened())
+    known = ", ".join(suffix for suffixes in formats for suffix in suffixes)
+    raise TableError(f"{path} has an unknown suffix {path.suffix!r}; use one of {known}, .csv.gz")
+
+
+def _unique_names(table: Table) -> Table:
     name, count = Counter(table.names).most_common(1)[0] if table.names else ("", 1)
     if count > 1:
-        raise TableError(f"{path} has more than one column named {name!r}; rename them")
+        raise TableError(f"{table.path} has more than one column named {name!r}; rename them")
     return table
 
 
