@@ -156,7 +156,10 @@ def _solve(model, lattice, what, finish, n_jobs):
         return [finish(GridScores(lattice.settings(rows.gamma, point), s, scores, far))]
 
     arguments = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
-    for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **model.solver_settings):
+    order = list(splits)
+    shared = {"parts": [splits[s][0] for s in order]}
+    shared["part_of"] = [order.index(s) for s, _, _ in problems]
+    for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **shared, **model.solver_settings):
         yield from found
 
 

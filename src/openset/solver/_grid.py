@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ._path import Path, identity_solution, solve_path
+from ._path import Path, identity_solution, solve_part, solve_path
 from ._problem import Problem
-from ._row_cache import kernel_rows
+from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
 from ._tuning import tuning
 from .cuda import on_gpu
@@ -41,6 +42,8 @@ def solve_grid(
     n_jobs: int | None = None,
     device: str = "cpu",
     stop: threading.Event | None = None,
+    parts: Sequence[np.ndarray] | None = None,
+    part_of: Sequence[int] = (),
 ) -> Iterator[tuple[int, int, Any]]:
     """Solve every problem for all its totals at every gamma.
 
@@ -70,11 +73,16 @@ def solve_grid(
         on the CPU.
     stop : threading.Event, default=None
         Once set, the run ends with :class:`Interrupted`. An exception in any thread sets it.
+    parts : sequence of ndarray of int, default=None
+        Samples that take part in problems, each sorted: all others have empty boxes. Where parts
+        are small and have many problems, each has a kernel matrix of its own.
+    part_of : sequence of int, default=()
+        The part of each problem.
 
     Yields
     ------
     gamma : int
-        Index in `gammas`; they come in descending order of their values.
+        Index in `gammas`; for each problem they come in descending order of their values.
     k : int
         Index of the problem.
     result
@@ -96,43 +104,89 @@ def solve_grid(
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
     n_solutions = n_problems * len(problem_of(0)[1])
-    rows = kernel_rows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
-    if len(gammas) > 1 and n_problems * len(rows.store.slot) <= tuning().kept_problems:
+    data = X, kernel, gammas[order], cache_size, n_solutions, n_jobs
+    if len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems:
         problem_of = cache(problem_of)
-    matrix = rows.store.rows
-    from_identity = rows.whole and near_identity(matrix[:: max(1, len(matrix) // 16)])
+    for shares in _shares(parts, part_of, n_problems, *data):
+        yield from _solve_shares(
+            shares, gammas, order, problem_of, reduce, n_jobs, stop, tol=tol, max_iter=max_iter
+        )
+
+
+class _Share(NamedTuple):
+    """Problems that share kernel rows, and the samples that take part in them; None for all."""
+
+    problems: list[int]
+    part: np.ndarray | None
+    rows: KernelRows
+
+
+def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutions, n_jobs):
+    """Yield lists of shares whose rows are in memory together."""
+    settings = cache_size, n_solutions, n_jobs
+    batches = None if parts is None else rows_of_parts(X, kernel, gammas, parts, *settings)
+    if batches is None:
+        rows = kernel_rows(X, kernel, gammas, *settings)
+        yield [_Share(list(range(n_problems)), None, rows)]
+        return
+    problems = [[k for k in range(n_problems) if part_of[k] == s] for s in range(len(parts))]
+    for batch in batches:
+        yield [_Share(problems[s], parts[s], rows) for s, rows in batch.items()]
+
+
+def _solve_shares(shares, gammas, order, problem_of, reduce, n_jobs, stop, **limits):
+    from_identity = [_starts_from_identity(share.rows) for share in shares]
     # Where the first totals of each problem start at each gamma: left there by the previous one.
-    heads: list[list[SimpleQueue]] = [
-        [SimpleQueue() for _ in range(n_problems)] for _ in range(len(gammas) + 1)
+    heads = [
+        {k: SimpleQueue() for share in shares for k in share.problems}
+        for _ in range(len(gammas) + 1)
     ]
-    for head in heads[0]:
+    for head in heads[0].values():
         head.put(None)
+    step = len(shares[0].rows.widths)
 
     def run(task):
-        n, k = task
-        here = rows.widths[n % step]
+        n, s, k = task
+        part, rows = shares[s].part, shares[s].rows.widths[n % step]
         starts = heads[n][k].get()  # waits for the previous gamma, which another thread may solve
         try:
             problem, totals = problem_of(k)
-            if starts is None and from_identity:
-                starts = [(identity_solution(problem, total), None) for total in totals[:2]]
-            path = solve_path(
-                problem, totals, here, tol=tol, max_iter=max_iter, starts=starts, stop=stop
-            )
-            starts = [(beta.copy(), None) for beta in path.beta[:2]] if len(gammas) > 1 else None
+            if starts is None and from_identity[s]:
+                starts = _identity_starts(problem, part, totals)
+            settings = {"starts": starts, "stop": stop, **limits}
+            if part is None:
+                path = own = solve_path(problem, totals, rows, **settings)
+            else:
+                path, own = solve_part(problem, part, totals, rows, **settings)
+            starts = [(beta.copy(), None) for beta in own.beta[:2]] if len(gammas) > 1 else None
+            del own
         finally:
             heads[n + 1][k].put(starts)
-        return reduce(k, path, here)
+        return reduce(k, path, rows)
 
-    step = len(rows.widths)
     for first in range(0, len(order), step):
         block = range(first, min(first + step, len(order)))
         if first > 0:
-            rows.use(*gammas[order[block]])
+            for share in shares:
+                share.rows.use(*gammas[order[block]])
         # One queue for all: a thread that is done with a width goes on with the next.
-        tasks = [(n, k) for n in block for k in range(n_problems)]
-        for (n, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
+        tasks = [(n, s, k) for n in block for s, share in enumerate(shares) for k in share.problems]
+        for (n, _, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
             yield int(order[n]), k, result
+
+
+def _starts_from_identity(rows):
+    if not rows.whole:
+        return False
+    n = len(rows.store.rows)
+    return near_identity(rows.store.rows[:: max(1, n // 16), :n])
+
+
+def _identity_starts(problem, part, totals):
+    if part is not None:
+        boxes = {name: getattr(problem, name)[part] for name in ("p", "lower", "upper")}
+        problem = replace(problem, **boxes)
+    return [(identity_solution(problem, total), None) for total in totals[:2]]
 
 
 def near_identity(sample: np.ndarray) -> bool:

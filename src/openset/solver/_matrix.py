@@ -27,6 +27,9 @@ class WholeMatrix(KernelRows):
         Threads that fill the matrices.
     gammas : sequence of float, default=()
         Widths to keep in memory at a time, see `widths`; empty for the present one of `values`.
+    n_solved : int, default=None
+        Keep the rows of the first samples only: the others take no part in the problems, which are
+        over the first samples, and have columns.
     keep_distances : bool
         Keep the distances, so that other widths cost one pass over them.
     """
@@ -38,17 +41,17 @@ class WholeMatrix(KernelRows):
         values: KernelValues,
         n_jobs: int | None = 1,
         gammas: Sequence[float] = (),
+        n_solved: int | None = None,
         keep_distances: bool = False,
     ):
         m, n_widths = values.n_rows, max(1, len(gammas))
+        n = m if n_solved is None else n_solved
         self._values, self._n_jobs = values, n_jobs
         n_matrices = n_widths + keep_distances
-        memory = empty_rows(n_matrices * m, m).reshape(n_matrices, m, m)
+        memory = empty_rows(n_matrices * n, m).reshape(n_matrices, n, m)
         self.store = row_store(memory[0], values.diagonal)
-        self.store.slot[:] = np.arange(m)
-        # A part, and the parts of that part, hold less than `share` of the rows each.
-        share = tuning().share
-        self._scratch = ScratchPool(int((share * m) ** 2 / (1 - share**2)))
+        self.store.slot[:n] = np.arange(n)
+        self._scratch = ScratchPool(scratch_size(n))
         self._distances = memory[-1] if keep_distances else None
         self._others: list[WholeMatrix] = []
         self._others = [self._at_other_width(matrix) for matrix in memory[1:n_widths]]
@@ -88,23 +91,24 @@ class WholeMatrix(KernelRows):
 
         `known` tells whether the distances are there from another width.
         """
-        m, constants = len(self.store.rows), tuning()
+        (n, m), constants = self.store.rows.shape, tuning()
         # Enough tiles for many threads, few enough that a matrix product pays.
-        side = min(constants.tile, max(constants.tile // 4, m // 8))
+        side = min(constants.tile, max(constants.tile // 4, n // 8))
         filled = self.widths[: len(gammas)]
         for rows, gamma in zip(filled, gammas, strict=True):
             rows._values.use(gamma)
 
         def fill(tile):
-            i, j = (slice(start, min(m, start + side)) for start in tile)
+            i, j = tile
             out = np.empty((i.stop - i.start, j.stop - j.start), dtype=np.float32)
             for rows, part in self._tiles(filled, i, j, out, known):
                 rows[i, j] = part
-                if i != j:
+                if i != j and j.stop <= n:
                     rows[j, i] = part.T
 
-        edges = range(0, m, side)
-        tiles = [(i, j) for i in edges for j in edges if j >= i]
+        own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
+        rest = [slice(k, min(m, k + side)) for k in range(n, m, side)]
+        tiles = [(own[k], j) for k in range(len(own)) for j in own[k:] + rest]
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
 
@@ -122,6 +126,15 @@ class WholeMatrix(KernelRows):
         for rows in filled:
             rows._values.from_distances(distances, out)
             yield rows.store.rows, out
+
+
+def scratch_size(n: int) -> int:
+    """Numbers that the rows of parts of a problem over n rows take.
+
+    A part, and the parts of that part, hold less than `share` of the rows each.
+    """
+    share = tuning().share
+    return int((share * n) ** 2 / (1 - share**2))
 
 
 class MatrixPart(KernelRows):

@@ -24,7 +24,7 @@ from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise
 from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
-from ._state import PAUSED, Box, State, set_marks, subtract_rows
+from ._state import PAUSED, Box, State, set_marks, subtract_columns, subtract_rows
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,63 @@ def solve_path(
         path.bias[k], path.objective[k] = solution.bias, solution.objective
         path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
     return path
+
+
+def solve_part(
+    problem: Problem, part: np.ndarray, totals: np.ndarray, rows: KernelRows, **settings
+) -> tuple[Path, Path]:
+    """Solve a problem in which only the samples `part` take part, over a matrix of its own.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over all m samples; those outside the part have empty boxes.
+    part : ndarray of shape (n,), int
+        Sorted.
+    totals : ndarray of shape (T,)
+    rows : KernelRows
+        Rows of the samples of the part, with columns for them first, then for all others.
+    **settings
+        As for :func:`solve_path`.
+
+    Returns
+    -------
+    path : Path
+        Over all samples.
+    of_part : Path
+        Over the samples of the part.
+    """
+    boxes = {name: getattr(problem, name)[part] for name in ("p", "lower", "upper")}
+    own = solve_path(replace(problem, **boxes), totals, rows, **settings)
+    outside = np.ones(len(problem.p), dtype=bool)
+    outside[part] = False
+    beta = np.zeros((len(own.beta), len(outside)))
+    v = np.empty_like(beta)
+    _widen(rows.store.rows, own.beta, own.v, part, np.flatnonzero(outside), problem.p, beta, v)
+    return replace(own, problem=problem, beta=beta, v=v), own
+
+
+@njit(cache=True, nogil=True)
+def _widen(rows, betas, vs, part, outside, p, all_betas, all_vs):
+    """Place the multipliers and v of a part, and compute v of the samples outside."""
+    n = part.size
+    v = p[outside]
+    for k in range(len(betas)):
+        # What moves from one total to the next: multipliers at a bound do not.
+        moved = np.empty(n, dtype=np.int64)
+        change = np.empty(n)
+        n_moved = 0
+        for t in range(n):
+            before = betas[k - 1, t] if k > 0 else 0.0
+            if betas[k, t] != before:
+                moved[n_moved] = t
+                change[n_moved] = betas[k, t] - before
+                n_moved += 1
+            all_betas[k, part[t]] = betas[k, t]
+            all_vs[k, part[t]] = vs[k, t]
+        subtract_columns(v, change[:n_moved], moved[:n_moved], rows, n)
+        for t in range(outside.size):
+            all_vs[k, outside[t]] = v[t]
 
 
 @njit(cache=True, nogil=True)
