@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ import numpy as np
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ._path import Path, identity_solution, solve_part, solve_path
+from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
 from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
@@ -105,20 +104,22 @@ def solve_grid(
     order = np.argsort(-gammas, kind="stable")
     n_solutions = n_problems * len(problem_of(0)[1])
     data = X, kernel, gammas[order], cache_size, n_solutions, n_jobs
-    if len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems:
-        problem_of = cache(problem_of)
+    keep = len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems
+    limits = {"n_jobs": n_jobs, "stop": stop, "tol": tol, "max_iter": max_iter}
     for shares in _shares(parts, part_of, n_problems, *data):
-        yield from _solve_shares(
-            shares, gammas, order, problem_of, reduce, n_jobs, stop, tol=tol, max_iter=max_iter
-        )
+        yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
 
 
 class _Share(NamedTuple):
-    """Problems that share kernel rows, and the samples that take part in them; None for all."""
+    """Problems that share kernel rows.
+
+    `part` are the samples that take part in them and `outside` the others, None for all samples.
+    """
 
     problems: list[int]
-    part: np.ndarray | None
     rows: KernelRows
+    part: np.ndarray | None = None
+    outside: np.ndarray | None = None
 
 
 def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutions, n_jobs):
@@ -126,15 +127,15 @@ def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutio
     settings = cache_size, n_solutions, n_jobs
     batches = None if parts is None else rows_of_parts(X, kernel, gammas, parts, *settings)
     if batches is None:
-        rows = kernel_rows(X, kernel, gammas, *settings)
-        yield [_Share(list(range(n_problems)), None, rows)]
+        yield [_Share(list(range(n_problems)), kernel_rows(X, kernel, gammas, *settings))]
         return
     problems = [[k for k in range(n_problems) if part_of[k] == s] for s in range(len(parts))]
+    outside = [np.setdiff1d(np.arange(X.shape[0]), part) for part in parts]
     for batch in batches:
-        yield [_Share(problems[s], parts[s], rows) for s, rows in batch.items()]
+        yield [_Share(problems[s], rows, parts[s], outside[s]) for s, rows in batch.items()]
 
 
-def _solve_shares(shares, gammas, order, problem_of, reduce, n_jobs, stop, **limits):
+def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop, **limits):
     from_identity = [_starts_from_identity(share.rows) for share in shares]
     # Where the first totals of each problem start at each gamma: left there by the previous one.
     heads = [
@@ -145,21 +146,32 @@ def _solve_shares(shares, gammas, order, problem_of, reduce, n_jobs, stop, **lim
         head.put(None)
     step = len(shares[0].rows.widths)
 
+    def own_problem(k, s):
+        problem, totals = problem_of(k)
+        part = shares[s].part
+        if part is None:
+            return problem, totals
+        p, lower, upper = problem.p[part], problem.lower[part], problem.upper[part]
+        return Problem(p, lower, upper, problem.total), totals
+
+    if keep:
+        own_problem = cache(own_problem)
+
+    # Each release of the interpreter's lock may cost tens of microseconds with many threads, so
+    # there are few NumPy calls here.
     def run(task):
         n, s, k = task
-        part, rows = shares[s].part, shares[s].rows.widths[n % step]
+        rows = shares[s].rows.widths[n % step]
         starts = heads[n][k].get()  # waits for the previous gamma, which another thread may solve
         try:
-            problem, totals = problem_of(k)
+            problem, totals = own_problem(k, s)
             if starts is None and from_identity[s]:
-                starts = _identity_starts(problem, part, totals)
-            settings = {"starts": starts, "stop": stop, **limits}
-            if part is None:
-                path = own = solve_path(problem, totals, rows, **settings)
-            else:
-                path, own = solve_part(problem, part, totals, rows, **settings)
-            starts = [(beta.copy(), None) for beta in own.beta[:2]] if len(gammas) > 1 else None
-            del own
+                starts = [(identity_solution(problem, total), None) for total in totals[:2]]
+            settings = {"starts": starts, "stop": stop, "outside": shares[s].outside, **limits}
+            path = solve_path(problem, totals, rows, **settings)
+            starts = None
+            if len(gammas) > 1:
+                starts = [(beta, None) for beta in path.beta[:2].copy()]
         finally:
             heads[n + 1][k].put(starts)
         return reduce(k, path, rows)
@@ -180,13 +192,6 @@ def _starts_from_identity(rows):
         return False
     n = len(rows.store.rows)
     return near_identity(rows.store.rows[:: max(1, n // 16), :n])
-
-
-def _identity_starts(problem, part, totals):
-    if part is not None:
-        boxes = {name: getattr(problem, name)[part] for name in ("p", "lower", "upper")}
-        problem = replace(problem, **boxes)
-    return [(identity_solution(problem, total), None) for total in totals[:2]]
 
 
 def near_identity(sample: np.ndarray) -> bool:

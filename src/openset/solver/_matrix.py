@@ -8,7 +8,9 @@ from copy import copy
 
 import numpy as np
 
+from ..kernels import RBF, exp_neg
 from ..utils import thread_map
+from ..utils.compiled import njit
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
@@ -49,6 +51,7 @@ class WholeMatrix(KernelRows):
         self._values, self._n_jobs = values, n_jobs
         n_matrices = n_widths + keep_distances
         memory = empty_rows(n_matrices * n, m).reshape(n_matrices, n, m)
+        self._memory = memory
         self.store = row_store(memory[0], values.diagonal)
         self.store.slot[:n] = np.arange(n)
         self._scratch = ScratchPool(scratch_size(n))
@@ -100,10 +103,11 @@ class WholeMatrix(KernelRows):
 
         def fill(tile):
             i, j = tile
+            mirror = i != j and j.stop <= n
             out = np.empty((i.stop - i.start, j.stop - j.start), dtype=np.float32)
-            for rows, part in self._tiles(filled, i, j, out, known):
+            for rows, part in self._tiles(filled, i, j, out, known, mirror):
                 rows[i, j] = part
-                if i != j and j.stop <= n:
+                if mirror:
                     rows[j, i] = part.T
 
         own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
@@ -112,8 +116,8 @@ class WholeMatrix(KernelRows):
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
 
-    def _tiles(self, filled, i, j, out, known):
-        """Each matrix with its tile [i, j], all of them in the memory `out`."""
+    def _tiles(self, filled, i, j, out, known, mirror):
+        """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
         index = np.arange(i.start, i.stop)
         if not isinstance(self._values, DistanceValues):
             self._values(index, j.start, out)
@@ -123,9 +127,30 @@ class WholeMatrix(KernelRows):
         if not known:
             self._values.distances(index, j.start, out)
             distances[...] = out
+        if type(self._values.kernel) is RBF:
+            # One call, because each return to Python waits for the other threads.
+            ratios = np.array([rows._values.ratio for rows in filled], dtype=np.float32)
+            fill_rbf_tiles(self._memory, ratios, distances, i.start, j.start, mirror)
+            return
         for rows in filled:
             rows._values.from_distances(distances, out)
             yield rows.store.rows, out
+
+
+@njit(cache=True, nogil=True)
+def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
+    """matrices[w, i:, j:] = exp(-ratios[w] * distances), and the mirror image of it."""
+    n, m = distances.shape
+    for w in range(ratios.size):
+        for r in range(n):
+            row = matrices[w, i + r, j : j + m]
+            for t in range(m):
+                row[t] = distances[r, t] * ratios[w]
+            exp_neg(row)
+        if mirror:
+            for t in range(m):
+                for r in range(n):
+                    matrices[w, j + t, i + r] = matrices[w, i + r, j + t]
 
 
 def scratch_size(n: int) -> int:
