@@ -7,18 +7,13 @@ import numpy as np
 from openset import OpenSetSVC
 
 from ..data import Absent, clinc, letter
-from ..programs import CACHE, N_JOBS, TOL
+from ..programs import CACHE, N_JOBS, TOL, Way
 from ..race import race
 from ..report import Section, at_least, at_most
 
 GAMMAS = [0.5, 2.0, 8.0]
 BEFORE = 20
 NEW_INTENTS = 5
-
-
-class _Way:
-    def __init__(self, name):
-        self.name = name
 
 
 def run(quick):
@@ -78,7 +73,7 @@ def _race(X, y, before, after, params):
     settings = {"tol": TOL, "cache_size": CACHE, "n_jobs": N_JOBS, **params}
     present = OpenSetSVC(**settings).fit(X[before], y[before])
     tasks = [
-        (_Way("add_classes"), lambda: deepcopy(present).add_classes(X[after], y[after])),
-        (_Way("fit"), lambda: OpenSetSVC(**settings).fit(X[after], y[after])),
+        (Way("add_classes"), lambda: deepcopy(present).add_classes(X[after], y[after])),
+        (Way("fit"), lambda: OpenSetSVC(**settings).fit(X[after], y[after])),
     ]
     return race(tasks, f"new classes, gamma {params['gamma']:g}")
