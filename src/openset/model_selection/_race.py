@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from ..base import known_classes
 from ._evaluate import Candidate, SearchData
 
-# Smallest lead of the best setting after one simulation that takes others out of the race.
-_LEAST_MARGIN = 0.02
+# Lead of the best setting that takes others out of the race after one simulation: this number over
+# the root of the number of classes. A simulation withholds some of them, and settings that are good
+# for one draw need not be for another. Smaller values lose settings (benchmarks/search_rules.md).
+_LEAST_MARGIN = 0.2
 # Classes of the first look that act as known, and as many as unknown; it is taken where there are
 # at least three times as many of each. Settings that are behind by the margin drop out.
 _LOOK = 10
@@ -57,9 +60,8 @@ def in_the_race(
 
     `scores`, of shape (all candidates, r), holds the simulations so far. Chance is three standard
     errors of a mean of r scores, each the mean of two shares, one of the known and one of the
-    unknown validation samples. Differences between draws of classes come on top: in full searches
-    on letter, pendigits, BANKING77 and CLINC150 the best settings differed by 0.005 to 0.012 from
-    simulation to simulation, hence the floor.
+    unknown validation samples. Differences between draws of classes come on top, hence a floor
+    that falls with the number of classes.
     """
     means = np.array([scores[candidate.number].mean() for candidate in candidates])
     if not np.isfinite(means).any():
@@ -69,5 +71,6 @@ def in_the_race(
     counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
     share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
     error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
-    margin = max(3 * error, _LEAST_MARGIN) / np.sqrt(scores.shape[1])
+    n_classes = len(known_classes(data.unknown_label, data.y)[0])
+    margin = max(3 * error, _LEAST_MARGIN / np.sqrt(n_classes)) / np.sqrt(scores.shape[1])
     return [c for c, mean in zip(candidates, means, strict=True) if mean >= best - margin]

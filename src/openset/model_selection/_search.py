@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal
 
@@ -31,6 +32,9 @@ from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
 
+# Numbers of simulations after which settings may drop out.
+_ENDS_OF_ROUNDS = (1, 2, 4)
+
 
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     """Choose parameters with classes withheld, by how well these are rejected.
@@ -49,7 +53,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     param_grid : dict or list of dict, default=None
         Values to try; None takes the grid of the preset.
     preset : {"default", "paper"}, default="default"
-        Fills what is None. "default": level "model", five repeats, and a grid whose widths are
+        Fills what is None. "default": level "model", six repeats, and a grid whose widths are
         scaled to the data. "paper": level, absolute grid and single simulation of the paper.
     scenario : {"open", "closed"}, default="open"
         "closed" withholds samples but no classes, and judges by accuracy.
@@ -104,8 +108,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     honours it. If all do, the largest lambda is taken, with the width of the smallest bias. A fit
     that fails also scores -inf. Ties go to the first setting, the width varying slowest.
 
-    The search over the default grid is a race: after the first and the second simulation, settings
-    that are behind the best by more than chance explains drop out. Their later scores and their
+    The search over the default grid is a race: after one, two and four simulations, settings that
+    are behind the best by more than chance explains drop out. Their later scores and their
     mean are NaN in ``cv_results_``, and they rank last. With 60 classes or more, settings that are
     far behind (by 0.1) on 20 of the classes do not take part. Pass `param_grid` to try all settings
     on all simulations.
@@ -310,7 +314,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         return self.level or spec_of(final).levels.get(self.preset, "model")
 
     def _n_repeats(self):
-        return self.n_repeats or (1 if self.preset == "paper" else 5)
+        return self.n_repeats or (1 if self.preset == "paper" else 6)
 
     def _check_level(self, final, classes):
         if not spec_of(final).engine:
@@ -355,9 +359,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     def _rounds(self, n_splits) -> list[range]:
         """Simulations of each round; between rounds settings that are far behind drop out."""
         race = self.param_grid is None and self.preset == "default" and self.level_ == "model"
-        if not race or callable(self.scoring) or n_splits < 3:
-            return [range(n_splits)]
-        return [range(1), range(1, 2), range(2, n_splits)]
+        race = race and not callable(self.scoring) and n_splits > 2
+        ends = _ENDS_OF_ROUNDS if race else ()
+        bounds = [0, *(end for end in ends if end < n_splits), n_splits]
+        return [range(*bound) for bound in pairwise(bounds)]
 
     def _template(self):
         """The estimator, on the device that was asked for."""

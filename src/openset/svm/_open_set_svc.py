@@ -14,11 +14,14 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import Traits, validate_samples
 from ..base.machines import BinaryMachine, merge_copies, train_one_vs_rest
-from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
+from ..base.parameters import BOXES, FRACTIONS, SCALED_GAMMAS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
 from ._landmarks import LandmarkClassifier
 from ._warm_start import WarmStart, pays, train_from
+
+# lambda in the default search: dense where regions are still large.
+_LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
 class OpenSetSVC(LandmarkClassifier):
@@ -147,7 +150,7 @@ class OpenSetSVC(LandmarkClassifier):
     class_attributes = (*LandmarkClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
-        {"C": BOXES, "lam": FRACTIONS},
+        {"gamma": SCALED_GAMMAS[1:], "C": BOXES, "lam": _LAMBDAS},
         {"lam": FRACTIONS},
         engine=("gamma", "C", "lam"),
         path="lam",
