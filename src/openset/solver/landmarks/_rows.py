@@ -143,7 +143,6 @@ class LocalRows(TrainingRows):
 
     def __init__(self, X, codes, weight, features_of, cache_size, n_jobs):
         self.codes, self.weight, self._map = codes, weight, features_of
-        self.coefficients = features_of.coefficients
         self._X, self._n_jobs = X, n_jobs
         # Every n-th row: each block is a sample of the rows, in whatever order these are.
         n = -(-len(codes) // features_of.block_rows)
@@ -152,6 +151,9 @@ class LocalRows(TrainingRows):
         if 4 * len(codes) * features_of.n_features <= cache_size * 2**20:
             fill = thread_map(lambda b: features_of.kernel_values(X[b]), self._blocks, n_jobs)
             self._stored = list(fill)
+
+    def coefficients(self, w):
+        return self._map.coefficients(w)
 
     def features(self, index):
         step = self._map.block_rows
