@@ -17,7 +17,6 @@ from openset import OpenSetSVC
 from openset.metrics import normalized_accuracy
 
 from .data import _load, open_set_run
-from .programs import N_JOBS
 
 SIZES = [4000, 2000, 1000, 500, 8000]
 SEED = 0
@@ -63,7 +62,7 @@ def measure(name, at_random):
             continue
         landmarks = X[order[:size]] if at_random else size
         model = OpenSetSVC(
-            landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=N_JOBS, **setting
+            landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=-1, **setting
         )
         start, cpu = perf_counter(), process_time()
         model.fit(X, y)
