@@ -314,7 +314,9 @@ def evaluate_method(
         Rows that a search uses at most; see :func:`fit_method`.
     operating_point : mapping, default=None
         Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of the
-        fitted model on the rows `calibration`.
+        fitted model on the rows `calibration`. With ``"refit": True`` the model is then fitted
+        again, on training and calibration rows, and keeps these thresholds. More rows make a better
+        model; nothing is promised any more.
     calibration : ndarray of shape (n_calibration,), default=None
         Rows of known classes that are neither training nor test rows.
 
@@ -339,8 +341,17 @@ def evaluate_method(
         estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
     )
     if operating_point is not None:
-        rejector = CalibratedRejector(FrozenEstimator(fitted.model), **operating_point)
+        point = dict(operating_point)
+        refit = point.pop("refit", False)
+        rejector = CalibratedRejector(FrozenEstimator(fitted.model), **point)
         rejector.fit(_safe_indexing(X, calibration), y[calibration])
+        if refit:
+            rows = np.concatenate([train, calibration])
+            again = fit_method(clone(fitted.model), _safe_indexing(X, rows), y[rows])
+            rejector.estimator_, rejector.promise_ = again.model, False
+            fitted = replace(
+                fitted, n_rows=again.n_rows, seconds_fit=fitted.seconds_fit + again.seconds_fit
+            )
         fitted = replace(fitted, model=rejector)
     X_test, start = _safe_indexing(X, test), perf_counter()
     scores = fitted.model.decision_function(X_test)

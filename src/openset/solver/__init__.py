@@ -1,7 +1,8 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
 from . import landmarks
-from ._expansion import EXACT_BAND, DecisionValues, decision_values
+from ._decision_values import DecisionValues, decision_values
+from ._expansion import EXACT_BAND
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
 from ._path import Path, feasible_near, solve_path

@@ -279,13 +279,13 @@ class LandmarkClassifier(KernelMachineClassifier):
             on_done=report if self.verbose else None,
         )
 
-    def grid_scores(self, settings, X, y, sample_weight, splits, *, n_jobs=None):
+    def grid_scores(self, settings, X, y, sample_weight, splits, reduce, *, n_jobs=None):
         # With half of the rows as landmarks the exact machine is as good a judge, and faster.
         n_rows = max(len(split[0]) for split in splits)
         few = isinstance(self.landmarks, Integral) and 2 * self.landmarks >= n_rows
         if self.landmarks is None or few:
-            return super().grid_scores(settings, X, y, sample_weight, splits, n_jobs=n_jobs)
-        return self._landmark_scores(settings, X, y, sample_weight, splits, n_jobs)
+            return super().grid_scores(settings, X, y, sample_weight, splits, reduce, n_jobs=n_jobs)
+        return map(reduce, self._landmark_scores(settings, X, y, sample_weight, splits, n_jobs))
 
     def _landmark_scores(
         self, settings, X, y, sample_weight, splits, n_jobs
