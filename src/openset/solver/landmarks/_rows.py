@@ -162,9 +162,6 @@ class LocalRows(TrainingRows):
             list(thread_map(lambda part: self._map(self._X[part]), parts, self._n_jobs))
         )
 
-    def coefficients(self, w):
-        return self._map.coefficients(w)
-
     def violators(self, query, active):
         n = len(self._blocks)
         rows, position = active
