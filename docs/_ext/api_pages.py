@@ -31,6 +31,7 @@ ORDER = [
     "kernels",
     "base",
     "solver",
+    "solver.landmarks",
     "utils",
     "utils.estimator_checks",
 ]

@@ -37,7 +37,8 @@ def test_what_is_told(trained):
         "dropped: id (counts the rows)",
         "dropped: note (not numeric, for example 'as it came')",
         "OpenSetSVC tuned on 160 rows, 361 settings with classes withheld",
-        "held-out report of this setting: a fifth of the rows, in 2 turns with 1 classes withheld",
+        "held-out report of this setting: 2 turns, each with another fifth of the rows held out "
+        "and 1 class withheld",
         "known rows named correctly (AKS)",
         "certificate: 4 of 4 classes accept only a bounded region",
         "saved ",

@@ -141,8 +141,8 @@ def test_logistic_regression_with_a_threshold(home):
 
 def test_results_of_another_rule_are_not_mixed():
     plain = Study("s", ("digits",), ("PISVM",), (3,), 2)
-    prints = {plain.fingerprint, _study().fingerprint}
-    prints.add(_study(operating_point={"alpha": 0.2}).fingerprint)
+    other = _study(operating_point={"alpha": 0.2})
+    prints = {study.fingerprint("PISVM") for study in (plain, _study(), other)}
     assert len(prints) == 3
 
 

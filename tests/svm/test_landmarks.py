@@ -16,7 +16,8 @@ from openset import OneVsRestSVC, OpenSetSVC
 from openset.kernels import RBF, InverseMultiquadric, Kernel, RationalQuadratic, TStudent
 from openset.model_selection import OpenSetSearchCV, get_scorer
 from openset.persistence import load_model, save_model
-from openset.solver import LandmarkFeatures, spread_over_classes, tuned
+from openset.solver import tuned
+from openset.solver.landmarks import LandmarkFeatures, spread_over_classes
 
 KERNELS = [RBF(), TStudent(), RationalQuadratic(0.3), InverseMultiquadric()]
 

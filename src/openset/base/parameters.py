@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear
-from ._classifier import SearchSpec
+from ._declarations import SearchSpec
 
 __all__ = [
     "BOXES",

@@ -51,7 +51,7 @@ def calibrate(
     from openset.persistence import read_card, save_model
     from openset.utils import unwrap
 
-    options.prepare_output(output)
+    options.prepare_output(output, data)
     if sum(option is not None for option in (alpha, precision, costs)) > 1:
         raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
     point: dict = {"alpha": 0.05 if alpha is None else alpha, "per_class": per_class}

@@ -52,7 +52,7 @@ def learn(
     from openset.evaluation import learn_decisions
     from openset.persistence import descent, load_model, read_card, save_model
 
-    options.prepare_output(output)
+    options.prepare_output(output, *data, *([] if decisions is None else [decisions]))
     if not (decisions or remove or rename):
         raise ValueError("there is nothing to do: give --decisions, --remove or --rename")
     card = read_card(model)

@@ -41,7 +41,7 @@ def review(
     from openset.datasets.tables import open_table
     from openset.discovery import review_data, write_review
 
-    options.prepare_output(output)
+    options.prepare_output(output, answers, data, model)
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     shown: dict[str, list] = {name: [] for name in (text, image) if name is not None}

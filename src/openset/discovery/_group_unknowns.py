@@ -12,13 +12,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..utils import decide, unwrap
+from ..utils import decide, layers, unwrap
 from ..utils.distances import METRICS, DistancesTo, directions, row_blocks
+from ..wrappers import OpenSetWrapper
 
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2
@@ -193,20 +192,11 @@ def group_unknowns(
 
 def _in_own_space(estimator, X):
     """Return X as the innermost estimator sees it, dense, and the metric of that estimator."""
-    while True:
-        if isinstance(estimator, Pipeline):
-            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
-            estimator = estimator[-1]
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif hasattr(estimator, "estimator_"):
-            estimator = estimator.estimator_
-        else:
-            break
+    *_, (inner, heads) = layers(estimator, through=(OpenSetWrapper,))
+    for head in heads:
+        X = head.transform(X)
     X = X.toarray() if sparse.issparse(X) else X
-    metric = getattr(estimator, "metric", None)
+    metric = getattr(inner, "metric", None)
     return check_array(X, dtype=np.float64), metric if metric in METRICS else "euclidean"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from ..utils import split_pipeline, unwrap
@@ -77,9 +78,17 @@ def _check_grid(estimator, part, level):
         )
     first = {name: values[0] for name, values in part.items()}
     _check_setting(estimator, first, engine)
+    rules = getattr(final, "_parameter_constraints", {})
     for name, values in part.items():
+        own = name.removeprefix(prefix)
         for value in values[1:]:
-            _check_setting(estimator, first | {name: value}, engine)
+            if name.startswith(prefix) and own in rules:  # without a clone, which takes longer
+                validate_parameter_constraints(
+                    {own: rules[own]}, {own: value}, caller_name=type(final).__name__
+                )
+                _check_one_value(name, value, engine)
+            else:
+                _check_setting(estimator, first | {name: value}, engine)
 
 
 def _check_setting(estimator, setting, engine):
@@ -89,11 +98,15 @@ def _check_setting(estimator, setting, engine):
         final._validate_params()
     params = model.get_params()
     for name in engine:
-        if isinstance(params[name], dict):
-            raise ValueError(
-                f"{name}={params[name]!r} has one value per class, but a search withholds classes. "
-                "Set a number, or search for one value per class with level='class'."
-            )
+        _check_one_value(name, params[name], engine)
+
+
+def _check_one_value(name, value, engine):
+    if name in engine and isinstance(value, dict):
+        raise ValueError(
+            f"{name}={value!r} has one value per class, but a search withholds classes. "
+            "Set a number, or search for one value per class with level='class'."
+        )
 
 
 def in_the_race(

@@ -64,7 +64,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     refit : bool, default=True
         Whether to fit the best setting on the whole training set.
     n_jobs : int, default=None
-        Threads; the result does not depend on it.
+        Threads, for the refit as well if the estimator has no `n_jobs` of its own; the result does
+        not depend on it.
     device : {"cpu", "cuda", "auto"}, default=None
         The `device` of an estimator that has one, during the search and for the refit; None
         leaves it as it is.
@@ -213,12 +214,53 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             self.cv_results_ = cv_results(settings, scores, labels)
         self._choose(settings, scores, far, classes)
         if self.refit:
-            model = clone(self._template()).set_params(**self.best_params_)
             rows = usable_rows(final, y)
             if len(rows) < len(y):
                 X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
-            self.best_estimator_ = model.fit(X, y, **fit_weights(model, weight))
+            self.best_estimator_ = self._refit(X, y, weight)
         return self
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the choice depends on besides data and seed, presets resolved.
+
+        Returns
+        -------
+        dict
+            Scenario, level, scoring and number of repeats, the estimator's own parameters and the
+            grid, in which scaled values of the default preset are in units of the data.
+
+        Examples
+        --------
+        >>> from openset import OpenSetSVC
+        >>> from openset.model_selection import OpenSetSearchCV
+        >>> plan = OpenSetSearchCV(OpenSetSVC(), preset="paper").describe()
+        >>> plan["level"], plan["n_repeats"], plan["grid"]["gamma"][:2]
+        ('class', 1, [3.0517578125e-05, 0.0001220703125])
+        """
+        final = unwrap(self.estimator)
+        spec = spec_of(final)
+        grid = self.param_grid
+        return {
+            "scenario": self.scenario,
+            "level": self._level(final),
+            "scoring": self.scoring,
+            "n_repeats": self._n_repeats(),
+            "estimator": self.estimator.get_params(),
+            "grid": dict(spec.grids.get(self.preset, {})) if grid is None else grid,
+            "scaled": sorted(spec.scaled) if grid is None and self.preset == "default" else [],
+        }
+
+    def _refit(self, X, y, weight):
+        """Fit the best setting, on the threads of the search unless the estimator has its own."""
+        model = clone(self._template()).set_params(**self.best_params_)
+        final = split_pipeline(model)[1]
+        lent = "n_jobs" in final.get_params() and final.n_jobs is None
+        if lent:
+            final.set_params(n_jobs=self.n_jobs)
+        model.fit(X, y, **fit_weights(model, weight))
+        if lent:
+            final.set_params(n_jobs=None)
+        return model
 
     def delegate(self) -> BaseEstimator:
         if hasattr(self, "best_params_") and not self.refit:
@@ -240,9 +282,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     def _resolve_settings(self, final, classes, known_unknowns):
         """Fill what is None from the preset; fall back to the closed search."""
-        paper = self.preset == "paper"
-        self.level_ = self.level or spec_of(final).levels.get(self.preset, "model")
-        self.n_splits_ = self.n_repeats or (1 if paper else 5)
+        self.level_ = self._level(final)
+        self.n_splits_ = self._n_repeats()
         self.scenario_ = self.scenario
         if self.scenario == "open" and len(classes) < 3:
             self.scenario_ = "closed"
@@ -256,6 +297,12 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         resolve_unknown_label(final.unknown_label, classes)  # raises early on a collision
         if self.level_ == "class":
             self._check_level(final, classes)
+
+    def _level(self, final):
+        return self.level or spec_of(final).levels.get(self.preset, "model")
+
+    def _n_repeats(self):
+        return self.n_repeats or (1 if self.preset == "paper" else 5)
 
     def _check_level(self, final, classes):
         if not spec_of(final).engine:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -98,28 +99,40 @@ def solve_grid(
     rows = kernel_rows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
     if len(gammas) > 1 and n_problems * len(rows.store.slot) <= tuning().kept_problems:
         problem_of = cache(problem_of)
-    # Where the first totals of each problem start at the next gamma.
-    heads: list[list | None] = [None] * n_problems
     matrix = rows.store.rows
     from_identity = rows.whole and near_identity(matrix[:: max(1, len(matrix) // 16)])
+    # Where the first totals of each problem start at each gamma: left there by the previous one.
+    heads: list[list[SimpleQueue]] = [
+        [SimpleQueue() for _ in range(n_problems)] for _ in range(len(gammas) + 1)
+    ]
+    for head in heads[0]:
+        head.put(None)
 
-    def run(k):
-        problem, totals = problem_of(k)
-        starts = heads[k]
-        if starts is None and from_identity:
-            starts = [(identity_solution(problem, total), None) for total in totals[:2]]
-        path = solve_path(
-            problem, totals, rows, tol=tol, max_iter=max_iter, starts=starts, stop=stop
-        )
-        if len(gammas) > 1:
-            heads[k] = [(beta.copy(), None) for beta in path.beta[:2]]
-        return reduce(k, path, rows)
+    def run(task):
+        n, k = task
+        here = rows.widths[n % step]
+        starts = heads[n][k].get()  # waits for the previous gamma, which another thread may solve
+        try:
+            problem, totals = problem_of(k)
+            if starts is None and from_identity:
+                starts = [(identity_solution(problem, total), None) for total in totals[:2]]
+            path = solve_path(
+                problem, totals, here, tol=tol, max_iter=max_iter, starts=starts, stop=stop
+            )
+            starts = [(beta.copy(), None) for beta in path.beta[:2]] if len(gammas) > 1 else None
+        finally:
+            heads[n + 1][k].put(starts)
+        return reduce(k, path, here)
 
-    for n, g in enumerate(order):
-        if n > 0:
-            rows.use(gammas[g])
-        for k, result in enumerate(thread_map(run, range(n_problems), n_jobs, stop)):
-            yield int(g), k, result
+    step = len(rows.widths)
+    for first in range(0, len(order), step):
+        block = range(first, min(first + step, len(order)))
+        if first > 0:
+            rows.use(*gammas[order[block]])
+        # One queue for all: a thread that is done with a width goes on with the next.
+        tasks = [(n, k) for n in block for k in range(n_problems)]
+        for (n, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
+            yield int(order[n]), k, result
 
 
 def near_identity(sample: np.ndarray) -> bool:

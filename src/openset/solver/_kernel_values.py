@@ -100,6 +100,8 @@ class KernelValues:
     ----------
     n_rows : int
     diagonal : ndarray of shape (n_rows,), float32
+    gamma : float
+        Width of the kernel; 1 if it has none.
     narrow : bool
         Whether rows come from direct differences.
     points : Points or None
@@ -108,6 +110,7 @@ class KernelValues:
 
     n_rows: int
     diagonal: np.ndarray
+    gamma = 1.0
     narrow = False
     points: Points | None = None
 
@@ -174,7 +177,7 @@ class DistanceValues(KernelValues):
         self.use(largest)
 
     def use(self, gamma: float) -> None:
-        self._gamma = gamma
+        self.gamma = gamma
         self._ratio = np.float32(gamma / self._largest)
         if self.narrow and type(self._kernel) is RBF:
             self.points = Points(self._Z, self._columns, self._ratio)
@@ -206,7 +209,7 @@ class DistanceValues(KernelValues):
         if support.size == 0:
             return np.zeros(self.n_rows)
         coef = beta[None, support]
-        expansion = Expansion(X[support], coef, self._kernel, self._gamma, exact=True)
+        expansion = Expansion(X[support], coef, self._kernel, self.gamma, exact=True)
         step = tuning().points
         blocks = (X[k : k + step] for k in range(0, self.n_rows, step))
         return np.concatenate([expansion.sums(block) for block in blocks])[:, 0]

@@ -246,10 +246,13 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
     max_iter = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     box, limits = Box(problem.lower, problem.upper), limits_of(problem, path.tol)
     k, resume = 0, False
+    # No row is evicted, and threads that write the times of use to the same memory slow each other.
+    m = len(problem.p)
+    store = rows.store._replace(used=np.empty(m, np.int64), clock=np.zeros(1, np.int64))
     with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
         run = _Run(box, problem.p, known, limits, max_iter, scratch)
         while k < len(path.totals):
-            k, resume = _run_slice(rows.store, maker, run, _members(path), k, resume)
+            k, resume = _run_slice(store, maker, run, _members(path), k, resume)
             if stop is not None and stop.is_set():
                 raise Interrupted
     path.bias[:], interval, path.objective[:] = biases_of(problem, path.beta, path.v)

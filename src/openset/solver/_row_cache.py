@@ -40,7 +40,8 @@ def kernel_rows(
     cache_size : float
         Budget in MB.
     n_solutions : int, default=1
-        How many solutions will be found over the rows; decides whether the whole matrix pays.
+        How many solutions will be found at each width; decides whether the whole matrix pays, and
+        how many widths are kept in memory at a time.
     n_jobs : int or None, default=None
         Threads that will use the rows, and that fill a whole matrix.
 
@@ -73,7 +74,13 @@ def kernel_rows(
     # whole matrix pays, sooner where a row is expensive.
     enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
     if m <= n_slots and (m <= constants.small or n_solutions * len(gammas) >= enough):
-        return WholeMatrix(values, n_jobs, keep_distances=len(gammas) > 1 and 2 * m <= n_slots)
+        # With few problems per width, several widths at a time keep many threads busy.
+        most = min(constants.widths_numbers // m**2, constants.widths_solutions // n_solutions)
+        most, room = max(1, most), n_slots // m
+        if len(gammas) > min(most, room):
+            most = max(1, min(most, room - 1))  # leave room for the distances
+        keep_distances = most < min(len(gammas), room)
+        return WholeMatrix(values, n_jobs, gammas[:most].tolist(), keep_distances)
     return RowCache(values, n_slots, part_size)
 
 
@@ -109,8 +116,12 @@ class RowCache(KernelRows):
         self._waiting = False  # whether a thread waits for all readers to leave
         self._free = list(range(n_slots - 1, -1, -1))
 
-    def use(self, gamma: float) -> None:
-        self._values.use(gamma)
+    @property
+    def gamma(self) -> float:
+        return self._values.gamma
+
+    def use(self, *gammas: float) -> None:
+        self._values.use(gammas[0])
         self.store.slot[:] = -1
         self.store.owner[:] = -1
         self._free = list(range(len(self.store.rows) - 1, -1, -1))

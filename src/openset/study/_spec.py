@@ -184,13 +184,23 @@ class Study:
         """The function that `record` names, if any."""
         return _load_function(self.record) if self.record else None
 
-    @property
-    def fingerprint(self) -> str:
-        """What a result depends on besides its task; results of two studies must not be mixed."""
-        parts = [self.seed, self.search, self.grids]
+    def fingerprint(self, method: str) -> str:
+        """What a row of a method depends on besides its task; others must not be mixed with it.
+
+        Parameters
+        ----------
+        method : str
+
+        Returns
+        -------
+        str
+            16 digits that depend on the seed, the settings of the search with the values that a
+            preset stands for, the protocol and the operating point.
+        """
+        parts = [self.seed, self.make_search(method).describe()]
         if self.protocol:
             parts += [self.protocol, self.operating_point]
-        content = json.dumps(parts, sort_keys=True)
+        content = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
