@@ -2,8 +2,8 @@
 
 ``binary(X, signs, gamma)`` prepares one SVM and returns the function to be timed, whose answer
 ``multipliers(answer, signs)`` turns into the y_i alpha_i of all rows, shape (m,).
-``one_vs_rest(X, y, gamma)`` does so for one SVM a class, and ``machines(model, signs)`` gives the
-multipliers of them all; `signs` and they are of shape (K, m).
+``one_vs_rest(X, y, gamma)`` does so for one SVM per class, and ``machines(model, X, signs)`` gives
+the multipliers of them all; `signs` and they are of shape (K, m).
 """
 
 from functools import cache
@@ -20,6 +20,13 @@ from openset.solver import kernel_rows, solve, svm_problem
 N_JOBS = 2
 TOL = 1e-3
 CACHE = 1000
+
+
+class Way:
+    """A way of this library that is timed against another."""
+
+    def __init__(self, name):
+        self.name = name
 
 
 class Ours:
@@ -40,10 +47,15 @@ class Ours:
         model = OneVsRestSVC(gamma=gamma, tol=TOL, cache_size=CACHE, n_jobs=N_JOBS)
         return lambda: model.fit(X, y)
 
-    def machines(self, model, signs):
+    def machines(self, model, X, signs):
         beta = np.zeros(signs.shape)
         beta[:, model.support_] = model.dual_coef_
-        return beta
+        # A fit merges equal rows of one class; an equal share for each copy is as good a solution.
+        rows = np.column_stack([X, signs.argmax(axis=0)])
+        _, copy_of, n_copies = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+        sums = np.zeros((len(signs), len(n_copies)))
+        np.add.at(sums, (slice(None), copy_of), beta)
+        return (sums / n_copies)[:, copy_of]
 
 
 class ScikitLearn:
@@ -68,7 +80,7 @@ class ScikitLearn:
         model = OneVsRestClassifier(self._svc(gamma), n_jobs=self.n_jobs)
         return lambda: model.fit(X, y)
 
-    def machines(self, model, signs):
+    def machines(self, model, X, signs):
         pairs = zip(model.estimators_, signs, strict=True)
         return np.array([self.multipliers(machine, own) for machine, own in pairs])
 

@@ -91,6 +91,8 @@ OTHER_DATA = {
     "kddcup": "other rows, and perhaps another encoding of the symbols",
 }
 
+MISSING = "missing here; the published results are not compared"
+
 _FILE = "paper_raw_results.parquet"
 _SEARCHES = {"open": "O", "closed": "C"}
 
@@ -216,13 +218,13 @@ def add_data_remarks(page, folder, rows):
     """Add the section on data that are not the paper's."""
     page.section("About the published results")
     page.paragraph(
-        "The reference is the paper's raw results with the open-set grid search, 10 runs per cell. "
-        "Its files exchange the names of the two F-measures; here they are exchanged back."
+        "The reference is the paper's raw results with the same kind of grid search, 10 runs per "
+        "cell. Its files exchange the names of the two F-measures; here they are exchanged back."
     )
-    remarks = [f"{name}: {why}." for name, why in OTHER_DATA.items() if name in set(rows.dataset)]
-    if remarks:
-        page.paragraph("Data that are not the paper's:")
-        page.bullets(remarks)
+    present = set(rows.dataset)
+    page.paragraph("Data that are not the paper's, and sets of the paper that are missing:")
+    page.bullets(f"{name}: {why}." for name, why in OTHER_DATA.items() if name in present)
+    page.bullets(f"{name}: {MISSING}." for name in DATASETS if name not in present)
 
 
 def add_bias_signs(page, folder, rows):
@@ -259,7 +261,8 @@ def report(study, results, folder, published=None):
     plan = load_study(study)
     reference, sections = None, [add_bias_signs]
     if published is not None:
-        reference = reference_table(published)
+        search = plan.search.get("scenario", "open")
+        reference = reference_table(published, search)
         sections.insert(0, add_data_remarks)
     with tempfile.TemporaryDirectory() as scratch:
         with Store(Path(scratch) / "results.sqlite", create=True) as store:

@@ -23,11 +23,11 @@ def run(quick):
         tasks.append((program, program.one_vs_rest(X, indicator, GAMMA)))
     runs = race(tasks, "fit")
 
-    whole = judge(X, signs, GAMMA, OURS.machines(runs[0].answer, signs))
+    whole = judge(X, signs, GAMMA, OURS.machines(runs[0].answer, X, signs))
     qualities = [Quality(*(x[sample] for x in whole))]
     scale = len(signs) / SAMPLE
     for run in runs[1:]:
-        beta = run.program.machines(run.answer, signs[sample])
+        beta = run.program.machines(run.answer, X, signs[sample])
         qualities.append(judge(X, signs[sample], GAMMA, beta))
         run.times = [scale * time for time in run.times]
     section = Section(

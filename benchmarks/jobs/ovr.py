@@ -27,7 +27,7 @@ def fits(quick):
 def run(quick):
     X, y, runs = fits(quick)
     signs = np.where(y == np.unique(y)[:, None], 1.0, -1.0)
-    qualities = [judge(X, signs, GAMMA, run.program.machines(run.answer, signs)) for run in runs]
+    qualities = [judge(X, signs, GAMMA, run.program.machines(run.answer, X, signs)) for run in runs]
     section = Section(
         "One-vs-rest",
         f"letter, {len(y)} rows, {len(signs)} classes, gamma {GAMMA:g}.",

@@ -24,7 +24,7 @@ def run(quick):
     ours = runs[0]
     for run in runs:
         model = models[run.program.name]
-        exact = expansion(T[some], X, run.program.machines(model, signs), GAMMA) + _biases(model)
+        exact = expansion(T[some], X, run.program.machines(model, X, signs), GAMMA) + _biases(model)
         rows.append(
             [
                 run.program.name,

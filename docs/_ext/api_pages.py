@@ -18,7 +18,14 @@ TASKS = {
     "Look at what was rejected": ["discovery", "monitoring"],
     "Save and serve a model": ["persistence", "export"],
     "Data and experiments": ["datasets", "study", "study.stats"],
-    "Extend the library": ["base", "kernels", "solver", "utils", "utils.estimator_checks"],
+    "Extend the library": [
+        "base",
+        "kernels",
+        "solver",
+        "solver.landmarks",
+        "utils",
+        "utils.estimator_checks",
+    ],
 }
 
 

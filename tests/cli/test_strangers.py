@@ -135,3 +135,12 @@ def test_a_feature_index_that_would_fill_the_memory(tmp_path):
     (tmp_path / "t.svm").write_text("1 1:0.5 99999999999:1\n")
     with pytest.raises(TableError, match="feature index 99999999999; at most"):
         open_table(tmp_path / "t.svm")
+
+
+def test_many_columns_and_few_values(tmp_path):
+    # Found by the attack on tables: the look for names that occur twice took hours.
+    (tmp_path / "t.svm").write_text("1 1:2\n" * 3000 + "2 100000:0.5\n")
+    table = open_table(tmp_path / "t.svm")
+    assert len(table.names) == 100_001
+    first = next(table.batches())
+    assert first.num_rows < 1000 and first.column(1)[0].as_py() == 2.0

@@ -250,6 +250,44 @@ def test_far_away_and_not_a_number(estimator, blobs):
     assert label == [model.unknown_label_]
 
 
+@pytest.mark.filterwarnings("ignore:At the operating point")
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize(
+    "kernel", [TStudent(0.45), InverseMultiquadric(1e6), RationalQuadratic(10.0)], ids=repr
+)
+def test_slowly_decaying_kernels_far_away(kernel, calibrated, blobs):
+    # The points were once clipped at 1e15, where such kernels have not vanished.
+    X, y, _ = blobs
+    model = OpenSetSVC(kernel=kernel, gamma=1.0, C=100.0, tol=1e-6)
+    if calibrated:
+        model = openset.CalibratedRejector(model, alpha=0.2, random_state=0)
+    model.fit(X, y)
+    directions = np.random.default_rng(3).normal(size=(20, 5))
+    sizes = (1e8, 1e14, 1e20, 1e30, 1e40, 1e100, 1e160, 1e300)
+    far = np.vstack([size * directions / np.abs(directions).max() for size in sizes])
+    far = np.vstack([far, far[:, :1] * np.eye(5)[0]])
+    label, scores, _ = _run(model, far)
+    np.testing.assert_array_equal(label, model.predict(far))
+    np.testing.assert_allclose(scores[-1], model.far_scores(), rtol=1e-9, atol=1e-15)
+    svc = model.estimator_ if calibrated else model
+    bias = svc.intercept_ - (model.thresholds_ if calibrated else 0.0)
+    with np.errstate(over="ignore"):
+        k = kernel.value(cdist(far, svc.support_vectors_, "sqeuclidean"))
+    np.testing.assert_allclose(scores, k @ svc.dual_coef_.T + bias, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", METHODS, ids=repr)
+def test_every_method_far_away(estimator, blobs):
+    X, y, _ = blobs
+    model = clone(estimator).fit(X, y)
+    directions = np.random.default_rng(3).normal(size=(20, 5))
+    far = np.vstack([size * directions for size in (1e10, 1e20, 1e30, 1e37)])
+    far = far.astype(np.float32).astype(np.float64)
+    label, scores, _ = _run(model, far)
+    np.testing.assert_array_equal(label, model.predict(far))
+    np.testing.assert_allclose(scores, model.decision_function(far), rtol=1e-6, atol=CLOSE)
+
+
 def test_tails_that_are_steps():
     # Two samples a class: the models of their tails are steps.
     X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-_ADDED = ("refused", "points")
+# What is added up over the cases; of other numbers the largest counts.
+ADDED = ("refused", "points")
 
 
 def attacks() -> dict:
@@ -38,12 +39,13 @@ class Tally:
         self.cases, self.failures, self.seconds = 0, 0, 0.0
         self.measured: dict[str, float] = {}
 
-    def add(self, measured: dict, seconds: float) -> None:
-        self.cases += 1
+    def add(self, measured: dict, seconds: float, cases: int = 1, failures: int = 0) -> None:
+        self.cases += cases
+        self.failures += failures
         self.seconds += seconds
         for name, value in measured.items():
             before = self.measured.get(name, 0)
-            self.measured[name] = before + value if name in _ADDED else max(before, value)
+            self.measured[name] = before + value if name in ADDED else max(before, value)
 
 
 def run(chosen: dict, seed: int, minutes: float, cases: int | None, first: int = 0):
@@ -63,8 +65,7 @@ def run(chosen: dict, seed: int, minutes: float, cases: int | None, first: int =
                 print(f"\n--- {name}: seed {seed}, case {k} ---\n{traceback.format_exc()}")
             group = measured.pop("group", "failed" if failed else "all")
             tally = tallies.setdefault((name, group), Tally())
-            tally.add(measured, time.perf_counter() - start)
-            tally.failures += failed
+            tally.add(measured, time.perf_counter() - start, failures=int(failed))
             failures += failed
         k += 1
     return tallies, failures
@@ -79,7 +80,7 @@ def table(tallies: dict) -> str:
         values = [tally.measured.get(name) for name in names]
         cells = ["" if value is None else f"{value:.3g}" for value in values]
         for name, value in zip(names, values, strict=True):
-            if name in _ADDED and value is not None:
+            if name in ADDED and value is not None:
                 cells[names.index(name)] = str(int(value))
         row = [attack, group, str(tally.cases), str(tally.failures), f"{tally.seconds:.1f}", *cells]
         lines.append(" | ".join(row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,9 @@ from sklearn.datasets import load_iris
 
 X, Y = load_iris(return_X_y=True)
 X, Y = X[::3], np.array(["setosa", "versicolor", "virginica"])[Y[::3]]
+
+# Seconds after which a file that is still being read counts as a failure.
+_PATIENCE = 60
 
 
 def damage_bytes(content: bytes, rng: np.random.Generator) -> bytes:
@@ -45,6 +49,9 @@ class Reader:
         process = self._process or self._start()
         process.stdin.write(f"{path}\n")
         process.stdin.flush()
+        if not select.select([process.stdout], [], [], _PATIENCE)[0]:
+            self.close()
+            return f"BAD: no answer within {_PATIENCE} s"
         answer = process.stdout.readline()
         if not answer:
             self._process = None

@@ -12,22 +12,24 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, OneClassSVM
 
+import openset
 from openset import OSNN, WSVM, OpenSetSVC, all_estimators
 from openset.calibration import CalibratedRejector
+from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.kernels import TStudent
 from openset.model_selection import OpenSetSearchCV
+from openset.neighbors import OpenSetKNN
 from openset.persistence import save_model
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
 from .files import X, Y, damage_bytes, reader
-
-FAMILIES = ("svm", "evt", "neighbors", "wrappers", "calibration")
 
 
 def _models():
@@ -37,9 +39,12 @@ def _models():
         if family != "wrappers":
             yield family, cls().fit(X, Y)
     yield "svm", OpenSetSVC(kernel=TStudent(2.0), gamma=2.0).fit(sparse.csr_array(X), Y)
-    yield "svm", make_pipeline(MinMaxScaler(), OpenSetSVC()).fit(X, Y)
+    yield "svm", OpenSetSVC(landmarks=20, random_state=0).fit(X, Y)
     yield "evt", WSVM().fit(sparse.csr_matrix(X), Y)
     yield "neighbors", OSNN(rule="agreement", metric="cosine").fit(X, Y)
+    yield "neighbors", OpenSetKNN(n_neighbors=3, normalize=True).fit(X, Y)
+    yield "gaussian", OpenSetLDA(relative=True, normalize=True).fit(X, Y)
+    yield "gaussian", OpenSetCentroids(metric="cosine", per_class=True).fit(X, Y)
     yield "wrappers", ThresholdRejector(LogisticRegression()).fit(X, Y)
     yield "wrappers", ThresholdRejector(SVC()).fit(X, Y)
     yield "wrappers", CascadeRejector(OneClassSVM(gamma=1.0), LogisticRegression()).fit(X, Y)
@@ -49,12 +54,17 @@ def _models():
     yield "calibration", CalibratedRejector(FrozenEstimator(frozen), alpha=0.3).fit(X, Y)
     search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [1.0, 4.0]}, n_repeats=1, random_state=0)
     yield "calibration", search.fit(X, Y)
+    yield "pipeline", make_pipeline(MinMaxScaler(), OpenSetSVC()).fit(X, Y)
+    yield "pipeline", openset.make_pipeline(StandardScaler(), PCA(3), OpenSetLDA()).fit(X, Y)
+    calibrated = CalibratedRejector(OpenSetKNN(), alpha=0.3, random_state=0)
+    yield "pipeline", openset.make_pipeline(StandardScaler(), calibrated).fit(X, Y)
+    yield "pipeline", openset.make_pipeline(MinMaxScaler(), search).fit(X, Y)
 
 
 @cache
 def _archives() -> dict[str, list[dict[str, bytes]]]:
     """The members of the model files, by family."""
-    found: dict[str, list] = {family: [] for family in FAMILIES}
+    found: dict[str, list] = {}
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         for family, model in _models():

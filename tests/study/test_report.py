@@ -168,6 +168,11 @@ def test_times(frame, report):
     assert_allclose(table.loc[EVM, "seconds_search"], np.median(mine["seconds_search"]))
     total = mine[["seconds_search", "seconds_fit", "seconds_predict"]].to_numpy().sum()
     assert_allclose(table.loc[EVM, "total"], total)
+    hours = read(report, "times-by-dataset").set_index("dataset")
+    assert_allclose(float(hours.loc["all", EVM]), total / 3600)
+    done = frame[(frame["status"] == "done") & (frame["dataset"] == "vowel")]
+    seconds = done[["seconds_search", "seconds_fit", "seconds_predict"]].to_numpy().sum()
+    assert_allclose(float(hours.loc["vowel", "all"]), seconds / 3600)
 
 
 def as_reference(rows):
@@ -199,6 +204,7 @@ def test_below_by_more_than_two_standard_errors(frame, tmp_path):
     assert_allclose(table["difference"], [-1.01 * limit, 0.01])
     assert_allclose(table["difference_se"], np.sqrt(2) * cells["sem"])
     assert table["below"].tolist() == [True, False]
+    assert ">-2.0<" in (tmp_path / "report.html").read_text("utf-8")  # in standard errors
     (whole,) = read(tmp_path, "reference-by-dataset-NA").itertuples()
     assert_allclose(whole.ours, cells["mean"].mean())
     assert_allclose(whole.difference, (0.01 - 1.01 * limit) / 2)

@@ -1,9 +1,11 @@
 """Studies as files: what is read, and what is said of a file that is wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from openset import OpenSetSVC
 from openset.study import MEASURES, Study, load_study
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
@@ -113,7 +115,6 @@ def test_restrict():
     study = Study("s", ("a", "b"), ("m1", "m2"), (3, 6), runs=2)
     part = study.restrict(["b", "a"], n_known=[6])
     assert (part.datasets, part.methods, part.n_known) == (("b", "a"), ("m1", "m2"), (6,))
-    assert part.fingerprint == study.fingerprint
     with pytest.raises(ValueError, match="datasets: 'c' is not in the study; choose from a, b"):
         study.restrict(["c"])
     with pytest.raises(ValueError, match="n_known: 9 is not in the study"):
@@ -121,16 +122,33 @@ def test_restrict():
 
 
 def test_fingerprint_tells_searches_apart():
-    study = Study("s", ("a",), ("m",), (3,), 2)
-    others = [
-        Study("s", ("a",), ("m",), (3,), 2, seed=1),
-        Study("s", ("a",), ("m",), (3,), 2, search={"preset": "paper"}),
-        Study("s", ("a",), ("m",), (3,), 2, grids={"m": {"C": [1]}}),
+    study = Study("s", ("a",), ("OpenSetSVC",), (3,), 2)
+    changes: list[dict] = [
+        {},
+        {"seed": 1},
+        {"search": {"preset": "paper"}},
+        {"search": {"n_repeats": 7}},
+        {"grids": {"OpenSetSVC": {"C": [1]}}},
     ]
-    assert len({study.fingerprint, *(other.fingerprint for other in others)}) == 4
+    prints = [replace(study, **change).fingerprint("OpenSetSVC") for change in changes]
+    assert len(set(prints)) == 5
+    # Neither the rest of the plan nor the other methods matter.
+    other = replace(study, datasets=("b",), methods=("OpenSetSVC", "OSNN"), n_known=(6,))
+    assert other.fingerprint("OpenSetSVC") == prints[0] != other.fingerprint("OSNN")
+    six = replace(study, search={"n_repeats": 6, "preset": "default", "level": "model"})
+    assert six.fingerprint("OpenSetSVC") == prints[0]
 
 
-@pytest.mark.parametrize("name", ["paper", "better", "quick"])
+def test_a_fingerprint_covers_the_grid_that_a_preset_stands_for(monkeypatch):
+    study = Study("s", ("a",), ("OpenSetSVC",), (3,), 2)
+    before = study.fingerprint("OpenSetSVC")
+    spec = OpenSetSVC.search_spec
+    grids = {**spec.grids, "default": {**spec.grids["default"], "C": [1.0]}}
+    monkeypatch.setattr(OpenSetSVC, "search_spec", replace(spec, grids=grids))
+    assert study.fingerprint("OpenSetSVC") != before
+
+
+@pytest.mark.parametrize("name", ["paper", "paper_closed", "better", "quick"])
 def test_the_studies_of_the_repository(name):
     study = load_study(STUDIES / f"{name}.toml")
     assert set(study.methods) == NINE

@@ -4,6 +4,7 @@ import csv
 import os
 import resource
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -13,13 +14,14 @@ COLUMNS = (
     "dataset n_known run method status error "
     "NA HNA OSFMmacro OSFMmicro FMmacro FMmicro AKS AUS "
     "params extra n_train n_test_known n_test_unknown "
-    "seconds_search seconds_fit seconds_predict versions"
+    "seconds_search seconds_fit seconds_predict fingerprint versions"
 ).split()
 
 KEY = {"dataset": "digits", "n_known": 3, "run": 0, "method": "PISVM"}
 DONE = {**KEY, "status": "done", "NA": 1 / 3, "params": '{"gamma": 0.1}', "n_train": 12}
 FAILED = {**KEY, "status": "failed", "error": 'ValueError: a, "b"\nc'}
 STUDY = Study("s", ("digits",), ("PISVM",), (3,), 2)
+GRID = {"PISVM": {"threshold": [0.5]}}
 
 
 def _full(row):
@@ -108,10 +110,41 @@ def test_bad_csv_files(store, tmp_path, change, message):
 
 
 def test_results_of_another_study_are_not_mixed(store):
-    store.bind(STUDY)
-    store.bind(Study("renamed", ("iris",), ("PISVM",), (3, 6), 5))
-    with pytest.raises(StoreError, match="of the study 's' with another seed"):
-        store.bind(Study("s", ("digits",), ("PISVM",), (3,), 2, seed=1))
+    store.put({**DONE, "fingerprint": STUDY.fingerprint("PISVM")}, {**FAILED, "run": 1})
+    store.check(STUDY)
+    store.check(Study("renamed", ("iris",), ("PISVM",), (3, 6), 5))
+    store.check(Study("others", ("digits",), ("OSNN",), (3,), 2, seed=1))
+    with pytest.raises(StoreError, match="results of PISVM with another seed"):
+        store.check(Study("s", ("digits",), ("PISVM",), (3,), 2, seed=1))
+
+
+def test_an_import_checks_that_rows_belong_to_the_study(store, tmp_path):
+    path = tmp_path / "rows.csv"
+    store.put({**DONE, "fingerprint": STUDY.fingerprint("PISVM")}, {**FAILED, "run": 1})
+    store.export_csv(path)
+    with Store(tmp_path / "other.sqlite", create=True) as other:
+        for change in ({"seed": 1}, {"search": {"n_repeats": 3}}, {"grids": GRID}):
+            with pytest.raises(StoreError, match=r"rows.csv holds results of PISVM .* again"):
+                other.import_csv(path, replace(STUDY, **change))
+        assert other.rows() == []
+        assert other.import_csv(path, STUDY) == 2
+
+
+def test_an_export_without_fingerprints_is_for_reading_only(store, tmp_path):
+    path = tmp_path / "old.csv"
+    store.put(DONE)
+    store.export_csv(path)
+    with open(path, newline="") as file:
+        rows = list(csv.reader(file))
+    for row in rows:
+        del row[COLUMNS.index("fingerprint")]
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    with Store(tmp_path / "other.sqlite", create=True) as other:
+        with pytest.raises(StoreError, match="do not belong to the study"):
+            other.import_csv(path, STUDY)
+        other.import_csv(path)
+        assert other.rows() == [_full(DONE)]
 
 
 def test_files_that_are_no_store(tmp_path):
@@ -161,7 +194,6 @@ def test_a_store_that_cannot_be_written(store, tmp_path, unprivileged):
 
 
 def test_a_full_disk_keeps_what_is_there(store):
-    store.bind(STUDY)
     store.put(DONE)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = max(path.stat().st_size for path in store.path.parent.iterdir())

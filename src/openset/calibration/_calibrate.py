@@ -10,6 +10,7 @@ from sklearn.utils import _safe_indexing
 
 from ..metrics import encode_labels
 from ..utils import split_fitted
+from ._operating_point import OperatingPoint
 from ._rejector import CalibratedRejector
 
 
@@ -52,9 +53,7 @@ def calibrate(model: BaseEstimator, X: Any, y: Any, **operating_point: Any) -> B
     known = encode_labels(y, final.classes_) < len(final.classes_)
     Z = transform(X) if inside else X
     unknown = None
-    if rejector.criterion in ("aus", "hna") or (
-        rejector.criterion != "fu" and rejector.unknown_share > 0
-    ):
+    if OperatingPoint.of(rejector).needs_unknown:
         if known.all():
             raise ValueError(
                 f"criterion={rejector.criterion!r} with unknown_share={rejector.unknown_share:g} "

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -18,26 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
-from ..metrics import encode_labels
 from ..utils import split_fitted, unwrap
-from ..wrappers import OpenSetWrapper
-from ._cost import CostCurve, check_costs, cost_curve_of
-from ._curve import between
-from ._p_values import p_value
-from ._precision import count_above, precision_threshold
+from ._conformal import ConformalClassifier
+from ._cost import CostCurve
+from ._operating_point import OperatingPoint
 from ._quantile import check_enough
-from ._thresholds import (
-    conformal_thresholds,
-    finite_scores,
-    resolve_conflict,
-    score_slack,
-    tradeoff_thresholds,
-)
+from ._samples import check_not_fitted, encode_known, split_rows
+from ._thresholds import resolve_conflict
 
 _FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
 
 
-class CalibratedRejector(OpenSetWrapper):
+class CalibratedRejector(ConformalClassifier):
     """An open-set estimator whose thresholds are set on samples that it was not fitted to.
 
     By default they keep a promise: **at most a share `alpha` of the known samples is rejected**,
@@ -245,23 +234,28 @@ class CalibratedRejector(OpenSetWrapper):
         self
         """
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
-        self._check_not_fitted()
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if not frozen:
+            check_not_fitted(self.estimator)
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
         label = inner.unknown_label if _automatic(self.unknown_label) else self.unknown_label
         classes, codes = known_classes(label, y)
         known = codes < len(classes)
         n_unknown = int(np.sum(~known))
-        self._check_request(X_unknown, not known.all())
+        point = OperatingPoint.of(self)
+        point.check(X_unknown, not known.all())
         self._fit_rows, X_fit, y_fit = None, X, y
-        if not isinstance(self.estimator, FrozenEstimator):
-            self._fit_rows, rows = self._split(y, known)
+        if not frozen:
+            self._fit_rows, rows = split_rows(
+                y, known, self.calibration_size, self.per_class, self.random_state
+            )
             if not takes_known_unknowns(inner, label):
                 self._fit_rows = self._fit_rows[known[self._fit_rows]]
             X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
             X, y, known = _safe_indexing(X, rows), y[rows], known[rows]
         if not known.all():
-            if X_unknown is None and self._needs_unknown():
+            if X_unknown is None and point.needs_unknown:
                 X_unknown = _safe_indexing(X, np.flatnonzero(~known))
             X, y = _safe_indexing(X, np.flatnonzero(known)), y[known]
         if self.criterion == "fu" and not self.per_class:
@@ -271,152 +265,21 @@ class CalibratedRejector(OpenSetWrapper):
         transform, model = split_fitted(self.estimator_)
         if _automatic(self.unknown_label):
             self.unknown_label_ = model.unknown_label_
-        codes = self._encode(y)
-        if self.criterion == "fu":
-            promise = self.alpha, self.per_class, self.by
-            thresholds = conformal_thresholds(model, transform, X, codes, *promise)
-        else:
-            thresholds = self._common_threshold(transform, model, X, codes, X_unknown)
+        codes = encode_known(y, self.classes_)
+        thresholds, curve = point.thresholds(model, transform, X, codes, X_unknown)
+        if curve is not None:
+            self._cost_values = np.array(curve)  # a model file can hold an array
         self._keep_scores(transform, model, X, codes)
-        point = f"criterion={self.criterion!r}"
-        if self.criterion in ("fu", "aus"):
-            point += f", alpha={self.alpha:g}"
         self.thresholds_, self.lifted_ = resolve_conflict(
-            thresholds, model.far_scores(), self.classes_, self.prefer, point
+            thresholds, model.far_scores(), self.classes_, self.prefer, str(point)
         )
-        self.promise_ = self.criterion in ("fu", "precision") and not self.lifted_.any()
+        self.promise_ = point.promises and not self.lifted_.any()
         return self
-
-    def _common_threshold(self, transform, model, X, codes, X_unknown):
-        """One threshold, K times, for every criterion but "fu"."""
-        n_classes = len(model.classes_)
-        scores = finite_scores(model, transform(X))
-        others = np.empty((0, n_classes))
-        if X_unknown is not None:
-            others = finite_scores(model, transform(X_unknown))
-        if self.criterion == "precision":
-            counts = count_above(scores, codes, others)
-            threshold = precision_threshold(
-                counts, self.precision, self.confidence, self.unknown_share
-            )
-            return np.full(n_classes, threshold)
-        codes = np.append(codes, np.full(len(others), n_classes))
-        scores = np.vstack([scores, others])
-        if self.criterion != "cost":
-            return tradeoff_thresholds(scores, codes, self.alpha, self.criterion)
-        # As an array, which a model file can hold.
-        self._cost_values = np.array(cost_curve_of(codes, scores, self.costs, self.unknown_share))
-        best = int(self.cost_curve_.cost.argmin())
-        if best == 0:
-            raise ValueError(
-                f"With costs={self.costs!r} and unknown_share={self.unknown_share:g} it is "
-                "cheapest to reject every sample: an answer costs more than it saves. Check the "
-                "costs, or train a better estimator."
-            )
-        return np.full(n_classes, between(self.cost_curve_.thresholds, best))
-
-    def _keep_scores(self, transform, model, X, codes):
-        """Keep the sorted scores of the calibration samples, for p-values."""
-        scores = finite_scores(model, transform(X))
-        own = scores[np.arange(len(codes)), codes]
-        groups = range(len(self.classes_)) if self.per_class else [slice(None)]
-        self.n_calibration_ = len(codes)
-        self._own_scores = [
-            np.sort(own if isinstance(c, slice) else own[codes == c]) for c in groups
-        ]
-        self._known_scores = np.sort(scores.max(axis=1))
-        self._slack = score_slack(model, transform, X, scores)
 
     @property
     def cost_curve_(self) -> CostCurve:
         """Expected cost at every threshold; only for criterion="cost"."""
         return CostCurve(*self._cost_values)
-
-    def p_values(self, X) -> np.ndarray:
-        """Conformal p-values of "this sample is a c", for each class c.
-
-        The p-value of the class of a known sample is at most alpha with a probability of at most
-        alpha, for every alpha. With ``per_class=False`` the scores of all calibration samples for
-        their own class are pooled; with ``per_class=True`` this holds within each class, and no
-        p-value is below 1 / (n_c + 1), n_c the number of calibration samples of the class: 0.048
-        with 20.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``. The rows do not sum to 1.
-        """
-        scores = self._unmoved_scores(X)
-        columns = [
-            p_value(self._own_scores[c if self.per_class else 0], scores[:, c], self._slack)
-            for c in range(len(self.classes_))
-        ]
-        return np.column_stack(columns)
-
-    def known_p_value(self, X) -> np.ndarray:
-        """Conformal p-value of "this sample is of a known class".
-
-        It is at most alpha with a probability of at most alpha for a known sample. With
-        ``per_class=False`` it compares the highest score with those of the calibration samples;
-        with ``per_class=True`` it is the largest of :meth:`p_values`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        if self.per_class:
-            return self.p_values(X).max(axis=1)
-        return p_value(self._known_scores, self._unmoved_scores(X).max(axis=1), self._slack)
-
-    def predict_set(self, X, *, alpha: float | None = None) -> np.ndarray:
-        """Return a set of classes for each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-        alpha : float in (0, 1), default=None
-            None: every class that accepts. Otherwise every class whose p-value exceeds `alpha`:
-            this set contains the class of a known sample with a probability of at least
-            1 - `alpha`.
-
-        Returns
-        -------
-        ndarray of shape (n, K), bool
-            An empty row is unknown.
-        """
-        if alpha is None:
-            return super().predict_set(X)
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
-        p = self.p_values(X)
-        fewest = min(len(scores) for scores in self._own_scores)
-        if alpha < 1 / (fewest + 1):
-            warnings.warn(
-                f"alpha={alpha:g} is below {1 / (fewest + 1):.3g}, the smallest p-value that "
-                f"{fewest} calibration samples{' of a class' if self.per_class else ''} can give: "
-                "a class is never excluded. Calibrate with more samples, or raise alpha.",
-                stacklevel=2,
-            )
-        return p > alpha
-
-    def _unmoved_scores(self, X):
-        """Scores under the thresholds of the estimator itself."""
-        check_is_fitted(self)
-        if not hasattr(self, "_own_scores"):
-            raise ValueError(
-                "This model was calibrated by an older version, which did not keep the scores of "
-                "the calibration samples. Calibrate it again."
-            )
-        transform, model = split_fitted(self.estimator_)
-        return model.decision_function(transform(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -479,93 +342,6 @@ class CalibratedRejector(OpenSetWrapper):
         """The transformers of the estimator, and its last step with moved thresholds."""
         transform, model = split_fitted(self.estimator_)
         return transform, model.with_thresholds(self.thresholds_)
-
-    def _check_not_fitted(self):
-        """A fitted estimator would be cloned and trained again, on the calibration samples."""
-        if isinstance(self.estimator, FrozenEstimator):
-            return
-        try:
-            check_is_fitted(self.estimator)
-        except NotFittedError:
-            return
-        raise ValueError(
-            f"estimator={type(self.estimator).__name__} is fitted already, and fit would train it "
-            "again. To calibrate it as it is, pass FrozenEstimator(estimator) (of sklearn.frozen) "
-            "and samples that it has not seen. To have it trained here, pass it unfitted, for "
-            "instance clone(estimator), and all the samples."
-        )
-
-    def _needs_unknown(self):
-        shared = self.criterion in ("precision", "cost")
-        return self.criterion in ("aus", "hna") or (shared and self.unknown_share > 0)
-
-    def _check_request(self, X_unknown, has_known_unknowns):
-        if self.per_class and self.by == "highest":
-            raise ValueError(
-                "by='highest' is for one threshold; with per_class=True each class needs the "
-                "scores of its own samples. Use by='own'."
-            )
-        if self.criterion == "cost":
-            check_costs(self.costs, self.unknown_share)
-        if self.criterion == "fu":
-            if X_unknown is not None:
-                raise ValueError(
-                    "X_unknown was passed, but the promise of criterion='fu' is about known "
-                    "samples. Leave it out, or choose criterion='aus' or 'hna'."
-                )
-            return
-        shared = self.criterion in ("precision", "cost")
-        if shared and self.unknown_share == 0 and X_unknown is not None:
-            raise ValueError(
-                "X_unknown was passed, but unknown_share=0 says that no unknown samples come. Set "
-                "unknown_share, or leave X_unknown out."
-            )
-        missing = X_unknown is None and not has_known_unknowns
-        if missing and shared and self.unknown_share > 0:
-            raise ValueError(
-                f"unknown_share={self.unknown_share:g} needs X_unknown in fit, samples of no known "
-                "class."
-            )
-        if missing and not shared:
-            raise ValueError(
-                f"criterion={self.criterion!r} needs X_unknown in fit, samples of no known class, "
-                "or known unknowns: rows of y that carry an explicit unknown_label."
-            )
-        if self.per_class:
-            raise ValueError(
-                f"per_class=True is for criterion='fu'; criterion={self.criterion!r} sets one "
-                "threshold for all classes, since an unknown sample is of none."
-            )
-
-    def _split(self, y, known):
-        """Rows to fit and rows to calibrate, stratified if the promise holds per class."""
-        _, first, inverse = np.unique(y, return_index=True, return_inverse=True)
-        fit, rest = train_test_split(
-            np.arange(len(y)),
-            test_size=self.calibration_size,
-            stratify=first[inverse] if self.per_class else None,  # whatever the names are
-            random_state=self.random_state,
-        )
-        lost = np.setdiff1d(y[known], y[fit])
-        if lost.size:
-            raise ValueError(
-                f"All samples of {lost.tolist()!r} were drawn for calibration and none is left to "
-                f"fit. Give more samples, lower calibration_size={self.calibration_size!r} or set "
-                "per_class=True."
-            )
-        return fit, rest
-
-    def _encode(self, y):
-        """Codes of the labels among the classes of the estimator."""
-        codes = encode_labels(y, self.classes_)
-        strange = codes == len(self.classes_)
-        if strange.any():
-            raise ValueError(
-                f"y has labels that the estimator does not know: {np.unique(y[strange]).tolist()!r}"
-                f" are not among its classes {self.classes_.tolist()!r}. Calibrate with known "
-                "classes only; samples of others can be passed as X_unknown."
-            )
-        return codes
 
 
 def _automatic(unknown_label):

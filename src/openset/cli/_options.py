@@ -10,7 +10,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Table: CSV, TSV (also .gz), Parquet, Arrow, NPY/NPZ, SVMlight; - is standard input.",
+        help="Table: CSV, TSV (also .gz), Parquet (a file or a folder of parts), Arrow, NPY/NPZ, "
+        "SVMlight; - is standard input.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
@@ -27,6 +28,13 @@ Missing = Annotated[
 Unknown = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="Class whose rows are examples of the unknown, no class."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Dask scheduler whose workers do the work, for example tcp://127.0.0.1:8786.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 

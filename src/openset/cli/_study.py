@@ -116,8 +116,7 @@ def import_(
 ) -> None:
     """Add the rows of a CSV file to the results."""
     with _open(study, store, create=True) as (plan, results):
-        results.bind(plan)
-        typer.echo(f"{results.import_csv(csv)} rows from {csv}")
+        typer.echo(f"{results.import_csv(csv, plan)} rows from {csv}")
 
 
 _REFERENCE = "CSV file of other results to print next to these: dataset, n_known, method, measure, "

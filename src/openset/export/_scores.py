@@ -21,8 +21,9 @@ from ._graph import Graph
 
 _COLUMNS = np.array([1])
 
-# Beyond this norm every kernel value and every probability has vanished; squares stay finite.
-_FAR = 1e15
+# Norm at which points are clipped, so that squares stay finite: a kernel that the library accepts
+# has vanished there, next to any bias.
+_FAR = 1e150
 
 
 def expansion(graph: Graph, x: str, model, vectors, coef: np.ndarray, bias: np.ndarray) -> str:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..utils.page import Cell, Page, ReportTable
-from ._report_data import BLOCK, KEY, Results, cells, collect, duration, short_names, with_error
+from ._report_data import (
+    BLOCK,
+    KEY,
+    Results,
+    cells,
+    collect,
+    duration,
+    number,
+    short_names,
+    with_error,
+)
 from ._report_ranks import Ranking, add_ranks, rank_groups
 from ._report_reference import add_reference, read_reference
 from ._spec import MEASURES
@@ -176,10 +186,14 @@ def _add_times(page: Page, folder: Path, data: Results) -> None:
     head = ["method", "tasks", "search", "fit", "predict", "longest task", "total"]
     values = table.assign(tasks=grouped.size()).reset_index()
     ReportTable("times", "By method.", head, rows, values).write(folder, page)
-    wide = times.groupby(["dataset", "method"], observed=True)["total"].median().unstack("method")
-    head = ["dataset", *(names[m] for m in wide.columns)]
-    rows = [[name, *map(duration, row)] for name, row in wide.iterrows()]
-    caption = "Median time per task, by dataset."
+    hours = times.pivot_table(
+        "total", "dataset", "method", aggfunc=lambda seconds: seconds.sum() / 3600, observed=True
+    )
+    wide = hours.assign(all=hours.sum(axis=1))
+    wide.loc["all"] = wide.sum()
+    head = ["dataset", *(names.get(m, m) for m in wide.columns)]
+    rows = [[name, *(number(hour) for hour in row)] for name, row in wide.iterrows()]
+    caption = "Hours of all tasks, by dataset. Core-hours if a task used one thread."
     by_dataset = ReportTable("times-by-dataset", caption, head, rows, wide.reset_index())
     by_dataset.write(folder, page, folded=True)
 

@@ -61,7 +61,8 @@ def collect(results: pd.DataFrame | Store, study: Study | None, control: str) ->
     Without a study the control comes first and everything else is sorted by name.
     """
     rows = results.frame() if isinstance(results, Store) else results.copy()
-    if absent := [name for name in COLUMNS if name not in rows.columns]:
+    needed = [name for name in COLUMNS if name != "fingerprint"]  # old exports have none
+    if absent := [name for name in needed if name not in rows.columns]:
         raise ValueError(f"results has no column {absent[0]!r}; it must have those of a store.")
     if rows.duplicated(KEY).any():
         twice = ", ".join(map(str, rows.loc[rows.duplicated(KEY), KEY].iloc[0]))

@@ -74,7 +74,8 @@ def add_reference(
             page.paragraph("No cell of this study is among the reference results.")
         return
     page.paragraph(
-        "Means ± standard errors, ours above the reference. The draws of classes and samples are "
+        "Means ± standard errors, ours above the reference, and below them the difference in "
+        "standard errors of the difference. The draws of classes and samples are "
         "not the same, so the standard error of a difference is that of two independent means. "
         f"Ours is below by more than two of them, marked, in {int(table['below'].sum())} of "
         f"{len(table)} cells and measures; by chance alone about 2.3 % would be."
@@ -156,15 +157,24 @@ def _add_verdict(page, by_dataset, control):
     )
 
 
+def _in_errors(cell) -> str:
+    """The difference in standard errors of the difference."""
+    if not cell.difference_se > 0:
+        return "–"
+    return f"{cell.difference / cell.difference_se:+.1f}"
+
+
 def _rows(part, keys, names):
     rows = []
     for key, group in part.groupby(keys, sort=False):
-        ours, theirs = dict.fromkeys(names, "–"), dict.fromkeys(names, "–")
+        ours, theirs, errors = (dict.fromkeys(names, "–") for _ in range(3))
         for cell in group.itertuples():
             text = with_error(cell.ours, cell.se)
             ours[cell.method] = Cell(text, "flag") if cell.below else text
             text = with_error(cell.reference, cell.reference_se)
             theirs[cell.method] = Cell(text, "soft")
+            errors[cell.method] = Cell(_in_errors(cell), "soft")
         rows.append([", ".join(map(str, key)), *ours.values()])
         rows.append([Cell("reference", "soft"), *theirs.values()])
+        rows.append([Cell("difference in errors", "soft"), *errors.values()])
     return rows

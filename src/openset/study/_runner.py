@@ -70,7 +70,7 @@ def run_study(
     (1, 0, 0)
     """
     begin = time.monotonic()
-    store.bind(study)
+    store.check(study)
     tasks = list(study.tasks(count_classes(study, data_home)))
     failures = store.tasks("failed")
     wanted = failures if retry else set(tasks) - store.tasks("done") - failures

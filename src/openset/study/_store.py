@@ -24,8 +24,7 @@ _KEY = ", ".join(Task._fields)
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS results ("
     + ", ".join(f"{name} {_SQL_TYPES[kind]}" for name, kind in COLUMNS.items())
-    + f", PRIMARY KEY ({_KEY}))",
-    "CREATE TABLE IF NOT EXISTS study (name TEXT, fingerprint TEXT)",
+    + f", PRIMARY KEY ({_KEY}))"
 )
 # A row that is done is never replaced.
 _PUT = (
@@ -35,6 +34,8 @@ _PUT = (
 )
 # The accuracy over all samples, unknown being one more class: in exports, under this name, too.
 _ACCURACY = "accuracy"
+# Columns that older exports do not have.
+_NEW = ("extra", "fingerprint")
 # Methods in older exports -> their names now.
 _RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
@@ -85,9 +86,8 @@ class Store:
                     self._connection.execute("PRAGMA journal_mode = WAL")
                     self._connection.execute("PRAGMA synchronous = FULL")
                     with self._transaction():
-                        for statement in _SCHEMA:
-                            self._connection.execute(statement)
-                self._connection.execute("SELECT extra FROM results LIMIT 1")
+                        self._connection.execute(_SCHEMA)
+                self._connection.execute("SELECT extra, fingerprint FROM results LIMIT 1")
         except StoreError:
             self._connection.close()
             raise
@@ -102,23 +102,21 @@ class Store:
         """Close the file."""
         self._connection.close()
 
-    def bind(self, study: Study) -> None:
-        """Record which study the results belong to; raise StoreError if it is another one.
+    def check(self, study: Study) -> None:
+        """Raise StoreError if a row of one of the study's methods has another fingerprint.
 
         Parameters
         ----------
         study : Study
         """
-        with self._errors(), self._transaction():
-            bound = self._connection.execute("SELECT name, fingerprint FROM study").fetchone()
-            if bound is None:
-                values = (study.name, study.fingerprint)
-                self._connection.execute("INSERT INTO study VALUES (?, ?)", values)
-            elif bound["fingerprint"] != study.fingerprint:
-                raise StoreError(
-                    f"{self.path} holds results of the study {bound['name']!r} with another seed, "
-                    "search or grid; choose another store."
-                )
+        query = "SELECT DISTINCT method, status, fingerprint FROM results"
+        with self._errors():
+            found = [dict(row) for row in self._connection.execute(query)]
+        if methods := _foreign(found, study):
+            raise StoreError(
+                f"{self.path} holds results of {', '.join(methods)} with another seed, search or "
+                "grid; choose another store."
+            )
 
     def put(self, *rows: Row) -> None:
         """Write rows, all or none. A row that is done is never replaced; one that failed is.
@@ -189,7 +187,7 @@ class Store:
             writer.writerows({**row, _ACCURACY: row["FMmicro"]} for row in rows)
         return len(rows)
 
-    def import_csv(self, path: str | os.PathLike) -> int:
+    def import_csv(self, path: str | os.PathLike, study: Study | None = None) -> int:
         """Add the rows of a CSV file that :meth:`export_csv` wrote, here or elsewhere.
 
         Methods that were renamed since get their new names. Columns that a store does not have
@@ -198,6 +196,9 @@ class Store:
         Parameters
         ----------
         path : path-like
+        study : Study, default=None
+            The study that the rows must belong to: the same seed, search, grids and protocol. None
+            accepts all rows, for a report on old results.
 
         Returns
         -------
@@ -206,6 +207,12 @@ class Store:
         """
         with _text(Path(path), "rt") as file:
             rows = list(_parsed(csv.reader(file), path))
+        if study is not None and (methods := _foreign(rows, study)):
+            raise StoreError(
+                f"{path} holds results of {', '.join(methods)} that do not belong to the study "
+                f"{study.name!r}: the seed, the search or the grid is another one. Run these tasks "
+                "again."
+            )
         self.put(*rows)
         return len(rows)
 
@@ -226,6 +233,20 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: {_explain(str(error))}") from error
+
+
+def _foreign(rows: list[Row], study: Study) -> list[str]:
+    """Methods with rows whose fingerprint is not that of the study.
+
+    The row of a task that killed its process has none.
+    """
+    found = {
+        (row["method"], row["fingerprint"])
+        for row in rows
+        if row["status"] == "done" or row["fingerprint"]
+    }
+    expected = {method: study.fingerprint(method) for method in study.methods}
+    return sorted(method for method, own in found if expected.get(method, own) != own)
 
 
 def _text(path: Path, mode: str):
@@ -254,7 +275,8 @@ def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
     lines = iter(lines)
     header = next(lines, [])
     ours = [name for name in header if name in COLUMNS]
-    expected = [name for name in COLUMNS if name in header or name != "extra"]
+    # Older exports lack two of the columns.
+    expected = [name for name in COLUMNS if name in header or name not in _NEW]
     if ours != expected:
         missing = [name for name in expected if name not in header]
         problem = f"no column {missing[0]!r}" if missing else f"the columns {header}"
@@ -263,7 +285,7 @@ def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
         try:
             cells = {name: cell for name, cell in zip(header, line, strict=True) if cell}
             cells.pop(_ACCURACY, None)
-            row: Row = {n: COLUMNS[n](cells[n]) if n in cells else None for n in ours}
+            row: Row = {n: COLUMNS[n](cells[n]) if n in cells else None for n in [*ours, *_NEW]}
             if more := {n: json.loads(cells[n]) for n in header if n not in ours and n in cells}:
                 row["extra"] = json.dumps(json.loads(row.get("extra") or "{}") | more)
             row["method"] = _RENAMED.get(row["method"], row["method"])

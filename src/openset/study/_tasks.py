@@ -45,6 +45,7 @@ COLUMNS = {
     "seconds_search": float,
     "seconds_fit": float,
     "seconds_predict": float,
+    "fingerprint": str,
     "versions": str,
 }
 
@@ -152,11 +153,12 @@ def run_task(
         # Warnings from individual grid settings are expected here.
         with warnings.catch_warnings(), threadpool_limits(threads):
             warnings.simplefilter("ignore")
-            return _row(task, status="done", **_results(task, study, data_home, threads))
+            row = _row(task, status="done", **_results(task, study, data_home, threads))
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
-        return failed(task, f"{type(error).__name__}: {error} ({place})")
+        row = failed(task, f"{type(error).__name__}: {error} ({place})")
+    return row | {"fingerprint": study.fingerprint(task.method)}
 
 
 def failed(task: Task, error: str) -> Row:
