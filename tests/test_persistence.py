@@ -364,7 +364,7 @@ def _npy(array):
     [
         (OSNN(), "_X", lambda a: a[:-1], "_X has 49 instead of 50"),  # once read out of bounds
         (OSNN(), "_starts", lambda a: a + 100, "_starts does not increase"),
-        (OSNN(), "_rows", lambda a: a + 1, "_rows is no order"),
+        (OSNN(), "_rows", lambda a: a + 1, "_rows is not a permutation"),
         (OpenSetSVC(), "gamma_", lambda a: a * np.nan, "gamma_ has 3 entries that are not finite"),
         (OpenSetSVC(), "gamma_", lambda a: a[:1], "gamma_ has 1 instead of 3"),
         (OpenSetSVC(), "support_vectors_", lambda a: a[:, :-1], "support_vectors_ has 3 instead"),
