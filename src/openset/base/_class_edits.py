@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class ClassEdits:
-    """Mixin with ``add_classes`` and, for a state per class, ``remove_classes``, ``rename_classes``.
+    """Mixin with ``add_classes``; with a state per class, ``remove_classes``, ``rename_classes``.
 
     Attributes
     ----------
