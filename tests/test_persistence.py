@@ -504,6 +504,6 @@ def test_devices_and_fifos_are_refused(tmp_path):
 
 def test_damaged_files_are_refused_or_harmless():
     # A few of the cases of `make fuzz`.
-    tallies, failures = run({"models": fuzz_models.attack}, seed=0, minutes=1, cases=60)
+    tallies, failures = run({"models": fuzz_models.attack}, seed=0, minutes=10, cases=60)
     assert failures == 0
     assert sum(tally.measured.get("refused", 0) for tally in tallies.values()) > 20
