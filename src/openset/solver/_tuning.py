@@ -27,7 +27,7 @@ class Tuning:
     part_solutions: int = 64
     # Wide data whose matrix does not fit: problems from which working sets with shared passes pay,
     # and numbers of v in memory at a time.
-    working_problems: int = 100
+    working_problems: int = 300
     working_numbers: int = 2**26
     # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
