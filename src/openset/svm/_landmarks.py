@@ -28,7 +28,7 @@ from ..solver.landmarks import (
 )
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
-_SAMPLE, _TOL = 3, 1e-2
+_SAMPLE, _TOL = 6, 1e-2
 # One in so many landmarks of a class is its row with the largest multiplier, whatever it adds.
 _RESERVED = 8
 
@@ -110,7 +110,7 @@ class LandmarkClassifier(KernelMachineClassifier):
     def choose_landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given.
 
-        Three times as many rows as are wanted are drawn, and exact machines trained on these. The
+        Six times as many rows as are wanted are drawn, and exact machines trained on these. The
         landmarks are the rows that represent these machines best.
 
         Parameters
