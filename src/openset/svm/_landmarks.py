@@ -29,8 +29,9 @@ from ..solver.landmarks import (
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 6, 1e-2
-# One in so many landmarks of a class is its row with the largest multiplier, whatever it adds.
-_RESERVED = 8
+# One in so many landmarks of a class, and so many at least, are its rows with the largest
+# multipliers, whatever they add.
+_RESERVED, _FEWEST = 8, 3
 
 
 class Landmarks(NamedTuple):
@@ -168,7 +169,8 @@ class LandmarkClassifier(KernelMachineClassifier):
         coef = self._sample_machines(sample)
         # A part of the share of each class is reserved for it.
         own = np.bincount(sample.codes)
-        reserved = spread_over_classes(own, n_landmarks) // _RESERVED
+        fair = spread_over_classes(own, n_landmarks)
+        reserved = np.minimum(fair, np.maximum(fair // _RESERVED, _FEWEST))
         order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
         first = order[rank < reserved[sample.codes[order]]]
