@@ -29,8 +29,8 @@ from ..solver.landmarks import (
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 6, 1e-2
-# One in so many landmarks of a class, and so many at least, are its rows with the largest
-# multipliers, whatever they add.
+# One in so many landmarks of a class, and so many at least (fewer where classes are many), are its
+# rows with the largest multipliers, whatever they add.
 _RESERVED, _FEWEST = 8, 3
 
 
@@ -170,7 +170,8 @@ class LandmarkClassifier(KernelMachineClassifier):
         # A part of the share of each class is reserved for it.
         own = np.bincount(sample.codes)
         fair = spread_over_classes(own, n_landmarks)
-        reserved = np.minimum(fair, np.maximum(fair // _RESERVED, _FEWEST))
+        fewest = max(1, min(_FEWEST, n_landmarks // (2 * len(own))))
+        reserved = np.minimum(fair, np.maximum(fair // _RESERVED, fewest))
         order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
         first = order[rank < reserved[sample.codes[order]]]
