@@ -38,8 +38,9 @@ _ROUNDING = 1e-6
 _ROUNDS = 300
 # Iterations of a class that nobody limited, as in LIBSVM.
 _MOST_ITERATIONS = 10**7
-# Early rounds look at a sample of the rows: so many, or this share, then more from round to round.
-_MANY, _SHARE_OF_ROWS, _GROWTH = 50_000, 1 / 16, 4
+# Early rounds look at a sample of the rows: so many, or this share. The share grows by a factor
+# when the violators found in it are fewer than a part of the active rows.
+_MANY, _SHARE_OF_ROWS, _GROWTH, _SETTLED = 50_000, 1 / 16, 4, 0.5
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ def solve_landmarks(
                     on_done(k, solutions[k])
         if not open_tasks:
             return solutions
-        share = min(1.0, _GROWTH * share)
+        if len(found) < _SETTLED * len(active):
+            share = min(1.0, _GROWTH * share)
     warnings.warn(
         f"{len(open_tasks)} machines still violate the optimality conditions by more than "
         f"tol={tol:g} after {_ROUNDS} rounds. Raise tol or scale the data.",
