@@ -21,6 +21,7 @@ def calibrate(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    unknown: options.Unknown = None,
     alpha: Annotated[
         float | None, typer.Option(help="Largest share of known rows to reject; default: 0.05.")
     ] = None,
@@ -61,7 +62,7 @@ def calibrate(
     if precision is not None:
         point |= {"criterion": "precision", "precision": precision, "confidence": confidence}
     scorer = TableScorer(model, jobs)
-    X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target)
+    X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target, unknown)
     result = calibrated(scorer.model, X, y, **point)
     rejector = unwrap(result)
     card = read_card(model) | {
