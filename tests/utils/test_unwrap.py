@@ -11,6 +11,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from openset.svm import OpenSetSVC
 from openset.utils import split_fitted, unwrap
+from openset.wrappers import ThresholdRejector
 
 X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])
 Y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -68,3 +69,10 @@ def test_nothing_to_split_fitted_before_fit():
         split_fitted(GridSearchCV(OpenSetSVC(), {}))
     with pytest.raises(TypeError, match="not an open-set estimator"):
         split_fitted(LogisticRegression())
+
+
+def test_a_frozen_rejector_is_not_looked_into():
+    """FrozenEstimator passes on attributes, also ``estimator_`` of a wrapper that it freezes."""
+    rejector = ThresholdRejector(LogisticRegression()).fit(X, Y)
+    assert split_fitted(FrozenEstimator(rejector))[1] is rejector
+    assert unwrap(FrozenEstimator(FrozenEstimator(rejector))).unknown_label == "auto"

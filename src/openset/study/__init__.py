@@ -4,6 +4,7 @@ from importlib import import_module
 
 from ..evaluation import Split
 from ._column_protocol import ColumnDraw, draw_from_column
+from ._operating_curve import operating_curve
 from ._runner import run_study
 from ._spec import MEASURES, Study, Task, load_study
 from ._store import Store, StoreError
@@ -21,6 +22,7 @@ __all__ = [
     "draw_from_column",
     "load_study",
     "make_split",
+    "operating_curve",
     "rank_methods",
     "run_study",
     "run_task",

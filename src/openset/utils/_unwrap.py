@@ -54,6 +54,8 @@ def layers(
         ):
             return
         names = ("best_estimator_", "estimator_", "estimator")
+        if isinstance(estimator, FrozenEstimator):
+            names = ("estimator",)  # it passes on the attributes of what it freezes
         found = next((name for name in names if hasattr(estimator, name)), None)
         if found is None:
             return
