@@ -103,7 +103,8 @@ def test_every_method_has_a_page():
     for name in names:
         text = (DOCS / "methods" / f"{name}.md").read_text("utf-8")
         assert f"`{name}`" in text.splitlines()[0]
-        for part in ("**Bounded**", "**Reference", "**API.**"):
+        picture = f"```{{image}} ../_generated/regions/{name}.png"
+        for part in ("**Bounded**", "**Code.**", "{doctest}", "**Reference", "**API.**", picture):
             assert part in text, f"{name}: {part} is missing"
 
 

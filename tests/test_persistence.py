@@ -24,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 from openset import OSNN, WSVM, FixedBiasSVC, OpenSetSVC, __version__, all_estimators
 from openset.calibration import CalibratedRejector
 from openset.evt import ExtremeValueMachine
+from openset.gaussian import OpenSetLDA
 from openset.kernels import Kernel, TStudent
 from openset.model_selection import OpenSetSearchCV
 from openset.persistence import FORMAT, ModelFileError, _checks, load_model, read_card, save_model
@@ -376,6 +377,8 @@ def _npy(array):
         (OpenSetSVC(), "classes_", lambda a: a[:2], "instead of 2"),
         (ExtremeValueMachine(), "n_extreme_", lambda a: a + 1, "n_extreme_ does not add up"),
         (WSVM(), "cap_dual_coef_", lambda a: a[:, 1:], "cap_dual_coef_"),
+        (OpenSetLDA(), "_centers", lambda a: a - 1e300, "_centers is so large"),
+        (OpenSetLDA(relative=True), "_spread", lambda a: a * 1e-300, "_spread is not positive"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -47,7 +47,7 @@ def run(quick):
     section = Section(
         "What the default search gains",
         f"OpenSetSVC tuned by OpenSetSearchCV with the default preset (one setting for all "
-        "classes, five simulations, C of 1 and 8, widths scaled to the data) and with the paper's "
+        "classes, six simulations, C of 1 and 8, widths scaled to the data) and with the paper's "
         "(a setting for each class, one simulation, C = 1). Protocol of the paper: n classes are "
         "drawn to be known, half of their samples train, the rest and all samples of all other "
         f"classes test; features scaled to [0, 1] by the training half. Means over {n_runs} runs "

@@ -141,6 +141,29 @@ def test_classes_and_samples_are_drawn_evenly():
     assert np.all(np.abs(fitted - 300) < 5 * np.sqrt(300 * 3 / 4))
 
 
+@pytest.mark.parametrize(
+    ("n_classes", "n_known", "period"), [(3, None, 3), (6, None, 2), (9, None, 9), (6, 4, 3)]
+)
+def test_every_class_is_withheld_equally_often(n_classes, n_known, period):
+    y = labels(n_classes)
+    splitter = OpenSetSplit(4 * period, n_known=n_known, random_state=1)
+    known = np.array([np.isin(np.arange(n_classes), s.known) for s in splitter.simulate(y)])
+    for rounds in known.reshape(4, period, n_classes):
+        assert len(set(rounds.sum(axis=0))) == 1
+    # Rounds differ, and whatever the number of repeats, no class is withheld much more often.
+    assert len({tuple(row) for row in known}) > min(period, 3) - 1
+    counts = np.cumsum(~known, axis=0)
+    assert np.max(counts.max(axis=1) - counts.min(axis=1)) <= 2
+
+
+def test_the_negatives_of_a_machine_are_withheld_equally_often():
+    y = labels(6)
+    simulations = OpenSetSplit(10, random_state=0).simulate(y, positive=2)
+    known = np.array([np.isin(np.arange(6), s.known) for s in simulations])
+    assert known[:, 2].all()
+    assert np.delete(known, 2, axis=1).sum(axis=0).tolist() == [4] * 5
+
+
 def test_draws_of_the_machines_are_independent():
     y = np.repeat(np.arange(5), 4)
     splitter = OpenSetSplit(n_repeats=400, n_known=2, random_state=0)
@@ -171,7 +194,7 @@ def test_what_is_fitted_in_a_search_never_saw_a_withheld_class():
     )
     search.fit(X, y)
     simulations = OpenSetSplit(random_state=0).simulate(y)
-    assert len(seen) == 10
+    assert len(seen) == 12
     for rows, classes in seen:
         assert any(
             np.array_equal(rows, s.fit) and np.array_equal(classes, s.known) for s in simulations

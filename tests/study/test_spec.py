@@ -135,8 +135,8 @@ def test_fingerprint_tells_searches_apart():
     # Neither the rest of the plan nor the other methods matter.
     other = replace(study, datasets=("b",), methods=("OpenSetSVC", "OSNN"), n_known=(6,))
     assert other.fingerprint("OpenSetSVC") == prints[0] != other.fingerprint("OSNN")
-    five = replace(study, search={"n_repeats": 5, "preset": "default", "level": "model"})
-    assert five.fingerprint("OpenSetSVC") == prints[0]
+    six = replace(study, search={"n_repeats": 6, "preset": "default", "level": "model"})
+    assert six.fingerprint("OpenSetSVC") == prints[0]
 
 
 def test_a_fingerprint_covers_the_grid_that_a_preset_stands_for(monkeypatch):

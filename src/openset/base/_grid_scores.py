@@ -17,6 +17,7 @@ from sklearn.base import clone
 from ..kernels import get_kernel
 from ..solver import solve_grid
 from ._classifier import OpenSetClassifier
+from .machines import without_copies
 
 # Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -123,18 +124,22 @@ def _solve(model, lattice, what, finish, n_jobs):
     decaying = get_kernel(model.kernel).decaying
 
     @cache
-    def weight_of(s):
-        weight = np.ones(len(codes))
-        fit = splits[s][0]
-        weight[fit] = _weights(model, y, sample_weight, fit)
-        return weight
+    def fitting(s):
+        """Rows of a split that take part, copies merged as in a fit, and the weight of all rows."""
+        fit, weight = splits[s][0], np.ones(len(codes))
+        own = _weights(model, y, sample_weight, fit)
+        if not model.counts_samples:
+            kept, own = without_copies(X[fit], codes[fit], own)
+            fit = fit[kept]
+        weight[fit] = own
+        return fit, weight
 
     def problem_of(k):
         s, point, c = problems[k]
-        fit, _, _ = splits[s]
+        fit, weight = fitting(s)
         signs = np.zeros(len(codes))
         signs[fit] = np.where(codes[fit] == c, 1.0, -1.0)
-        return model.problem(signs, weight_of(s), **lattice.params(point))
+        return model.problem(signs, weight, **lattice.params(point))
 
     # Machines of each classifier that are solved, by width, split and point of the lattice.
     solved: dict[tuple, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
@@ -156,7 +161,10 @@ def _solve(model, lattice, what, finish, n_jobs):
         return [finish(GridScores(lattice.settings(rows.gamma, point), s, scores, far))]
 
     arguments = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
-    for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **model.solver_settings):
+    order = list(splits)
+    shared: dict[str, list] = {"parts": [fitting(s)[0] for s in order]}
+    shared["part_of"] = [order.index(s) for s, _, _ in problems]
+    for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **shared, **model.solver_settings):
         yield from found
 
 

@@ -75,7 +75,7 @@ def fit(
     table = open_table(data, encoding)
     training = read_training(table, target, **options.columns(features, drop), missing=missing)
     label = training.unknown_label(unknown, table.path)
-    classes = training.known_classes(options.split(known), table.path, label)
+    classes = training.known_classes(options.split(known, "--known"), table.path, label)
     training.check_sizes(classes, _FEWEST_ROWS)
     rows = np.isin(training.y, [*classes, label] if unknown is not None else classes)
     model = evaluation.make_method(method, **how, unknown_label=label)

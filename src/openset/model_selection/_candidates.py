@@ -13,12 +13,9 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from ..utils import split_pipeline, unwrap
-from ._evaluate import Candidate, SearchData, spec_of
+from ._evaluate import Candidate, spec_of
 
 Grid = Mapping[str, Sequence[Any]]
-
-# Smallest lead of the best setting after one simulation that takes others out of the race.
-_LEAST_MARGIN = 0.02
 
 
 def preset_grid(
@@ -107,26 +104,3 @@ def _check_one_value(name, value, engine):
             f"{name}={value!r} has one value per class, but a search withholds classes. "
             "Set a number, or search for one value per class with level='class'."
         )
-
-
-def in_the_race(
-    candidates: Sequence[Candidate], scores: np.ndarray, data: SearchData
-) -> list[Candidate]:
-    """Candidates that are not behind the best by more than chance explains.
-
-    `scores`, of shape (all candidates, r), holds the simulations so far. Chance is three standard
-    errors of a mean of r scores, each the mean of two shares, one of the known and one of the
-    unknown validation samples. Differences between draws of classes come on top: in full searches
-    on letter, pendigits, BANKING77 and CLINC150 the best settings differed by 0.005 to 0.012 from
-    simulation to simulation, hence the floor.
-    """
-    means = np.array([scores[candidate.number].mean() for candidate in candidates])
-    if not np.isfinite(means).any():
-        return list(candidates)
-    best = np.max(means[np.isfinite(means)])
-    unknown = [data.validation_codes(s) for s in range(scores.shape[1])]
-    counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
-    share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
-    error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
-    margin = max(3 * error, _LEAST_MARGIN) / np.sqrt(scores.shape[1])
-    return [c for c, mean in zip(candidates, means, strict=True) if mean >= best - margin]

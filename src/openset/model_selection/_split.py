@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterator
+from math import gcd
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -162,7 +163,8 @@ class _HoldOut(BaseShuffleSplit):
 class OpenSetSplit(_HoldOut):
     """Splits that simulate unknowns: some classes are withheld from fitting.
 
-    In each repeat half of the classes, rounded up, are drawn to act as known. Half of their samples
+    In each repeat half of the classes, rounded up, are drawn to act as known, so that over the
+    repeats all classes are withheld equally often, as far as possible. Half of their samples
     are for fitting; the other half **and all samples of the other classes** are for validation. A
     model fitted on the one and scored on the other shows whether it recognises what it knows and
     rejects what it has never seen. The labels stay as they are: to the scorers of
@@ -170,7 +172,7 @@ class OpenSetSplit(_HoldOut):
 
     Parameters
     ----------
-    n_repeats : int, default=5
+    n_repeats : int, default=6
         Number of simulations, each with its own draw of classes and samples.
     test_size : float, default=0.5
         Share of the samples of a known class that is for validation, in (0, 1), rounded up; at
@@ -207,7 +209,7 @@ class OpenSetSplit(_HoldOut):
     >>> for train, test in OpenSetSplit(n_repeats=2, random_state=2).split(None, y):
     ...     print(y[train], y[test])
     ['a' 'b'] ['a' 'b' 'c' 'c']
-    ['b' 'c'] ['a' 'a' 'b' 'c']
+    ['a' 'c'] ['a' 'b' 'b' 'c']
 
     With scikit-learn's search, and a scorer of ours:
 
@@ -228,7 +230,7 @@ class OpenSetSplit(_HoldOut):
     """
 
     def __init__(
-        self, n_repeats=5, *, test_size=0.5, n_known=None, random_state=None, unknown_label="auto"
+        self, n_repeats=6, *, test_size=0.5, n_known=None, random_state=None, unknown_label="auto"
     ):
         self.n_repeats = n_repeats
         self.test_size = test_size
@@ -260,9 +262,15 @@ class OpenSetSplit(_HoldOut):
                 "classes, and one at least has to act as unknown."
             )
         others = np.delete(np.arange(n_classes), required)
+        n_drawn = n_known - len(required)
+        # After a round of simulations every class has been withheld equally often.
+        round_length = len(others) // gcd(len(others), n_drawn)
         simulations = []
-        for rng in generators:
-            drawn = rng.permutation(others)[: n_known - len(required)]
+        for repeat, rng in enumerate(generators):
+            place = repeat % round_length
+            if place == 0:
+                order = rng.permutation(others)
+            drawn = np.roll(order, -n_drawn * place)[:n_drawn]
             known = np.sort([*required, *drawn])
             simulations.append(self._hold_out(classes, codes, known, rng))
         return simulations

@@ -21,7 +21,13 @@ from ..utils.distances import (
     with_sorted_indices,
 )
 from ._gaussian_sums import gaussian_sums
-from ._kernel_values import LARGEST, exact_scaling, needs_differences, safe_dtype
+from ._kernel_values import (
+    LARGEST,
+    exact_scaling,
+    needs_differences,
+    product_error,
+    safe_dtype,
+)
 from ._tuning import tuning
 
 # Scores this close to zero are computed again in float64, so that rounding never decides an
@@ -104,7 +110,7 @@ class Expansion:
             support = support.astype(np.float32)
         else:
             support, square = exact_scaling(self.points, gamma)
-            self._ratio, self._limit = np.float32(gamma / square), LARGEST
+            self._ratio, self._limit = self._dtype(gamma / square), LARGEST
             self._factor = np.sqrt(square)
         self._support = padded_columns(support)
         gaussian = type(self.kernel) is RBF and self._dtype == np.float32
@@ -139,6 +145,12 @@ class Expansion:
         if beyond.any():
             sums[beyond] = self.exact(X[beyond])
         return sums
+
+    def sums_within(self, error: float, X) -> np.ndarray:
+        """Sums with at most this error: if products are not precise enough, by differences."""
+        known = 0.0 if self._narrow else product_error(self.kernel, self._largest)
+        safe = known * np.abs(self.coef).sum() <= error
+        return self.sums(X) if safe else self.exact(X)
 
     def _scaled_and_clipped(self, X):
         with np.errstate(over="ignore"):

@@ -8,7 +8,9 @@ from copy import copy
 
 import numpy as np
 
+from ..kernels import RBF, exp_neg
 from ..utils import thread_map
+from ..utils.compiled import njit
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
@@ -27,6 +29,9 @@ class WholeMatrix(KernelRows):
         Threads that fill the matrices.
     gammas : sequence of float, default=()
         Widths to keep in memory at a time, see `widths`; empty for the present one of `values`.
+    n_solved : int, default=None
+        Keep the rows of the first samples only: the others take no part in the problems, which are
+        over the first samples, and have columns.
     keep_distances : bool
         Keep the distances, so that other widths cost one pass over them.
     """
@@ -38,17 +43,18 @@ class WholeMatrix(KernelRows):
         values: KernelValues,
         n_jobs: int | None = 1,
         gammas: Sequence[float] = (),
+        n_solved: int | None = None,
         keep_distances: bool = False,
     ):
         m, n_widths = values.n_rows, max(1, len(gammas))
+        n = m if n_solved is None else n_solved
         self._values, self._n_jobs = values, n_jobs
         n_matrices = n_widths + keep_distances
-        memory = empty_rows(n_matrices * m, m).reshape(n_matrices, m, m)
+        memory = empty_rows(n_matrices * n, m).reshape(n_matrices, n, m)
+        self._memory = memory
         self.store = row_store(memory[0], values.diagonal)
-        self.store.slot[:] = np.arange(m)
-        # A part, and the parts of that part, hold less than `share` of the rows each.
-        share = tuning().share
-        self._scratch = ScratchPool(int((share * m) ** 2 / (1 - share**2)))
+        self.store.slot[:n] = np.arange(n)
+        self._scratch = ScratchPool(scratch_size(n))
         self._distances = memory[-1] if keep_distances else None
         self._others: list[WholeMatrix] = []
         self._others = [self._at_other_width(matrix) for matrix in memory[1:n_widths]]
@@ -88,28 +94,30 @@ class WholeMatrix(KernelRows):
 
         `known` tells whether the distances are there from another width.
         """
-        m, constants = len(self.store.rows), tuning()
+        (n, m), constants = self.store.rows.shape, tuning()
         # Enough tiles for many threads, few enough that a matrix product pays.
-        side = min(constants.tile, max(constants.tile // 4, m // 8))
+        side = min(constants.tile, max(constants.tile // 4, n // 8))
         filled = self.widths[: len(gammas)]
         for rows, gamma in zip(filled, gammas, strict=True):
             rows._values.use(gamma)
 
         def fill(tile):
-            i, j = (slice(start, min(m, start + side)) for start in tile)
+            i, j = tile
+            mirror = i != j and j.stop <= n
             out = np.empty((i.stop - i.start, j.stop - j.start), dtype=np.float32)
-            for rows, part in self._tiles(filled, i, j, out, known):
+            for rows, part in self._tiles(filled, i, j, out, known, mirror):
                 rows[i, j] = part
-                if i != j:
+                if mirror:
                     rows[j, i] = part.T
 
-        edges = range(0, m, side)
-        tiles = [(i, j) for i in edges for j in edges if j >= i]
+        own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
+        rest = [slice(k, min(m, k + side)) for k in range(n, m, side)]
+        tiles = [(own[k], j) for k in range(len(own)) for j in own[k:] + rest]
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
 
-    def _tiles(self, filled, i, j, out, known):
-        """Each matrix with its tile [i, j], all of them in the memory `out`."""
+    def _tiles(self, filled, i, j, out, known, mirror):
+        """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
         index = np.arange(i.start, i.stop)
         if not isinstance(self._values, DistanceValues):
             self._values(index, j.start, out)
@@ -119,9 +127,39 @@ class WholeMatrix(KernelRows):
         if not known:
             self._values.distances(index, j.start, out)
             distances[...] = out
+        if type(self._values.kernel) is RBF:
+            # One call, because each return to Python waits for the other threads.
+            ratios = np.array([rows._values.ratio for rows in filled], dtype=np.float32)
+            fill_rbf_tiles(self._memory, ratios, distances, i.start, j.start, mirror)
+            return
         for rows in filled:
             rows._values.from_distances(distances, out)
             yield rows.store.rows, out
+
+
+@njit(cache=True, nogil=True)
+def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
+    """matrices[w, i:, j:] = exp(-ratios[w] * distances), and the mirror image of it."""
+    n, m = distances.shape
+    for w in range(ratios.size):
+        for r in range(n):
+            row = matrices[w, i + r, j : j + m]
+            for t in range(m):
+                row[t] = distances[r, t] * ratios[w]
+            exp_neg(row)
+        if mirror:
+            for t in range(m):
+                for r in range(n):
+                    matrices[w, j + t, i + r] = matrices[w, i + r, j + t]
+
+
+def scratch_size(n: int) -> int:
+    """Numbers that the rows of parts of a problem over n rows take.
+
+    A part, and the parts of that part, hold less than `share` of the rows each.
+    """
+    share = tuning().share
+    return int((share * n) ** 2 / (1 - share**2))
 
 
 class MatrixPart(KernelRows):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels import Kernel, Linear
 from ..utils.distances import padded_columns
 from ._kernel_values import KernelValues, kernel_values
-from ._matrix import WholeMatrix
+from ._matrix import WholeMatrix, scratch_size
 from ._memory import empty_rows
 from ._row_maker import RowMaker, add_made_rows, row_maker, subtract_made_rows
 from ._rows import KernelRows, ScratchPool
@@ -74,14 +74,74 @@ def kernel_rows(
     # whole matrix pays, sooner where a row is expensive.
     enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
     if m <= n_slots and (m <= constants.small or n_solutions * len(gammas) >= enough):
-        # With few problems per width, several widths at a time keep many threads busy.
-        most = min(constants.widths_numbers // m**2, constants.widths_solutions // n_solutions)
-        most, room = max(1, most), n_slots // m
-        if len(gammas) > min(most, room):
-            most = max(1, min(most, room - 1))  # leave room for the distances
-        keep_distances = most < min(len(gammas), room)
-        return WholeMatrix(values, n_jobs, gammas[:most].tolist(), keep_distances)
+        most, keep_distances = _at_once(len(gammas), m * m, n_slots * m, n_solutions)
+        return WholeMatrix(values, n_jobs, gammas[:most].tolist(), None, keep_distances)
     return RowCache(values, n_slots, part_size)
+
+
+def _at_once(n_widths, size, budget, n_solutions):
+    """How many widths to have in memory, and whether to keep the distances for the others.
+
+    With few problems per width, several widths at a time keep many threads busy.
+    """
+    constants, room = tuning(), budget // size
+    most = min(constants.widths_numbers // size, constants.widths_solutions // n_solutions)
+    most = max(1, most)
+    if n_widths > min(most, room):
+        most = max(1, min(most, room - 1))  # leave room for the distances
+    return min(most, n_widths), most < min(n_widths, room)
+
+
+def rows_of_parts(
+    X,
+    kernel: Kernel | Linear,
+    gammas: np.ndarray,
+    parts: Sequence[np.ndarray],
+    cache_size: float,
+    n_solutions: int,
+    n_jobs: int | None,
+) -> Iterator[dict[int, WholeMatrix]] | None:
+    """Kernel matrices of problems over parts of X; None where they do not pay or do not fit.
+
+    Parameters
+    ----------
+    X, kernel, gammas, cache_size, n_jobs
+        As for :func:`kernel_rows`.
+    parts : sequence of ndarray of int
+        The samples of each part.
+    n_solutions : int
+        How many solutions will be found at each width, over all parts.
+
+    Returns
+    -------
+    iterator of dict {part: matrix}
+        Parts that fit into memory together. A matrix has the rows of the samples of its part, and
+        columns for all samples, those of the part first.
+    """
+    m, constants = X.shape[0], tuning()
+    largest = max(len(part) for part in parts)
+    budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
+    # A matrix of its own costs a part about as much as solving one problem over all samples.
+    pays = n_solutions >= constants.part_solutions * len(parts) and 2 * largest <= m
+    if not pays or largest * m > budget:
+        return None
+    values = kernel_values(X, kernel, gammas.max())
+    size = sum(len(part) for part in parts) * m
+    together = size * len(gammas) <= min(constants.widths_numbers, budget)
+    together = together and n_solutions * len(gammas) <= constants.widths_solutions
+    at_once = len(gammas), False
+    if not together:
+        at_once = _at_once(len(gammas), largest * m, budget, -(-n_solutions // len(parts)))
+    most, keep_distances = at_once
+
+    def matrix(part):
+        rest = np.setdiff1d(np.arange(m), part)
+        own = values.subset(np.concatenate([part, rest]))
+        return WholeMatrix(own, n_jobs, gammas[:most].tolist(), len(part), keep_distances)
+
+    if together:
+        return iter([{s: matrix(part) for s, part in enumerate(parts)}])
+    return ({s: matrix(part)} for s, part in enumerate(parts))
 
 
 class RowCache(KernelRows):

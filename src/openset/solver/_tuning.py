@@ -23,6 +23,8 @@ class Tuning:
     # Widths of a grid that are in memory at a time: kernel values of them all, and solutions.
     widths_numbers: int = 2**26
     widths_solutions: int = 10_000
+    # Solutions per width from which a part of the samples has a kernel matrix of its own.
+    part_solutions: int = 64
     # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
     # Rows per matrix product, for rows on demand (few, because often only one is needed) and for

@@ -2,7 +2,6 @@
 
 from importlib import import_module
 
-from ..evaluation import Split
 from ._column_protocol import ColumnDraw, draw_from_column
 from ._operating_curve import operating_curve
 from ._runner import run_study
@@ -14,7 +13,6 @@ __all__ = [
     "MEASURES",
     "ColumnDraw",
     "Ranking",
-    "Split",
     "Store",
     "StoreError",
     "Study",

@@ -21,6 +21,7 @@ from ..solver.landmarks import (
     LandmarkSolution,
     LandmarkTask,
     TrainingRows,
+    choose_rows,
     solve_landmarks,
     spread_over_classes,
     training_rows,
@@ -28,6 +29,8 @@ from ..solver.landmarks import (
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 3, 1e-2
+# One in so many landmarks of a class is its row with the largest multiplier, whatever it adds.
+_RESERVED = 8
 
 
 class Landmarks(NamedTuple):
@@ -107,8 +110,8 @@ class LandmarkClassifier(KernelMachineClassifier):
     def choose_landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given.
 
-        Three times as many rows as are wanted are drawn, and exact machines trained on these: rows
-        with large multipliers make better landmarks than others.
+        Three times as many rows as are wanted are drawn, and exact machines trained on these. The
+        landmarks are the rows that represent these machines best.
 
         Parameters
         ----------
@@ -163,16 +166,17 @@ class LandmarkClassifier(KernelMachineClassifier):
         """
         n_landmarks = min(self.landmarks, len(sample.codes))
         coef = self._sample_machines(sample)
-        importance = np.abs(coef).sum(axis=0)
-        # Half of the share of each class is reserved for it; the rest goes to whatever counts most.
-        order = np.argsort(-importance, kind="stable")
+        # A part of the share of each class is reserved for it.
         own = np.bincount(sample.codes)
-        reserved = spread_over_classes(own, n_landmarks) // 2
-        by_class = order[np.argsort(sample.codes[order], kind="stable")]
+        reserved = spread_over_classes(own, n_landmarks) // _RESERVED
+        order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
-        first = by_class[rank < reserved[sample.codes[by_class]]]
-        others = order[~np.isin(order, first)]
-        chosen = np.concatenate([first, others])[:n_landmarks]
+        first = order[rank < reserved[sample.codes[order]]]
+        chosen = choose_rows(
+            *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
+            cache_size=self.cache_size,
+            n_jobs=self.n_jobs,
+        )
         support = [sample.rows[own != 0] for own in coef]
         return Landmarks(sample.X[chosen], sample.rows[chosen], support)
 
@@ -182,7 +186,10 @@ class LandmarkClassifier(KernelMachineClassifier):
         coef = np.zeros((n_classes, len(sample.codes)))
         if n_classes == 1 or len(np.unique(sample.codes)) < n_classes:
             return coef
-        exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
+        # On the CPU: the sample is small.
+        exact = clone(self).set_params(
+            landmarks=None, tol=max(self.tol, _TOL), verbose=0, device="cpu"
+        )
         if "ensure_bounded" in exact.get_params():
             exact.set_params(ensure_bounded=False)
         exact.classes_, exact.gamma_ = self.classes_, sample.gamma
@@ -235,15 +242,16 @@ class LandmarkClassifier(KernelMachineClassifier):
         """The machines of the classes `group`, as the solver describes them."""
         bounded = getattr(self, "ensure_bounded", False) and len(self.classes_) > 1
         boxes = self._positive_boxes(training)
+        starts: list = [None] * len(self.classes_)
+        if landmarks.support is not None:
+            starts = [np.searchsorted(training.rows, rows) for rows in landmarks.support]
         return [
             LandmarkTask(
                 code=int(c),
                 C=float(training.params[c]["C"]),
                 total=self._fraction(training, c) * boxes[c],
                 hold=-self.tol if bounded else None,
-                start=np.searchsorted(training.rows, landmarks.support[c])
-                if landmarks.support
-                else None,
+                start=starts[c],
             )
             for c in group
         ]

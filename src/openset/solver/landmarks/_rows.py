@@ -152,15 +152,15 @@ class LocalRows(TrainingRows):
             fill = thread_map(lambda b: features_of.kernel_values(X[b]), self._blocks, n_jobs)
             self._stored = list(fill)
 
+    def coefficients(self, w):
+        return self._map.coefficients(w)
+
     def features(self, index):
         step = self._map.block_rows
         parts = [index[k : k + step] for k in range(0, len(index), step)]
         return np.concatenate(
             list(thread_map(lambda part: self._map(self._X[part]), parts, self._n_jobs))
         )
-
-    def coefficients(self, w):
-        return self._map.coefficients(w)
 
     def violators(self, query, active):
         n = len(self._blocks)
