@@ -93,6 +93,27 @@ def aloi_half(n_classes=1000):
     return minmax_scale(bunch.data[rows]), bunch.target[rows]
 
 
+def aloi_many(n_rows=1_000_000, n_classes=1000):
+    """Half of ALOI repeated with small noise for training, the other half, clean, for testing.
+
+    Integer features 0 to 9 are scaled to [0, 1]; the noise is a tenth of a step. `n_rows` of 54 per
+    class, or fewer, are the clean training rows themselves.
+    """
+    bunch = _load("aloi")
+    X, y = bunch.data / 9, bunch.target
+    rng = np.random.default_rng(0)
+    classes = np.unique(y)[:n_classes]
+    order = [rng.permutation(np.flatnonzero(y == c)) for c in classes]
+    train = np.concatenate([own[:54] for own in order])
+    test = np.concatenate([own[54:] for own in order])
+    rows = train[np.arange(n_rows) % len(train)]
+    X_train = X[rows]
+    if n_rows > len(train):
+        for part in np.array_split(X_train, 20):
+            part += rng.normal(scale=0.1 / 9, size=part.shape)
+    return OpenSetRun(X_train, y[rows], X[test], y[test])
+
+
 def mnist(n_rows=60_000):
     """The first training images of MNIST, scaled to [0, 1]: (n_rows, 784)."""
     bunch = _load.__wrapped__("mnist")  # too large to be kept beside what is made of it

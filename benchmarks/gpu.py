@@ -9,16 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import cupy as cp
 import numpy as np
+from sklearn.svm import SVC
 
-# numba-cuda 0.30 still imports a name that NumPy 2.5 removed.
-vars(np).setdefault("row_stack", np.vstack)
-
-import cupy as cp  # noqa: E402
-from sklearn.svm import SVC  # noqa: E402
-
-from openset.kernels import RBF  # noqa: E402
-from openset.solver import decision_values, solve_grid, svm_problem  # noqa: E402
+from openset.kernels import RBF
+from openset.solver import decision_values, solve_grid, svm_problem
 
 LAMBDAS = np.arange(20) / 20
 GAMMAS = 2.0 ** np.arange(-15, 16, 2)

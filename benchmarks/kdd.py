@@ -1,37 +1,10 @@
-"""KDD Cup 99 for the benchmarks and the example: features, training and test set."""
+"""KDD Cup 99 as the example reads it."""
 
-import os
+import sys
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
+sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 
-from .data import _BESIDE, Absent
+from _kdd99 import load
 
-# Counts and byte sizes span nine orders of magnitude.
-_LOG = ["duration", "src_bytes", "dst_bytes", "count", "srv_count", "num_compromised", "num_root"]
-_SYMBOLS = ["protocol_type", "service", "flag"]
-
-
-def load(split):
-    """Features and labels of ``split`` ("train" or "test"), scaled to [0, 1] by fixed rules.
-
-    Logarithms of counts; one column per value of the three symbolic features.
-    """
-    home = Path(os.environ.get("OPENSET_DATA") or _BESIDE)
-    path = home / f"kdd99-{split}.parquet"
-    if not path.exists():
-        raise Absent(f"{path.name} is not in {home}")
-    frame = pd.read_parquet(path)
-    target = frame.pop("target").astype(str).to_numpy()
-    symbols = pd.get_dummies(frame[_SYMBOLS], dtype=np.float64).to_numpy() * np.sqrt(0.5)
-    numbers = frame.drop(columns=_SYMBOLS).astype(np.float64)
-    largest = {"hot": 30, "dst_host_count": 255, "dst_host_srv_count": 255}
-    for name in numbers:
-        if name in _LOG:
-            numbers[name] = np.log1p(numbers[name]) / 20
-        elif name in largest:
-            numbers[name] /= largest[name]
-        else:
-            numbers[name] = np.minimum(numbers[name], 1)
-    return np.hstack([numbers.to_numpy(), symbols]), target
+__all__ = ["load"]

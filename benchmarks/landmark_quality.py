@@ -17,7 +17,6 @@ from openset import OpenSetSVC
 from openset.metrics import normalized_accuracy
 
 from .data import _load, open_set_run
-from .programs import N_JOBS
 
 SIZES = [4000, 2000, 1000, 500, 8000]
 SEED = 0
@@ -38,12 +37,16 @@ def _clinc():
 
 
 def _mnist():
-    """Digits 0 to 5 are known; the test images hold all ten."""
+    """Digits 0 to 5 are known; the test images hold all ten.
+
+    The setting is the one that the default search finds on 3000 training rows
+    (``rng(0).permutation``, ``random_state=0``).
+    """
     bunch = _load("mnist")
     X, y = bunch.data / 255, bunch.target
     train = np.flatnonzero((np.arange(len(y)) < 60_000) & (y < 6))
     test = np.arange(60_000, len(y))
-    return (X[train], y[train], X[test], y[test]), {"gamma": 0.03, "C": 8.0}
+    return (X[train], y[train], X[test], y[test]), {"gamma": 0.03206879, "C": 8.0, "lam": 0.05}
 
 
 CASES = {"letter": _letter, "clinc150": _clinc, "mnist": _mnist}
@@ -59,7 +62,7 @@ def measure(name, at_random):
             continue
         landmarks = X[order[:size]] if at_random else size
         model = OpenSetSVC(
-            landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=N_JOBS, **setting
+            landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=-1, **setting
         )
         start, cpu = perf_counter(), process_time()
         model.fit(X, y)

@@ -21,6 +21,7 @@ extensions = [
     "api_pages",  # before autosummary, which reads what it writes
     "command_reference",
     "method_table",
+    "method_pictures",
     "result_pages",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",

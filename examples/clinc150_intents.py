@@ -11,11 +11,11 @@ The script needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. The
 the result of the search; ``--search`` repeats it, which takes about nine minutes on two cores.
 """
 
+import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _common import parser, save
 from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC
@@ -39,7 +39,8 @@ GOAL, MORE = 91, 93
 
 def main():
     """Search, calibrate and compare; then report what limits the results."""
-    arguments = parser(__doc__)
+    arguments = argparse.ArgumentParser(description="CLINC150")
+    arguments.add_argument("--output", default="clinc150-intents.png", help="figure to write")
     arguments.add_argument("--search", action="store_true", help="search for the setting again")
     arguments.add_argument("--report", type=Path, help="write the tables to this file")
     arguments = arguments.parse_args()
@@ -67,7 +68,8 @@ def main():
     print(f"{report}\n\n{nearest_to_scope(model, bunch)}")
     if arguments.report:
         arguments.report.write_text(report + "\n")
-    save(draw(model, points, curve, X[test], y[test]), arguments.output, dpi=100)
+    draw(model, points, curve, X[test], y[test]).savefig(arguments.output, dpi=100)
+    print(f"wrote {arguments.output}")
 
 
 def operating_points(model, X, y, part):

@@ -10,11 +10,11 @@ The script needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. ``-
 writes the page on which a person would name the groups.
 """
 
+import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _common import parser, save
 
 from openset import OpenSetSVC
 from openset.datasets import load_dataset
@@ -29,7 +29,8 @@ N_NEW, SEED = 10, 0
 
 def main():
     """Watch, look, teach, measure."""
-    arguments = parser(__doc__)
+    arguments = argparse.ArgumentParser(description="CLINC150")
+    arguments.add_argument("--output", default="clinc150-loop.png", help="figure to write")
     arguments.add_argument("--review", type=Path, help="write the review page to this file")
     arguments.add_argument("--report", type=Path, help="write the table to this file")
     arguments = arguments.parse_args()
@@ -84,7 +85,8 @@ def main():
     EvidenceDisplay.from_monitor(monitor, ax=ax)
     ax.axvline(len(stream) - len(busy), color="0.5", label="new intents arrive")
     ax.legend()
-    save(figure, arguments.output, dpi=100)
+    figure.savefig(arguments.output, dpi=100)
+    print(f"wrote {arguments.output}")
 
 
 def name_groups(found, truth, new):

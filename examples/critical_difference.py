@@ -13,13 +13,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from _common import FIGURES, parser, save
 
 from openset.plots import CriticalDifferenceDisplay
 from openset.study import rank_methods
 from openset.utils import critical_difference, method_table
 
-RESULTS = FIGURES.parents[1] / "studies" / "results" / "better" / "results.csv.gz"
+# Here, or in a checkout of the repository; `openset study export` writes such a file.
+STUDY = "studies/results/better/results.csv.gz"
+PLACES = [Path("results.csv.gz"), Path(STUDY), Path("..", STUDY)]
 CONTROL = "OSSVM"
 # Name in a study -> full name.
 MEASURES = {
@@ -43,9 +44,9 @@ PUBLISHED_METHODS = {
 }
 
 
-def ours():
+def ours(results):
     """Average ranks and critical difference of each measure, from the results of the study."""
-    rankings = rank_methods(pd.read_csv(RESULTS, keep_default_na=False))[0]
+    rankings = rank_methods(pd.read_csv(results, keep_default_na=False))[0]
     names = {row.estimator: row.method for row in method_table()}
     return {
         ranking.measure: (
@@ -77,9 +78,12 @@ def published(path):
 
 def main():
     """Draw the diagrams."""
-    arguments = parser(__doc__).parse_args()
     path = Path(os.environ.get("OPENSET_SHARED", "."), "golden", "paper_ranks.json")
-    ranks = published(path) if path.is_file() else ours()
+    found = [place for place in PLACES if place.is_file()]
+    if not path.is_file() and not found:
+        print("skipped: openset study export studies/better.toml results.csv.gz writes the results")
+        return
+    ranks = published(path) if path.is_file() else ours(found[0])
     figure, axes = plt.subplots(3, 2, figsize=(11, 7), layout="constrained")
     for ax, (measure, (average, difference)) in zip(axes.flat, ranks.items(), strict=True):
         display = CriticalDifferenceDisplay(
@@ -89,7 +93,8 @@ def main():
         ax.set_title(title)
         alike = ", ".join(display.not_different) or "none"
         print(f"{title}: not different from {CONTROL}: {alike}")
-    save(figure, arguments.output, dpi=100)
+    figure.savefig("critical-difference.png", dpi=100)
+    print("wrote critical-difference.png")
 
 
 if __name__ == "__main__":

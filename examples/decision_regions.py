@@ -6,25 +6,50 @@ square. Every method with a kernel width uses gamma = 16, and OpenSetSVC uses la
 other parameters have their default values.
 """
 
+import os
+import sys
+from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
-from _common import GENERATORS, load, parser, save
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import OneClassSVM
 
 from openset import all_estimators
+from openset.datasets import (
+    load_dataset,
+    make_boat,
+    make_cone_torus,
+    make_four_gauss,
+    make_regular,
+)
 from openset.plots import DecisionRegionsDisplay, class_colors, class_marker
 
 CAPTION = (
     "A test sample in a coloured region gets the class of the samples of that colour; "
     "in a white region, the answer is unknown."
 )
+GENERATORS = {
+    "cone-torus": make_cone_torus,
+    "boat": make_boat,
+    "four-gauss": make_four_gauss,
+    "regular": lambda random_state: make_regular(),
+}
 SETTINGS = {"gamma": 16.0, "lam": 0.2}
 WRAPPED = {
     "ThresholdRejector": {"estimator": GaussianNB(), "threshold": 0.9},
     "CascadeRejector": {"rejector": OneClassSVM(gamma=16.0, nu=0.1), "estimator": GaussianNB()},
 }
+
+
+def load(name, make):
+    """The points of the paper if OPENSET_DATA has them, else similar ones; in the unit square."""
+    if Path(os.environ.get("OPENSET_DATA", ""), f"{name}.parquet").is_file():
+        X, y = load_dataset(name, return_X_y=True)
+    else:
+        X, y = make(random_state=0)
+    return MinMaxScaler().fit_transform(X), y
 
 
 def methods():
@@ -45,9 +70,9 @@ def draw_dataset(ax, X, y, like):
     ax.set(xlim=like.get_xlim(), ylim=like.get_ylim())
 
 
-def draw(name, resolution):
+def draw(name, resolution=300):
     """Draw one panel for the points and one panel per method."""
-    X, y = load(name)
+    X, y = load(name, GENERATORS[name])
     models = list(methods())
     n_columns = 5
     n_rows = -(-(len(models) + 1) // n_columns)
@@ -73,16 +98,13 @@ def draw(name, resolution):
 
 
 def main():
-    """Draw one set, or all four."""
-    arguments = parser(__doc__)
-    arguments.add_argument("datasets", nargs="*", help=f"of {', '.join(GENERATORS)}; default: all")
-    arguments.add_argument("--resolution", type=int, default=300, help="grid points per side")
-    arguments = arguments.parse_args()
-    if unknown := set(arguments.datasets) - GENERATORS.keys():
+    """Draw the sets that are named on the command line, or all four."""
+    names = sys.argv[1:] or list(GENERATORS)
+    if unknown := set(names) - GENERATORS.keys():
         raise SystemExit(f"no such set: {', '.join(unknown)}; choose from {', '.join(GENERATORS)}")
-    for name in arguments.datasets or GENERATORS:
-        path = arguments.output.with_stem(f"{arguments.output.stem}-{name}")
-        save(draw(name, arguments.resolution), path, dpi=100)
+    for name in names:
+        draw(name).savefig(f"decision-regions-{name}.png", dpi=100)
+        print(f"wrote decision-regions-{name}.png")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ certificates: a class rejects everything beyond its outline.
 """
 
 import matplotlib.pyplot as plt
-from _common import parser, save
 from sklearn.datasets import load_digits
 
 from openset import OneVsRestSVC, OpenSetSVC
@@ -15,7 +14,6 @@ from openset.plots import DecisionRegionsDisplay
 
 def main():
     """Draw two models on the same plane."""
-    arguments = parser(__doc__).parse_args()
     X, y = load_digits(n_class=3, return_X_y=True)
     X = X / 16
     models = (OneVsRestSVC(), OpenSetSVC(lam=0.1))
@@ -33,7 +31,8 @@ def main():
             ax=ax,
         )
         ax.set(title=f"{model}: {model.bounded_.sum()} of 3 classes bounded", aspect="equal")
-    save(figure, arguments.output, dpi=100)
+    figure.savefig("plane-through-digits.png", dpi=100)
+    print("wrote plane-through-digits.png")
 
 
 if __name__ == "__main__":

@@ -6,17 +6,18 @@ setting.
 """
 
 import matplotlib.pyplot as plt
-from _common import load, parser, save
+from sklearn.preprocessing import MinMaxScaler
 
 from openset import OpenSetSVC
+from openset.datasets import make_cone_torus
 from openset.model_selection import OpenSetSearchCV
 from openset.plots import DecisionRegionsDisplay, SearchHeatmapDisplay
 
 
 def main():
     """Draw the scores, and the regions of the best setting."""
-    arguments = parser(__doc__).parse_args()
-    X, y = load("cone-torus")
+    X, y = make_cone_torus(random_state=0)
+    X = MinMaxScaler().fit_transform(X)
     grid = {"gamma": [2.0**k for k in range(-3, 10)], "lam": [k / 20 for k in range(20)]}
     search = OpenSetSearchCV(OpenSetSVC(), grid, random_state=0).fit(X, y)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
@@ -25,7 +26,8 @@ def main():
     DecisionRegionsDisplay.from_estimator(search, X, y, margin=0.4, point_size=10, ax=axes[1])
     best = ", ".join(f"{name} = {value:g}" for name, value in search.best_params_.items())
     axes[1].set_title(f"the best setting, fitted on all samples\n{best}")
-    save(figure, arguments.output, dpi=100)
+    figure.savefig("search-heatmap.png", dpi=100)
+    print("wrote search-heatmap.png")
 
 
 if __name__ == "__main__":

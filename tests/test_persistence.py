@@ -15,18 +15,21 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC, OneClassSVM
+from sklearn.tree import DecisionTreeClassifier
 
 from openset import OSNN, WSVM, FixedBiasSVC, OpenSetSVC, __version__, all_estimators
 from openset.calibration import CalibratedRejector
 from openset.evt import ExtremeValueMachine
+from openset.gaussian import OpenSetLDA
 from openset.kernels import Kernel, TStudent
 from openset.model_selection import OpenSetSearchCV
 from openset.persistence import FORMAT, ModelFileError, _checks, load_model, read_card, save_model
 from openset.svm import OneVsSetMachine
-from openset.wrappers import CascadeRejector
+from openset.wrappers import CascadeRejector, ThresholdRejector
 
 from .fuzz import fuzz_models
 from .fuzz.__main__ import run
@@ -261,6 +264,44 @@ def test_foreign_function_is_refused(path):
         load_model(path)
 
 
+def test_a_foreign_type_is_refused_before_anything_is_created(path, monkeypatch):
+    def foreign(data):
+        return data.decode().replace('"OpenSetSVC"', '"Popen"').replace("openset.svm", "subprocess")
+
+    _rewrite(path, "schema.json", foreign)
+    created = []
+    monkeypatch.setattr("skops.io.load", lambda *_, **__: created.append(True))
+    with pytest.raises(ModelFileError, match="refused"):
+        load_model(path)
+    assert not created
+
+
+def test_what_follows_indices_in_compiled_code_is_no_part_of_a_model_file(tmp_path):
+    for inner in (DecisionTreeClassifier(), KNeighborsClassifier(algorithm="kd_tree")):
+        model = ThresholdRejector(inner).fit(X, y)
+        with pytest.raises(ModelFileError, match=r"parts of type .*[tT]ree"):
+            save_model(model, tmp_path / "m.skops")
+
+
+def test_arrays_of_a_wrapped_classifier_must_be_finite():
+    model = ThresholdRejector(LogisticRegression()).fit(X, y)
+    model.estimator_.coef_[1] = np.nan
+    with pytest.raises(ValueError, match="coef_ has entries that are not finite"):
+        _checks.check_model(model)
+
+
+def test_a_damaged_scaler_raises_or_is_harmless(tmp_path):
+    model = make_pipeline(MinMaxScaler(), OpenSetSVC()).fit(X, y)
+    for value in (np.nan, np.inf, 1e300):
+        model[0].scale_[1] = value
+        save_model(model, tmp_path / "m.skops")
+        try:
+            scores = load_model(tmp_path / "m.skops").decision_function(X)
+        except ValueError:  # of the estimator: X contains NaN or infinity
+            continue
+        assert np.isfinite(scores).all()
+
+
 class _OwnKernel(Kernel):
     def value(self, s, out=None):
         return np.exp(-s, out=out)
@@ -336,6 +377,8 @@ def _npy(array):
         (OpenSetSVC(), "classes_", lambda a: a[:2], "instead of 2"),
         (ExtremeValueMachine(), "n_extreme_", lambda a: a + 1, "n_extreme_ does not add up"),
         (WSVM(), "cap_dual_coef_", lambda a: a[:, 1:], "cap_dual_coef_"),
+        (OpenSetLDA(), "_centers", lambda a: a - 1e300, "_centers is so large"),
+        (OpenSetLDA(relative=True), "_spread", lambda a: a * 1e-300, "_spread is not positive"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -10,36 +10,39 @@ from pathlib import Path
 
 import openset
 
-# Modules in the order most useful to readers; other public modules follow.
-ORDER = [
-    "svm",
-    "evt",
-    "neighbors",
-    "wrappers",
-    "model_selection",
-    "calibration",
-    "discovery",
-    "monitoring",
-    "metrics",
-    "plots",
-    "datasets",
-    "evaluation",
-    "study",
-    "study.stats",
-    "persistence",
-    "export",
-    "kernels",
-    "base",
-    "solver",
-    "utils",
-    "utils.estimator_checks",
-]
+# Modules by task, in the order most useful to readers; other public modules follow.
+TASKS = {
+    "Classify or reject": ["svm", "gaussian", "neighbors", "evt", "wrappers"],
+    "Choose parameters, measure, compare": ["model_selection", "metrics", "evaluation", "plots"],
+    "Set the operating point": ["calibration"],
+    "Look at what was rejected": ["discovery", "monitoring"],
+    "Save and serve a model": ["persistence", "export"],
+    "Data and experiments": ["datasets", "study", "study.stats"],
+    "Extend the library": [
+        "base",
+        "kernels",
+        "solver",
+        "solver.landmarks",
+        "utils",
+        "utils.estimator_checks",
+    ],
+}
+
+
+def modules_by_task() -> dict[str, list[str]]:
+    """Names of the modules that have a page, in order, by what they are for."""
+    listed = {room for rooms in TASKS.values() for room in rooms}
+    tasks = TASKS | {"Other modules": sorted(openset._SUBMODULES - listed)}
+    known = {
+        task: [f"openset.{room}" for room in rooms if room.partition(".")[0] in openset._SUBMODULES]
+        for task, rooms in tasks.items()
+    }
+    return {task: modules for task, modules in known.items() if modules}
 
 
 def public_modules() -> list[str]:
     """Names of the modules that have a page, in order."""
-    rooms = [room for room in ORDER if room.partition(".")[0] in openset._SUBMODULES]
-    return [f"openset.{room}" for room in [*rooms, *sorted(openset._SUBMODULES - set(rooms))]]
+    return [module for modules in modules_by_task().values() for module in modules]
 
 
 def public_names(module: str) -> list[str]:
@@ -87,13 +90,13 @@ def index_page() -> str:
         "",
         "These are all public modules; anything not listed there is private.",
         "",
-        ".. list-table::",
-        "   :widths: 30 70",
-        "",
     ]
-    for module in public_modules():
-        first = (import_module(module).__doc__ or "").strip().partition("\n")[0]
-        lines += [f"   * - :doc:`{module} <{module}>`", f"     - {first}"]
+    for task, modules in modules_by_task().items():
+        lines += [*_title(task, "-"), ".. list-table::", "   :widths: 30 70", ""]
+        for module in modules:
+            first = (import_module(module).__doc__ or "").strip().partition("\n")[0]
+            lines += [f"   * - :doc:`{module} <{module}>`", f"     - {first}"]
+        lines.append("")
     lines += ["", ".. toctree::", "   :hidden:", ""]
     lines += [f"   {module}" for module in public_modules()]
     return "\n".join([*lines, ""])

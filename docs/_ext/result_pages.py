@@ -18,6 +18,27 @@ from openset.utils import method_table
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies" / "results"
 _CONTROL = "OpenSetSVC"
+# What a page answers, for the list of all pages; one that is not named here is listed by its title.
+_ABOUT = {
+    "results": "How fast is it? Each job against other libraries, with objective and KKT gap",
+    "cores": "What do more cores gain? Fits, scores and searches with 1 to 16 threads",
+    "gpu": "What does a GPU gain?",
+    "scale": "Many samples: time, memory and accuracy with landmarks",
+    "studies": "Which method rejects best? Summary of the experiments",
+    "study-paper": "The paper's experiments, with the paper's search",
+    "study-better": "The same experiments with our default search",
+    "study-open_intents": "Open intents: CLINC150 and BANKING77 in the protocol of TEXTOIR",
+    "open_intents_rule": "How the rule of that study was chosen, without test rows",
+    "gain": "What does the default search gain over fixed parameters?",
+    "clinc150": "150 intents and out-of-scope queries: accuracy at several operating points",
+    "known_unknowns": "What do examples of the unknown gain? Baselines for embeddings",
+    "operating_points": "Are the promises of calibrated thresholds kept?",
+    "monitoring": "How soon does a monitor notice, and how often is it a false alarm?",
+    "groups": "Are new classes found among the rejected samples?",
+    "loop": "The loop on real data: alarm, review, learn",
+    "reliability": "Random fits, damaged files, threads: what was tried to break it",
+    "front_door": "What the command line writes on real data, and what changed for new users",
+}
 # The tables are wide, so these pages have no table of contents at the side.
 _HEAD = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 
@@ -31,7 +52,13 @@ def pages() -> dict[str, str]:
         found["studies.md"] = f"# Studies\n\n{text}"
     for name, report in reports().items():
         found[f"study-{name}.md"] = _study_page(name, report)
-    return {name: _HEAD + text for name, text in sorted(found.items())}
+    return {name: _HEAD + _linked(text) for name, text in sorted(found.items())}
+
+
+def _linked(text: str) -> str:
+    """The text with links to other measured files and to pictures as they are on the pages."""
+    text = re.sub(r"\]\((?:\.\./)*benchmarks/(\w+\.md)", r"](\1", text)
+    return re.sub(r"\]\((?:\.\./)*docs/images/", "](../images/", text)
 
 
 def reports() -> dict[str, Path]:
@@ -101,11 +128,29 @@ def _table(rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
+def overview(found: dict[str, str]) -> str:
+    """A table of the pages and what each answers, in the order of `_ABOUT`."""
+    order = [name for name in _ABOUT if f"{name}.md" in found]
+    order += [name for name in map(_stem, found) if name not in _ABOUT]
+    rows = [["page", "what it answers"]]
+    for name in order:
+        title = re.search("^# (.*)", found[f"{name}.md"], flags=re.MULTILINE)
+        text = title[1] if title else name
+        rows.append([f"[{text}](measured/{name}.md)", _ABOUT.get(name, "")])
+    return "\n".join(_table(rows)) + "\n"
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".md")
+
+
 def write_pages(docs: Path) -> None:
     """Write the pages that have changed, and delete those whose source file no longer exists."""
     folder = docs / "measured"
     folder.mkdir(exist_ok=True)
     found = pages()
+    (docs / "_generated").mkdir(exist_ok=True)
+    (docs / "_generated" / "results.md").write_text(overview(found), "utf-8")
     for path in folder.glob("*.md"):
         if path.name not in found:
             path.unlink()

@@ -126,7 +126,7 @@ def test_every_method_can_be_compared(tmp_path, table):
     [
         (["--target", "knid"], "kind"),
         (["--methods", "osvm"], "did you mean ossvm?"),
-        (["--methods", ","], "no method"),
+        (["--methods", ","], "names nothing"),
         (["--repeats", "1"], "repeats"),
         (["--max-rows", "5"], "max-rows"),
         (["-o", "/dev/null/page.html"], "cannot be created"),

@@ -37,7 +37,8 @@ def test_what_is_told(trained):
         "dropped: id (counts the rows)",
         "dropped: note (not numeric, for example 'as it came')",
         "OpenSetSVC tuned on 160 rows, 361 settings with classes withheld",
-        "held-out report of this setting: a fifth of the rows, in 2 turns with 1 classes withheld",
+        "held-out report of this setting: 2 turns, each with another fifth of the rows held out "
+        "and 1 class withheld",
         "known rows named correctly (AKS)",
         "certificate: 4 of 4 classes accept only a bounded region",
         "saved ",
@@ -133,7 +134,7 @@ def test_troubles(fails, tmp_path):
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a,q")
     assert "has no class 'q'" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a")
-    assert "at least 2 are required" in told
+    assert "at least two are required" in told
     told = fails("fit", data, "-t", "kind", "-o", data / "m.skops")
     assert "cannot be created" in told
     assert "it is a folder" in fails("fit", data, "-t", "kind", "-o", tmp_path)
@@ -217,10 +218,13 @@ def test_boolean_labels_keep_their_names(run, tmp_path):
     assert set(pd.read_csv(answers, dtype=str)["prediction"]) <= {"True", "False", "unknown"}
 
 
-def test_output_never_replaces_the_input(fails, trained):
+def test_output_never_replaces_the_input(fails, trained, tmp_path):
     before = trained.train.read_bytes()
-    told = fails("predict", trained.model, trained.train, "-o", trained.train)
-    assert "it is read by this command; choose another name" in told
+    (tmp_path / "link.csv").symlink_to(trained.train)
+    other = trained.train.parent / ".." / trained.train.parent.name / trained.train.name
+    for output in (trained.train, tmp_path / "link.csv", other):
+        told = fails("predict", trained.model, trained.train, "-o", output)
+        assert "it is read by this command; choose another name" in told
     told = fails("fit", trained.train, "-t", "kind", "-o", trained.train)
     assert "it is read by this command" in told
     assert trained.train.read_bytes() == before

@@ -76,7 +76,7 @@ def test_monitor_troubles(fails, trained, stream, tmp_path):
     assert "no monitor file" in fails(*predict, tmp_path / "absent")
     assert "not the state of a monitor" in fails(*predict, tmp_path / "new.csv")
     assert "new.csv exists" in fails("monitor", tmp_path / "new.csv", "--rate", "0.1")
-    assert "must be a number strictly" in fails("monitor", tmp_path / "s", "--rate", "7")
+    assert "must be a number strictly" in fails("monitor", tmp_path / "s", "--rate", "0")
     told = fails("monitor", tmp_path / "s", "--reference", tmp_path / "new.csv")
     assert "no column 'known_score'" in told
 
@@ -208,6 +208,6 @@ def test_learn_troubles(fails, trained, stream, tmp_path):
         )
 
     assert "nothing to do" in told()
-    assert "'zebra', which is not a class" in told("--remove", "zebra")
+    assert "the model has no class 'zebra'" in told("--remove", "zebra")
     assert "write OLD=NEW" in told("--rename", "a")
-    assert "two classes 'b'" in told("--rename", "a=b")
+    assert "there is a class 'b'" in told("--rename", "a=b")

@@ -12,6 +12,7 @@ from openset.persistence import save_model
 
 from ..fuzz import fuzz_tables
 from ..fuzz.__main__ import run as attack
+from .conftest import blobs
 
 CLEAR = "\x1b[2J"
 
@@ -50,6 +51,31 @@ def test_escape_sequences_of_an_error_are_printed_escaped(run, trained, tmp_path
     assert told.exit_code == 1
     assert "\x1b" not in told.stderr
     assert r"x\x1b[2J" in told.stderr
+
+
+def test_brackets_in_names_are_no_markup(run, tmp_path):
+    # Rich would print [red] as a colour, and an unmatched [/b] would end the command.
+    names = ["[red]a", "[/b]", "[link=x]c[/link]", "d"]
+    table = blobs().assign(kind=lambda t: t["kind"].map(dict(zip("abcd", names, strict=True))))
+    table.drop(columns=["id", "note"]).to_csv(tmp_path / "[b]t.csv", index=False)
+    data, model = tmp_path / "[b]t.csv", tmp_path / "m.skops"
+    for words in (
+        ("fit", data, "-t", "kind", "-o", model, "-m", "osnn"),
+        ("info", model),
+        ("evaluate", model, data, "-t", "kind"),
+    ):
+        result = run(*words)
+        assert result.exit_code == 0, result.output
+        assert all(name in result.output for name in names), result.output
+    page = tmp_path / "p.html"
+    words = ("-t", "kind", "-o", page, "--methods", "osnn,svm", "--repeats", 2)
+    result = run("compare", data, *words)
+    assert result.exit_code == 0 and "[b]t.csv" in result.output
+    assert "[b]t.csv" in page.read_text()
+    (tmp_path / "home").mkdir()
+    table = table.rename(columns={"kind": "target"})[["width", "height", "mass", "target"]]
+    table.to_parquet(tmp_path / "home" / "[red]x[b].parquet")
+    assert "[red]x[b]" in run("datasets", "--data-home", tmp_path / "home").output
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -109,3 +135,12 @@ def test_a_feature_index_that_would_fill_the_memory(tmp_path):
     (tmp_path / "t.svm").write_text("1 1:0.5 99999999999:1\n")
     with pytest.raises(TableError, match="feature index 99999999999; at most"):
         open_table(tmp_path / "t.svm")
+
+
+def test_many_columns_and_few_values(tmp_path):
+    # Found by the attack on tables: the look for names that occur twice took hours.
+    (tmp_path / "t.svm").write_text("1 1:2\n" * 3000 + "2 100000:0.5\n")
+    table = open_table(tmp_path / "t.svm")
+    assert len(table.names) == 100_001
+    first = next(table.batches())
+    assert first.num_rows < 1000 and first.column(1)[0].as_py() == 2.0

@@ -89,7 +89,7 @@ def test_time_limit(folder):
         (["run", "small.toml", "--datasets", "digit"], "'digit' is not in the study"),
         (
             ["run", "small.toml", "--n-known", "three"],
-            "--n-known takes comma-separated numbers or ratios",
+            "--n-known 'three': give numbers or ratios",
         ),
         (["run", "small.toml", "--jobs", "0"], "jobs=0 must be from 1"),
         (["run", "small.toml", "--store", "no/such.sqlite"], "there is no folder no"),

@@ -64,7 +64,7 @@ def test_formats_of_arrays(tmp_path):
 
 
 def test_svmlight_is_read_in_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr("openset.datasets.tables._read.SVMLIGHT_WINDOW", 100)
+    monkeypatch.setattr("openset.datasets.tables._text.SVMLIGHT_CELLS", 100)
     rng = np.random.default_rng(0)
     X = rng.random((50, 30)) * (rng.random((50, 30)) < 0.2)
     X[:, 29] = 0
@@ -94,7 +94,7 @@ def test_quoted_newlines_commas_and_quotes(tmp_path):
 
 
 def test_quoted_newlines_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("openset.datasets.tables._read.CSV_BLOCK", 256)
+    monkeypatch.setattr("openset.datasets.tables._text.CSV_BLOCK", 256)
     rows = "".join(f'{i * i},"line\n{i}",{"ab"[i % 2]}\n' for i in range(200))
     data = _read(tmp_path / "t.csv", "x,note,c\n" + rows)
     assert data.X.ravel().tolist() == [i * i for i in range(200)]
@@ -170,7 +170,7 @@ def test_objects_in_numpy_files_are_not_unpickled(tmp_path):
 def test_bad_paths(tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         open_table(tmp_path / "absent.csv")
-    with pytest.raises(TableError, match="is a folder"):
+    with pytest.raises(TableError, match="is a folder without Parquet files"):
         open_table(tmp_path)
     (tmp_path / "t.xls").write_text("x")
     with pytest.raises(TableError, match=r"unknown suffix '\.xls'"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from openset import OSNN, OpenSetSearchCV
+from openset import OSNN, OneVsRestSVC, OpenSetSearchCV
 from openset.evaluation import fit_method, held_out_report, make_method, tuning_rows
 from openset.utils import method_names
 
@@ -33,10 +33,10 @@ def test_withheld_rows_have_no_part_in_the_fit(data, monkeypatch):
     report = held_out_report(
         Recorder(), *data, n_turns=2, random_state=0, on_turn=lambda *turn: told.append(turn)
     )
-    assert len(Recorder.seen) - 1 == len(report.turns) == 2
-    *seen, (rows, labels) = Recorder.seen  # the last fit knows all classes
-    assert len(rows) == 64 and set(labels) == set("abcd") and report.all_known
-    for (rows, labels), turn in zip(seen, report.turns, strict=True):
+    assert len(Recorder.seen) == 2 * len(report.turns) == 4
+    for rows, labels in Recorder.seen[1::2]:  # every second fit knows all classes
+        assert len(rows) == 64 and set(labels) == set("abcd") and report.all_known
+    for (rows, labels), turn in zip(Recorder.seen[::2], report.turns, strict=True):
         assert not set(labels) & set(turn["withheld"])
         assert len(rows) == 48  # four fifths of three classes
         assert (turn["n_known"], turn["n_unknown"]) == (12, 4)
@@ -45,6 +45,36 @@ def test_withheld_rows_have_no_part_in_the_fit(data, monkeypatch):
     withheld = {label for turn in report.turns for label in turn["withheld"]}
     assert {c for c, shares in report.classes.items() if "rejected" in shares} == withheld
     assert all("named" in shares for shares in report.classes.values())
+
+
+def test_consecutive_rows_are_held_out(data, monkeypatch):
+    monkeypatch.setattr(Recorder, "seen", [])
+    X, y = data
+    held_out_report(Recorder(), X, y, n_turns=3, random_state=0)
+    for (rows, _), first in zip(Recorder.seen[1::2], (16, 8, 0), strict=True):  # of each class
+        seen = {tuple(row) for row in rows}
+        for label in "abcd":
+            left_out = [k for k, row in enumerate(X[y == label]) if tuple(row) not in seen]
+            assert left_out == [first, first + 1, first + 2, first + 3]
+
+
+def test_alike_neighbours_do_not_flatter_the_report():
+    # Sessions of five rows that are nearly copies of each other; new rows are of new sessions.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 600)
+
+    def sessions():
+        centers = rng.normal(size=(3, 120, 4)) + 2 * np.eye(3, 4)[:, None]
+        return centers.repeat(5, axis=1).reshape(-1, 4) + 0.01 * rng.normal(size=(1800, 4))
+
+    X, model = sessions(), OneVsRestSVC(gamma=1.0)
+    new = np.vstack([sessions() for _ in range(5)])
+    true = np.mean(model.fit(X, y).predict(new) == np.tile(y, 5))
+    told = held_out_report(model, X, y, random_state=0).all_known["accuracy_known"]
+    order = rng.permutation(1800)  # neighbouring rows are of different sessions
+    mixed = held_out_report(model, X[order], y[order], random_state=0).all_known["accuracy_known"]
+    assert abs(told - true) < 0.04
+    assert mixed - true > 0.1
 
 
 @pytest.mark.parametrize("n_turns", [1, 2, 3, 4, 9])

@@ -57,6 +57,30 @@ def test_most_settings_drop_out(search):
     assert ranks[finished].max() <= ranks[~finished].min()
 
 
+def test_many_classes_after_a_first_look():
+    # Hopeless settings do not take part, and the answer is that of the whole grid.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(64), 12)
+    X = rng.normal(size=(64, 4))[y] + 0.15 * rng.normal(size=(len(y), 4))
+    search = OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=3, random_state=0).fit(X, y)
+    scores = _split_scores(search)[:-1]
+    looked_at_only = np.isnan(scores).all(axis=1)
+    assert 0.2 * len(scores) < looked_at_only.sum() < len(scores)
+    gammas = sorted({params["gamma"] for params in _raced(search)})
+    grid = OpenSetSVC.search_spec.grids["default"] | {"gamma": gammas}
+    settings = {"n_repeats": 3, "random_state": 0, "refit": False}
+    whole = OpenSetSearchCV(OpenSetSVC(tol=1e-2), grid, **settings).fit(X, y)
+    assert search.best_score_ == pytest.approx(whole.best_score_, abs=0.003)
+    # Settings that were left out were far behind on all classes, too.
+    means = dict(
+        zip(map(str, whole.cv_results_["params"]), _split_scores(whole)[:, 0], strict=True)
+    )
+    left_out = [
+        means[str(p)] for p, gone in zip(_raced(search), looked_at_only, strict=True) if gone
+    ]
+    assert max(left_out) < max(means.values()) - 0.03
+
+
 def test_deterministic_for_every_number_of_threads(digits, search):
     again = OpenSetSearchCV(OpenSetSVC(tol=1e-2), random_state=0, n_jobs=2).fit(*digits)
     assert again.best_params_ == search.best_params_

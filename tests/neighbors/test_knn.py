@@ -44,6 +44,24 @@ def test_written_out(d, k):
     assert_allclose(unit.decision_function(5 * Z), _expected(X, y, Z, k), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("k", [1, 5, 400])
+def test_exact_where_few_directions_are_multiplied(k):
+    """Samples near a subspace, with a rest that decides between neighbours."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 1000)
+    few = rng.normal(size=(1200, 6)) @ rng.normal(size=(6, 100))
+    X = few + 0.3 * rng.normal(size=few.shape) + 5
+    X, Z = X[:1000], np.vstack([X[1000:], 1e3 * X[:3], 1e18 * X[:2], 1e200 * X[:1]])
+    model = OpenSetKNN(k).fit(X, y)
+    assert model._engine()._single.shape == (1000, 7)
+    expected = _expected(X, y, Z[:-1], k)
+    scores = model.decision_function(Z)
+    assert_allclose(scores[:-1], expected, rtol=1e-8, atol=1e-8)
+    assert (scores[-1] < -1e200).all()
+    constant = OpenSetKNN(1).fit(np.ones((1000, 100)), y)
+    assert_array_equal(constant.predict_known(np.ones((2, 100))), [0, 0])
+
+
 @pytest.mark.parametrize("offset", [1e4, 1e7])
 def test_exact_where_single_precision_is_not(offset):
     """Tight classes far apart: all samples of a class agree to the digits of a float32."""

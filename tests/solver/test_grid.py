@@ -21,6 +21,7 @@ from openset.solver import (
     solve,
     solve_grid,
     svm_problem,
+    tuned,
 )
 
 from .reference_solver import solve_reference
@@ -149,6 +150,41 @@ def test_threads_do_not_change_a_bit(data, cache_size, wide):
             assert_array_equal(other[cell].beta, path.beta)
             assert_array_equal(other[cell].bias, path.bias)
             assert_array_equal(other[cell].n_iter, path.n_iter)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), TStudent(1.0), Linear()], ids=repr)
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("size", [100, 0.03])  # all parts together, and one part and width each
+def test_parts_have_matrices_of_their_own(kernel, layout, size):
+    rng = np.random.default_rng(3)
+    y = np.arange(120) % 4
+    X = 2 * rng.normal(size=(4, 70))[y] + rng.normal(size=(120, 70))
+    parts = [np.sort(rng.permutation(120)[:n]) for n in (40, 60)]
+    problems, part_of = [], []
+    for s, part in enumerate(parts):
+        for c in range(4):
+            signs = np.zeros(120)
+            signs[part] = np.where(y[part] == c, 1.0, -1.0)
+            problem = svm_problem(signs, np.full(120, 0.1), 0.0)
+            problems.append((problem, np.array(LAMS) * problem.upper.sum()))
+            part_of.append(s)
+    gammas = [0.002, 0.01, 0.05] if kernel.decaying else [1.0]
+    settings = {"tol": 1e-8, "cache_size": size}
+
+    def scores(k, path, rows):
+        outside = np.setdiff1d(np.arange(120), parts[part_of[k]])
+        ones = np.ones(len(path.totals))
+        return path.scores_at(outside, ones, 0 * ones), len(path.problem.p)
+
+    with tuned(part_solutions=4):
+        found = run(
+            layout(X), kernel, gammas, problems, scores, parts=parts, part_of=part_of, **settings
+        )
+    whole = run(layout(X), kernel, gammas, problems, scores, **settings)
+    assert found.keys() == whole.keys()
+    for (g, k), (values, n) in found.items():
+        assert n == len(parts[part_of[k]])
+        assert_allclose(values, whole[g, k][0], atol=2e-5)
 
 
 def test_widths_from_the_largest_problems_in_order(data):

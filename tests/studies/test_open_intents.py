@@ -67,7 +67,7 @@ def test_the_rule_stands_in_the_file():
     study = load_study(STUDIES / "open_intents.toml")
     assert study.datasets == ("clinc150-minilm", "banking77-minilm")
     assert (study.n_known, study.runs, study.seed) == ((0.25, 0.5, 0.75), 10, 0)
-    assert study.operating_point == {"alpha": 0.1, "by": "highest"}
+    assert study.operating_point == {"alpha": 0.1, "by": "highest", "refit": True}
 
 
 def test_report(tools, result, golden_dir, tmp_path):
@@ -87,7 +87,9 @@ def test_report(tools, result, golden_dir, tmp_path):
                     )
         store.export_csv(tmp_path / "r.csv")
     rules = pd.read_csv(tmp_path / "r.csv")
-    pd.concat([rules.assign(alpha=a) for a in (0.05, 0.1)]).to_csv(tmp_path / "rules.csv")
+    pd.concat(
+        [rules.assign(alpha=a, fit=fit) for fit in ("train", "refit") for a in (0.05, 0.1)]
+    ).to_csv(tmp_path / "rules.csv")
     page = tools["report"](
         *(STUDIES / "open_intents.toml", tmp_path / "r.csv", tmp_path / "out"),
         published=golden_dir / "textoir_published.json",

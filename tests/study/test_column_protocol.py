@@ -99,6 +99,22 @@ def test_a_task_by_hand(home):
     assert without["FMmicro"] != row["FMmicro"]
 
 
+def test_a_refit_keeps_the_thresholds(home):
+    point = {"alpha": 0.1, "by": "highest", "refit": True}
+    row = run_task(Task("intents", 4, 1, "OpenSetSVC"), _study(operating_point=point), home)
+    X, y, split, validation = draw_from_column("intents", 4, 1, home, **PROTOCOL)
+    first = OpenSetSVC(gamma=0.1).fit(X[split.train], y[split.train])
+    scores = first.known_score(X[validation])
+    threshold = np.sort(scores)[int(0.1 * (len(scores) + 1)) - 1]
+    rows = np.concatenate([split.train, validation])
+    second = OpenSetSVC(gamma=0.1).fit(X[rows], y[rows])
+    test = second.decision_function(X[split.test])
+    answers = np.where(test.max(axis=1) >= threshold, second.classes_[test.argmax(axis=1)], "open")
+    truth = np.where(np.isin(y[split.test], split.known), y[split.test], "open")
+    assert row["FMmicro"] == pytest.approx(np.mean(answers == truth))
+    assert row["n_train"] == len(rows)
+
+
 def test_an_export(home, tmp_path):
     with Store(tmp_path / "r.sqlite", create=True) as store:
         counts = run_study(_study().restrict(n_known=[0.25]), store, data_home=home, jobs=1)
@@ -142,6 +158,7 @@ def test_results_of_another_rule_are_not_mixed():
             "n_known = [3]\nPROTOCOL\n[operating_point]\nalpha = 7",
             r"\[operating_point\]: The 'alpha'",
         ),
+        ("n_known = [3]\nPROTOCOL\n[operating_point]\nrefit = 1", "refit must be true or false"),
         ("n_known = [3]\nPROTOCOL\n[operating_point]\nalfa = 7", "'alfa'; did you mean 'alpha'"),
     ],
 )

@@ -188,3 +188,19 @@ def test_a_loaded_model_behaves_as_the_one_that_was_saved(digits, layout):
         each.add_classes(X, y)
     np.testing.assert_array_equal(loaded.n_iter_, model.n_iter_)
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_wide_data_is_fitted_anew(layout):
+    # Where kernel rows are matrix products a warm start takes longer than a fit.
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = layout(rng.normal(size=(3, 80))[y] + rng.normal(size=(90, 80)))
+    old = np.flatnonzero(y < 2)
+    settings = {"gamma": 0.01, "C": 2.0}
+    model = OpenSetSVC(**settings).fit(X[old], y[old]).add_classes(X, y)
+    fitted = OpenSetSVC(**settings).fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, fitted.dual_coef_)
+    np.testing.assert_array_equal(model.n_iter_, fitted.n_iter_)
+    with pytest.raises(ValueError, match="support vectors of the model are not in X"):
+        OpenSetSVC(**settings).fit(X[old], y[old]).add_classes(X[old[0] + 1 :], y[old[0] + 1 :])

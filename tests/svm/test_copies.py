@@ -82,3 +82,30 @@ def test_add_classes_after_copies(data):
     grown = OpenSetSVC(gamma=0.5, tol=1e-5).fit(X[old], y[old]).add_classes(X, y)
     whole = OpenSetSVC(gamma=0.5, tol=1e-5).fit(X, y)
     assert_allclose(grown.decision_function(X), whole.decision_function(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("model", MERGING[:7], ids=lambda model: type(model).__name__)
+def test_copies_in_a_search(model, data, monkeypatch):
+    # Copies in the part that is fitted are weights; copies in the part that is judged are samples.
+    X, y, _, _, rows = data
+    X, y = X[rows], y[rows]
+    rng = np.random.default_rng(1)
+    fit = np.sort(rng.permutation(len(y))[: len(y) // 2])
+    judged = np.setdiff1d(np.arange(len(y)), fit)
+    model = model.set_params(tol=1e-6, gamma=0.5)
+    n_rows, problem = [], type(model).problem
+
+    def counted(self, signs, *args, **params):
+        n_rows.append(np.count_nonzero(signs))
+        return problem(self, signs, *args, **params)
+
+    monkeypatch.setattr(type(model), "problem", counted)
+    (found,) = model.grid_scores(
+        [{}], X, y, np.ones(len(y)), [(fit, judged, np.arange(3))], lambda scores: scores
+    )
+    distinct = np.unique(np.column_stack([X[fit], y[fit]]), axis=0)
+    assert set(n_rows) == {len(distinct)}
+    if getattr(model, "ensure_bounded", False):
+        model.set_params(ensure_bounded=False)
+    fitted = model.fit(X[fit], y[fit])
+    assert_allclose(found.scores[0], fitted.decision_function(X[judged]), atol=2e-4)

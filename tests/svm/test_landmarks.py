@@ -16,7 +16,8 @@ from openset import OneVsRestSVC, OpenSetSVC
 from openset.kernels import RBF, InverseMultiquadric, Kernel, RationalQuadratic, TStudent
 from openset.model_selection import OpenSetSearchCV, get_scorer
 from openset.persistence import load_model, save_model
-from openset.solver import LandmarkFeatures, spread_over_classes, tuned
+from openset.solver import tuned
+from openset.solver.landmarks import LandmarkFeatures, choose_rows, spread_over_classes
 
 KERNELS = [RBF(), TStudent(), RationalQuadratic(0.3), InverseMultiquadric()]
 
@@ -264,6 +265,53 @@ def test_rare_classes_keep_their_rows():
         picks = spread_over_classes(counts, n)
         assert picks.sum() == n and np.all(picks <= counts) and np.all(picks >= 0)
         assert np.all(picks >= np.minimum(counts, n // (2 * len(counts))))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_chosen_rows_are_those_of_matching_pursuit(kernel):
+    rng = np.random.default_rng(0)
+    X, coef = rng.normal(size=(60, 3)), rng.normal(size=(4, 60))
+    K = kernel.value(8.0 * cdist(X, X, "sqeuclidean"))  # narrow: rows far from each other
+    first = np.array([7, 3])
+    chosen = choose_rows(X, coef, kernel, 8.0, 17, first)  # all rows are candidates
+    assert_array_equal(chosen[:2], first)
+
+    def left(rows):
+        """Squared distance of the expansions to the span of some rows."""
+        inside = (coef @ K)[:, rows]
+        return np.sum((coef @ K) * coef) - np.sum(
+            np.linalg.solve(K[np.ix_(rows, rows)], inside.T).T * inside
+        )
+
+    for k in range(2, 17):
+        best = min(left([*chosen[:k], j]) for j in range(60) if j not in chosen[:k])
+        assert left(chosen[: k + 1]) <= best * (1 + 1e-3) + 1e-6
+
+
+def test_chosen_rows_in_blocks():
+    # More rows than are compared at a time: still nearer than random rows, and distinct.
+    rng = np.random.default_rng(0)
+    X, y = blobs(13, m=900, d=3, n_classes=5)
+    model = OpenSetSVC(gamma=2.0, C=8.0).fit(X, y)
+    coef = np.zeros((5, 900))
+    coef[:, model.support_] = model.dual_coef_
+    K = RBF().value(2.0 * cdist(X, X, "sqeuclidean"))
+    chosen = choose_rows(X, coef, RBF(), 2.0, 150, np.array([], dtype=int))
+    assert len(np.unique(chosen)) == 150
+
+    def left(rows):
+        part = K[:, rows] @ np.linalg.pinv(K[np.ix_(rows, rows)], rcond=1e-10) @ K[rows]
+        return np.sum((coef @ (K - part)) * coef)
+
+    assert left(chosen) < 0.8 * min(left(rng.permutation(900)[:150]) for _ in range(5))
+
+
+def test_a_rare_class_is_among_the_landmarks():
+    X, y = blobs(14, m=600, n_classes=3)
+    y[:3] = 9
+    for n in (12, 60):
+        model = OpenSetSVC(gamma=1.0, landmarks=n, random_state=0).fit(X, y)
+        assert np.isin(model.support_, [0, 1, 2]).any()
 
 
 def test_search():

@@ -5,7 +5,8 @@ methods share) are imported by their names.
 """
 
 from ._certificate import Certificate, known_radius
-from ._classifier import OpenSetClassifier, SearchSpec, Traits
+from ._classifier import OpenSetClassifier
+from ._declarations import SearchSpec, Traits
 from ._delegate import DelegatingClassifier
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import explain
@@ -13,15 +14,17 @@ from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
 from ._pipeline import OpenSetPipeline, make_pipeline
 from ._predictions import PredictionExplainer
-from ._validation import (
-    TrainingData,
-    check_labels,
+from ._unknown_label import (
     find_unknown_label,
     known_classes,
     resolve_unknown_label,
     set_labels,
     takes_known_unknowns,
     usable_rows,
+)
+from ._validation import (
+    TrainingData,
+    check_labels,
     validate_samples,
     validate_targets,
     validate_training_data,

@@ -119,8 +119,8 @@ class Certificate:
         """Return which samples certainly lie outside the certificate of every class, fast.
 
         Each support vector carries the largest radius of the classes it is positive for. Then one
-        comparison per support vector suffices: |x - s|^2 <= r_s^2, or
-        2 x.s - |s|^2 + r_s^2 >= |x|^2, in float32 with an allowance for rounding.
+        comparison per support vector suffices: ``|x - s|^2 <= r_s^2``, or
+        ``2 x.s - |s|^2 + r_s^2 >= |x|^2``, in float32 with an allowance for rounding.
 
         Parameters
         ----------

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils.distances import directions
 from ._classifier import OpenSetClassifier
+from ._declarations import SearchSpec
+from ._validation import validate_samples, validate_training_data
 from .fitted import check_array, require
+from .parameters import QUANTILES
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
@@ -48,11 +54,10 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
 class DistanceClassifier(OpenSetClassifier):
     """Base class of methods that accept samples within a distance of a class.
 
-    A subclass calls :meth:`set_distances` at the end of ``fit`` and writes ``raw_scores``, minus
-    the distance to each class. The radius, the largest distance that is accepted, is a quantile of
-    the distances of training samples to their own classes. Known unknowns can lower it: then it is
-    the radius up to that quantile with the largest mean of the share of training samples that are
-    accepted and the share of known unknowns that are rejected.
+    A subclass writes :meth:`fit_classes` and :meth:`distances`. The radius, the largest distance
+    that is accepted, is a quantile of the distances of training samples to their own classes. Known
+    unknowns can lower it: then it is the radius up to that quantile with the largest mean of the
+    share of training samples that are accepted and the share of known unknowns that are rejected.
 
     Attributes
     ----------
@@ -61,6 +66,8 @@ class DistanceClassifier(OpenSetClassifier):
     per_class : bool
         Whether each class has its own radius; False unless a subclass has such a parameter. A
         class of one sample takes the common radius.
+    normalize : bool
+        Whether samples are divided by their norms first; False unless a subclass says otherwise.
     radius_ : ndarray of shape (K,)
         The largest distance that each class accepts.
 
@@ -77,8 +84,72 @@ class DistanceClassifier(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
+    search_spec = SearchSpec(
+        grids={"default": {"quantile": QUANTILES}, "paper": {"quantile": QUANTILES}},
+        after_fit=("quantile",),
+    )
+
     quantile: float
     per_class: bool = False
+    normalize: bool = False
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Describe the classes and measure the distances of the training samples to them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        X, codes, _, _ = validate_training_data(self, X, y)
+        X = unit_rows(X) if self.normalize else X
+        rows = np.flatnonzero(codes < len(self.classes_))
+        own = self.fit_classes(X[rows], codes[rows], rows)
+        unknown = self.distances(X[codes == len(self.classes_)])
+        self._set_distances(own, codes[rows], unknown)
+        return self
+
+    def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Set the fitted attributes that describe the classes; measure the training samples.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Samples of known classes, normalised if the method says so.
+        codes, rows : ndarray of shape (n,)
+            Class indices, and rows in the X of fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Distance of each sample to its class without that sample; NaN where the class has no
+            other sample.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not describe its classes.")
+
+    def distances(self, X: np.ndarray) -> np.ndarray:
+        """Return the distance of each sample to each class.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Validated, and normalised if the method says so.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define its distances.")
+
+    def raw_scores(self, X):
+        X = validate_samples(self, X)
+        distances = self.distances(unit_rows(X) if self.normalize else X)
+        return -np.minimum(distances, np.finfo(np.float64).max / 4)  # inf where squares overflow
 
     def check_fitted(self):
         sizes = super().check_fitted()
@@ -90,18 +161,8 @@ class DistanceClassifier(OpenSetClassifier):
         require(len(self._own) > 0, "_own is empty")
         return sizes
 
-    def set_distances(self, own: np.ndarray, codes: np.ndarray, unknown: np.ndarray) -> None:
-        """Store the distances that the radii are taken from.
-
-        Parameters
-        ----------
-        own : ndarray of shape (n,)
-            Distance of each training sample to its class without that sample; NaN where the class
-            has no other sample.
-        codes : ndarray of shape (n,)
-        unknown : ndarray of shape (n_known_unknowns, K)
-            Distances of the known unknowns to all classes.
-        """
+    def _set_distances(self, own, codes, unknown):
+        """Keep the distances that the radii are taken from."""
         if np.isnan(own).all():
             raise ValueError(
                 f"n_samples={len(own)}: no class has two samples, so {type(self).__name__} cannot "

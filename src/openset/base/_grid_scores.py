@@ -6,7 +6,9 @@ have an empty box, so they take no part, and their decision values come with the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.base import clone
 from ..kernels import get_kernel
 from ..solver import solve_grid
 from ._classifier import OpenSetClassifier
+from .machines import without_copies
 
 # Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -39,9 +42,10 @@ class GridEngine(OpenSetClassifier):
         y: np.ndarray,
         sample_weight: np.ndarray,
         splits: Sequence[Split],
+        reduce: Callable[[GridScores], Any],
         *,
         n_jobs: int | None = None,
-    ) -> Iterator[GridScores]:
+    ) -> Iterator[Any]:
         """Score held-out rows under many settings on many splits, without a fit per setting.
 
         Parameters
@@ -54,13 +58,16 @@ class GridEngine(OpenSetClassifier):
         splits : sequence of (fit, validation, classes)
             Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
             the sorted classes of y.
+        reduce : callable
+            ``reduce(scores)`` is called with :class:`GridScores` in the threads that solve: each
+            setting on each split once, in no particular order.
         n_jobs : int, default=None
             Number of threads.
 
         Yields
         ------
-        GridScores
-            Each setting on each split once, in no particular order.
+        object
+            What `reduce` returned.
         """
         spec = self.search_spec
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
@@ -70,8 +77,8 @@ class GridEngine(OpenSetClassifier):
         X = plain.prepare(X, y, sample_weight, self.min_classes).X
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
         if numeric:
-            on = dict(enumerate(splits))
-            yield from _solve(self, _Lattice(spec, numeric), X, y, sample_weight, on, n_jobs)
+            what = X, y, sample_weight, dict(enumerate(splits))
+            yield from _solve(self, _Lattice(spec, numeric), what, reduce, n_jobs)
         for name in sorted({own["gamma"] for own in full if isinstance(own["gamma"], str)}):
             named = clone(self).set_params(gamma=name)
             for s, split in enumerate(splits):
@@ -79,7 +86,7 @@ class GridEngine(OpenSetClassifier):
                 gamma = named.resolve_gamma(X[fit], _weights(self, y, sample_weight, fit))
                 own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
                 lattice = _Lattice(spec, own)
-                yield from _solve(self, lattice, X, y, sample_weight, {s: split}, n_jobs)
+                yield from _solve(self, lattice, (X, y, sample_weight, {s: split}), reduce, n_jobs)
 
 
 class _Lattice:
@@ -109,36 +116,56 @@ class _Lattice:
         return [self.at.get((gamma, point, value), []) for value in self.values]
 
 
-def _solve(model, lattice, X, y, sample_weight, splits: dict[int, Split], n_jobs):
+def _solve(model, lattice, what, finish, n_jobs):
+    X, y, sample_weight, splits = what
     groups = [(s, point) for s in splits for point in lattice.points]
     problems = [(s, point, c) for s, point in groups for c in splits[s][2]]
     codes = np.unique(y, return_inverse=True)[1]
     decaying = get_kernel(model.kernel).decaying
 
+    @cache
+    def fitting(s):
+        """Rows of a split that take part, copies merged as in a fit, and the weight of all rows."""
+        fit, weight = splits[s][0], np.ones(len(codes))
+        own = _weights(model, y, sample_weight, fit)
+        if not model.counts_samples:
+            kept, own = without_copies(X[fit], codes[fit], own)
+            fit = fit[kept]
+        weight[fit] = own
+        return fit, weight
+
     def problem_of(k):
         s, point, c = problems[k]
-        fit, _, _ = splits[s]
-        signs, weight = np.zeros(len(codes)), np.ones(len(codes))
+        fit, weight = fitting(s)
+        signs = np.zeros(len(codes))
         signs[fit] = np.where(codes[fit] == c, 1.0, -1.0)
-        weight[fit] = _weights(model, y, sample_weight, fit)
         return model.problem(signs, weight, **lattice.params(point))
 
+    # Machines of each classifier that are solved, by width, split and point of the lattice.
+    solved: dict[tuple, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+    lock = threading.Lock()
+
     def reduce(k, path, rows):
-        s, point, _ = problems[k]
+        s, point, c = problems[k]
         scale, shift = model.score_map(path, **lattice.params(point))
         scores = path.scores_at(splits[s][1], scale, shift)
-        return scores, path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
+        far = path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
+        with lock:
+            machines = solved.setdefault((rows.gamma, s, point), {})
+            machines[c] = scores, far
+            if len(machines) < len(splits[s][2]):
+                return []
+            del solved[rows.gamma, s, point]
+        ordered = zip(*(machines[c] for c in splits[s][2]), strict=True)
+        scores, far = (np.stack(part, axis=-1) for part in ordered)
+        return [finish(GridScores(lattice.settings(rows.gamma, point), s, scores, far))]
 
-    collected: list[tuple[np.ndarray, np.ndarray]] = []
-    what = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
-    for g, k, result in solve_grid(*what, n_jobs=n_jobs, **model.solver_settings):
-        s, point, _ = problems[k]
-        collected.append(result)
-        if len(collected) < len(splits[s][2]):
-            continue
-        scores, far = (np.stack(part, axis=-1) for part in zip(*collected, strict=True))
-        collected = []
-        yield GridScores(lattice.settings(lattice.gammas[g], point), s, scores, far)
+    arguments = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
+    order = list(splits)
+    shared: dict[str, list] = {"parts": [fitting(s)[0] for s in order]}
+    shared["part_of"] = [order.index(s) for s, _, _ in problems]
+    for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **shared, **model.solver_settings):
+        yield from found
 
 
 def _weights(model, y, sample_weight, fit):

@@ -147,29 +147,37 @@ def merge_copies(training: TrainingSet) -> TrainingSet:
     This changes neither the objective nor the scores: the multipliers of copies only occur as
     their sum, whose box is the sum of their boxes.
     """
-    keys = row_keys(training.X)
-    order = np.lexsort((keys, training.codes))
-    new = np.ones(len(keys), dtype=bool)
-    new[1:] = np.diff(keys[order]) != 0
-    new[1:] |= np.diff(training.codes[order]) != 0
-    if new.all():
+    kept, weight = without_copies(training.X, training.codes, training.weight)
+    if len(kept) == len(training.codes):
         return training
-    first = order[new]  # the sort is stable
-    group = np.empty(len(keys), dtype=np.intp)
-    group[order] = np.cumsum(new) - 1
-    copies = np.setdiff1d(np.arange(len(keys)), first)
-    differences = training.X[copies] - training.X[first[group[copies]]]
-    if abs(differences).max() > 0:  # two rows with one key
-        return training
-    weight = np.bincount(group, training.weight)
-    kept = np.sort(first)
     return replace(
         training,
         X=training.X[kept],
         codes=training.codes[kept],
-        weight=weight[group[kept]],
+        weight=weight,
         rows=training.rows[kept],
     )
+
+
+def without_copies(X, codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first of equal rows of each class, sorted, and the sum of their weights."""
+    everything = np.arange(len(codes)), weight
+    keys = row_keys(X)
+    order = np.lexsort((keys, codes))
+    new = np.ones(len(keys), dtype=bool)
+    new[1:] = np.diff(keys[order]) != 0
+    new[1:] |= np.diff(codes[order]) != 0
+    if new.all():
+        return everything
+    first = order[new]  # the sort is stable
+    group = np.empty(len(keys), dtype=np.intp)
+    group[order] = np.cumsum(new) - 1
+    copies = np.setdiff1d(np.arange(len(keys)), first)
+    differences = X[copies] - X[first[group[copies]]]
+    if abs(differences).max() > 0:  # two rows with one key
+        return everything
+    kept = np.sort(first)
+    return kept, np.bincount(group, weight)[group[kept]]
 
 
 def row_keys(X) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear
-from ._classifier import SearchSpec
+from ._declarations import SearchSpec
 
 __all__ = [
     "BOXES",
@@ -119,8 +119,9 @@ def unit_gamma(X, weight: np.ndarray) -> float:
     size = high / 2 - low / 2
     values = (values - low) / 2 / size
     shares = shares / shares.sum()
-    mean = shares @ values
-    variance = 4 * (shares @ (values - mean) ** 2)
+    # Not by BLAS, whose idle threads would keep the cores busy.
+    mean = np.sum(shares * values)
+    variance = 4 * np.sum(shares * (values - mean) ** 2)
     with np.errstate(over="ignore", divide="ignore", under="ignore"):
         gamma = 1.0 / (n_features * variance) / size / size
     if not np.finfo(np.float64).tiny <= gamma < np.inf:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
+from openset.cli._failures import reported, say
 
 
 @reported
@@ -22,19 +22,27 @@ def calibrate(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     alpha: Annotated[
-        float | None, typer.Option(help="Largest share of known rows to reject; default: 0.05.")
+        float | None,
+        typer.Option(min=0, max=1, help="Largest share of known rows to reject; default: 0.05."),
     ] = None,
     precision: Annotated[
-        float | None, typer.Option(help="Instead: share of the answers that must be right.")
+        float | None,
+        typer.Option(min=0, max=1, help="Instead: share of the answers that must be right."),
     ] = None,
     costs: Annotated[
         str | None,
         typer.Option(help="Instead: least cost, as reject=1,wrong=10,accept_unknown=20."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability that --precision is kept.")] = 0.95,
+    confidence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Probability that --precision is kept; default: 0.95."),
+    ] = None,
     unknown_share: Annotated[
-        float, typer.Option(help="Share of unknown rows to expect, for --precision and --costs.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of unknown rows to expect, for --precision and --costs."
+        ),
+    ] = None,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Keep --alpha in every class separately.")
     ] = False,
@@ -51,15 +59,22 @@ def calibrate(
     from openset.persistence import read_card, save_model
     from openset.utils import unwrap
 
-    options.prepare_output(output)
+    options.prepare_output(output, data)
     if sum(option is not None for option in (alpha, precision, costs)) > 1:
         raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
+    if confidence is not None and precision is None:
+        raise ValueError(f"--confidence {confidence:g} belongs to --precision, which is not given")
+    if unknown_share is not None and precision is None and costs is None:
+        raise ValueError(
+            f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
+        )
     point: dict = {"alpha": 0.05 if alpha is None else alpha, "per_class": per_class}
     if precision is not None or costs is not None:
-        point = {"criterion": "cost", "unknown_share": unknown_share, "per_class": per_class}
+        point = {"criterion": "cost", "unknown_share": unknown_share or 0.0, "per_class": per_class}
         point["costs"] = None if costs is None else _parse(costs)
     if precision is not None:
-        point |= {"criterion": "precision", "precision": precision, "confidence": confidence}
+        point |= {"criterion": "precision", "precision": precision}
+        point["confidence"] = 0.95 if confidence is None else confidence
     scorer = TableScorer(model, jobs)
     X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target)
     result = calibrated(scorer.model, X, y, **point)
@@ -79,12 +94,12 @@ def calibrate(
     if as_json:
         typer.echo(json.dumps(card, indent=1))
         return
-    typer.echo("\n".join([*describe_operating_point(card), f"saved {output}"]))
+    say(*describe_operating_point(card), f"saved {output}")
 
 
 def _parse(costs: str) -> dict[str, float]:
     try:
-        pairs = (item.split("=") for item in options.split(costs) or ())
+        pairs = (item.split("=") for item in options.split(costs, "--costs") or ())
         return {name.strip(): float(value) for name, value in pairs}
     except ValueError:
         raise ValueError(

@@ -55,9 +55,7 @@ def compare(
     from openset.utils import method_names, method_table, unwrap
 
     every = method_names()
-    wanted = list(every) if methods == "all" else options.split(methods) or []
-    if not wanted:
-        raise typer.BadParameter("no method is named", param_hint="--methods")
+    wanted = list(every) if methods == "all" else options.split(methods, "--methods") or []
     titles = {row.estimator: row.method for row in method_table()}
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     models, short = {}, {}
@@ -83,7 +81,7 @@ def compare(
     X, y, notes = _choose_rows(table, max_rows, seed)
     splits = splits_of(y)
     report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
-    print("\n".join(report), file=sys.stderr)
+    say(*report, err=True)
     compared = compare_methods(models, X, y, splits, **effort, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:

@@ -123,6 +123,8 @@ def _add_ranking(page, ranked):
         ax.errorbar(mean, k, xerr=half, fmt="o", color=color, capsize=4, markersize=7)
     ax.set_yticks(range(len(ranked)), [method.name for method in ranked], fontsize=_FONT)
     ax.invert_yaxis()
+    low, high = ax.get_xlim()  # an interval of few repeats may leave [0, 1]
+    ax.set_xlim(max(low, -0.02), min(high, 1.02))
     ax.set_xlabel("normalized accuracy", fontsize=_FONT)
     ax.tick_params(axis="x", labelsize=_FONT - 1)
     ax.grid(axis="x", alpha=0.3)

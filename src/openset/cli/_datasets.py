@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
+from openset.cli._failures import printable, reported
 
 if TYPE_CHECKING:
     from openset.datasets import DatasetRow
@@ -41,8 +41,8 @@ def datasets(
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("paper", no_wrap=True)
     for row in rows:
-        table.add_row(row.name, *_cells(row))
-    console = Console()
+        table.add_row(printable(row.name), *_cells(row))
+    console = Console(markup=False)  # names of files may hold brackets
     console.print(table)
     console.print()
     for remark in dict.fromkeys(map(_remark, rows)):
@@ -52,7 +52,7 @@ def datasets(
 
 def _cells(row: DatasetRow) -> list[str]:
     figures = row.counted if row.source == "file" else row.published
-    here = {"pmlb": "downloaded on first use", "": "not here"}
+    here = {"pmlb": "download", "": "not here"}
     if figures is None:
         return [""] * 6 + [here[row.source]]
     samples, features, classes, smallest, largest = (n or 0 for n in figures)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +35,7 @@ def fit(
         int | None,
         typer.Option(min=1, help="Train on this many landmarks, for many rows (ossvm, svm)."),
     ] = None,
+    scheduler: options.Scheduler = None,
     turns: Annotated[
         int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
@@ -53,6 +55,7 @@ def fit(
     from sklearn.base import clone
 
     from openset import evaluation
+    from openset.cli._cluster import connect
     from openset.cli._text import describe_data, describe_result
     from openset.cli._training import read_training
     from openset.datasets.tables import open_table
@@ -65,23 +68,30 @@ def fit(
 
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     how |= {"landmarks": landmarks, "random_state": seed}
+    if scheduler is not None and landmarks is None:
+        raise typer.BadParameter("--scheduler needs --landmarks", param_hint="--scheduler")
     evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
     options.prepare_output(output, data)
     table = open_table(data, encoding)
     training = read_training(table, target, **options.columns(features, drop), missing=missing)
     label = training.unknown_label(unknown, table.path)
-    classes = training.known_classes(options.split(known), table.path, label)
+    classes = training.known_classes(options.split(known, "--known"), table.path, label)
     training.check_sizes(classes, _FEWEST_ROWS)
     rows = np.isin(training.y, [*classes, label] if unknown is not None else classes)
     model = evaluation.make_method(method, **how, unknown_label=label)
     verbose = int(sys.stderr.isatty())
+    if landmarks is not None and verbose and not as_json:
+        model[-1].set_params(verbose=1)  # many rows: one line per class as it is fitted
     search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     summary = _summarize(training, rows, target, data.name)
     tell(*describe_data(summary))
     X, y = training.X[rows], training.y[rows]
     stage(f"tuning and fitting on {len(y):,} rows")
     n_tuning = search_rows or evaluation.tuning_rows(y)
-    fitted = evaluation.fit_method(search, X, y, max_tuning_rows=n_tuning)
+    with nullcontext() if scheduler is None else connect(scheduler):
+        fitted = evaluation.fit_method(
+            search, X, y, max_tuning_rows=n_tuning, distributed=scheduler is not None
+        )
     report = evaluation.HeldOutReport()
     if turns:
         report = evaluation.held_out_report(

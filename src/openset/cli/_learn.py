@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported
+from openset.cli._failures import complain, reported, say
+from openset.cli._text import shortened
 
 if TYPE_CHECKING:
     from openset.evaluation import Learned
@@ -52,7 +53,7 @@ def learn(
     from openset.evaluation import learn_decisions
     from openset.persistence import descent, load_model, read_card, save_model
 
-    options.prepare_output(output)
+    options.prepare_output(output, *data, *([] if decisions is None else [decisions]))
     if not (decisions or remove or rename):
         raise ValueError("there is nothing to do: give --decisions, --remove or --rename")
     card = read_card(model)
@@ -63,6 +64,8 @@ def learn(
         raise TableError(f"{model} does not say which column the class is; give --target")
     scorer = TableScorer(model, jobs)
     classes = {str(label): label for label in scorer.final.classes_.tolist()}
+    for name in remove or ():
+        _check_class(name, classes, f"--remove {name}")
     table = open_table(data[0], encoding)
     training = read_training(table, target, features=scorer.features(table), missing=scorer.missing)
     labels = dict(classes)
@@ -82,7 +85,7 @@ def learn(
         y,
         X_new,
         told,
-        remove=[classes.get(name, name) for name in remove or ()],
+        remove=[classes[name] for name in remove or ()],
         rename=dict(_renamed(pair, classes) for pair in rename or ()),
         random_state=seed,
     )
@@ -94,14 +97,24 @@ def learn(
     if as_json:
         typer.echo(json.dumps({"classes": written["classes"], **more}, indent=1))
         return
-    typer.echo("\n".join([*_lines(learned), f"saved {output}"]))
+    say(*_lines(learned), f"saved {output}")
+
+
+def _check_class(name: str, classes, option: str) -> None:
+    if name not in classes:
+        raise ValueError(
+            f"{option}: the model has no class {name!r}; it has {shortened(list(classes))}"
+        )
 
 
 def _renamed(pair: str, classes):
     old, equals, new = pair.partition("=")
     if not equals or not new:
         raise ValueError(f"--rename {pair}: write OLD=NEW")
-    label = classes.get(old, old)
+    _check_class(old, classes, f"--rename {pair}")
+    if new in classes:
+        raise ValueError(f"--rename {pair}: there is a class {new!r}; to merge two, fit again")
+    label = classes[old]
     try:
         return label, new if isinstance(label, str) else type(label)(new)
     except ValueError:

@@ -19,7 +19,8 @@ ALARM = 3
 def monitor(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="State of the monitor.")],
     rate: Annotated[
-        float | None, typer.Option(help="Start with this share of unknown answers as normal.")
+        float | None,
+        typer.Option(min=0, max=1, help="Start with this share of unknown answers as normal."),
     ] = None,
     reference: Annotated[
         Path | None,
@@ -29,7 +30,7 @@ def monitor(
         Literal["rate", "scores"], typer.Option(help="Watch the share of unknown, or all scores.")
     ] = "rate",
     alpha: Annotated[
-        float, typer.Option(help="Largest probability of ever raising a false alarm.")
+        float, typer.Option(min=0, max=1, help="Largest probability of ever raising a false alarm.")
     ] = 0.05,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
@@ -37,13 +38,21 @@ def monitor(
     """Start a monitor for `openset predict --monitor FILE`, or show its state."""
     from openset.monitoring import UnknownRateMonitor
 
+    if rate is not None and reference is not None:
+        raise ValueError("--rate and --reference exclude each other; give one of them")
     if rate is None and reference is None:
+        if not file.exists():
+            raise FileNotFoundError(
+                f"there is no monitor file {file}; give --rate or --reference to start one"
+            )
         tell(UnknownRateMonitor.load(file), as_json)
         return
     options.prepare_output(file)
     if file.exists():
         raise FileExistsError(f"{file} exists; delete it to start anew")
     scores = None if reference is None else _scores(reference, encoding)
+    if test == "scores" and scores is None:
+        raise ValueError("--test scores needs --reference, the answers of a normal period")
     started = UnknownRateMonitor(rate, reference=scores, test=test, alpha=alpha)
     started.save(file)
     tell(started, as_json)

@@ -10,7 +10,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Table: CSV, TSV (also .gz), Parquet, Arrow, NPY/NPZ, SVMlight; - is standard input.",
+        help="Table: CSV, TSV (also .gz), Parquet (a file or a folder of parts), Arrow, NPY/NPZ, "
+        "SVMlight; - is standard input.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
@@ -28,8 +29,25 @@ Unknown = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="Class whose rows are examples of the unknown, no class."),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Dask scheduler whose workers do the work, for example tcp://127.0.0.1:8786.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
-Jobs = Annotated[int, typer.Option(help="Number of threads; -1 uses all cores.")]
+
+
+def _check_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("0 threads are not possible; use 1 or more, or -1 for all cores")
+    return jobs
+
+
+Jobs = Annotated[
+    int, typer.Option(callback=_check_jobs, help="Number of threads; -1 uses all cores.")
+]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -40,14 +58,19 @@ METHODS = (
 )
 
 
-def split(names: str | None) -> list[str] | None:
-    """The items of a comma-separated list."""
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+def split(names: str | None, option: str) -> list[str] | None:
+    """The items of a comma-separated list, at least one; None if the option was not given."""
+    if names is None:
+        return None
+    items = [name.strip() for name in names.split(",") if name.strip()]
+    if not items:
+        raise typer.BadParameter(f"{names!r} names nothing", param_hint=option)
+    return items
 
 
 def columns(features: str | None, drop: str | None) -> dict[str, list[str] | None]:
     """The options that choose columns, as arguments of ``read_training``."""
-    return {"features": split(features), "drop": split(drop)}
+    return {"features": split(features, "--features"), "drop": split(drop, "--drop")}
 
 
 def prepare_output(output: Path, *inputs: Path) -> None:
@@ -58,7 +81,7 @@ def prepare_output(output: Path, *inputs: Path) -> None:
         raise FileExistsError(f"cannot write {output}: it is a folder")
     if output.exists() and any(p.exists() and output.samefile(p) for p in inputs):
         raise FileExistsError(
-            f"cannot write {output}: it is read by this command; choose another name with -o"
+            f"cannot write {output}: it is read by this command; choose another name"
         )
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ def predict(
         Path | None,
         typer.Option(help="State of `openset monitor` to update; exit code 3 on an alarm."),
     ] = None,
+    scheduler: options.Scheduler = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
@@ -47,32 +48,39 @@ def predict(
     import pyarrow as pa
 
     from openset.base import PredictionExplainer
+    from openset.cli._cluster import workers
     from openset.datasets.tables import check_writable, open_table, open_writer
     from openset.monitoring import UnknownRateMonitor
 
     options.prepare_output(output, data, model)
     check_writable(output)
     watch = None if monitor is None else UnknownRateMonitor.load(monitor)
+    jobs = jobs if scheduler is None else 1  # a worker is one thread
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     explainer = PredictionExplainer(scorer.final, jobs)
     names = _free_names(table.names, explainer.NAMES)
     counts: Counter = Counter()
-    blocks = scorer.blocks(table, "predict")
 
-    def answered(block):
-        answers = explainer.columns(block.Z, block.scores)
+    def answer(X):
+        Z, scores = scorer.score(X)
+        return scores.max(axis=1), explainer.columns(Z, scores)
+
+    def joined(batch, answered):
+        known_scores, answers = answered
         if watch is not None:
-            watch.update(block.scores.max(axis=1))
+            watch.update(known_scores)
         counts.update({n["values"]: n["counts"] for n in answers[0].value_counts().to_pylist()})
-        columns = [*block.batch.columns, *answers]
+        columns = [*batch.columns, *answers]
         return pa.RecordBatch.from_arrays(columns, names=[*table.names, *names])
 
-    first = answered(next(blocks))  # raises for a table without rows
-    with open_writer(output, first.schema) as writer:
-        writer.write(first)
-        for block in blocks:
-            writer.write(answered(block))
+    with workers(scheduler) as apply:
+        blocks = apply(answer, scorer.matrices(table, "predict"))
+        first = joined(*next(blocks))  # raises for a table without rows
+        with open_writer(output, first.schema) as writer:
+            writer.write(first)
+            for block in blocks:
+                writer.write(joined(*block))
     if watch is not None and monitor is not None:
         watch.save(monitor)
     n_rows = sum(counts.values())
@@ -186,20 +194,27 @@ class TableScorer:
         require(table, list(dict.fromkeys(columns)), "which the model needs")
         return names
 
+    def score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The final estimator's input for features X, and the scores."""
+        with warnings.catch_warnings():
+            # The columns were selected by name already.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            Z = self._transform(X)
+            return Z, self.final.decision_function(Z)
+
     def blocks(self, table: Table, title: str) -> Iterator[ScoredBlock]:
         """Score all rows in order; show progress on a terminal."""
+        for batch, X in self.matrices(table, title):
+            yield ScoredBlock(batch, X, *self.score(X))
+
+    def matrices(self, table: Table, title: str) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """All rows in order, and their features; show progress on a terminal."""
         from openset.datasets.tables import TableError, read_batches
 
         names = self.features(table)
         n_rows = 0
         for batch in read_batches(table, title):
-            X = self._matrix(table, batch, names, n_rows)
-            with warnings.catch_warnings():
-                # The columns were selected by name already.
-                warnings.filterwarnings("ignore", message="X does not have valid feature names")
-                Z = self._transform(X)
-                scores = self.final.decision_function(Z)
-            yield ScoredBlock(batch, X, Z, scores)
+            yield batch, self._matrix(table, batch, names, n_rows)
             n_rows += batch.num_rows
         if n_rows == 0:
             raise TableError(f"{table.path} has a header and no rows")

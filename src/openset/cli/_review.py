@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported
+from openset.cli._failures import complain, reported, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,17 +41,25 @@ def review(
     from openset.datasets.tables import open_table
     from openset.discovery import review_data, write_review
 
-    options.prepare_output(output)
+    options.prepare_output(output, answers, data, model)
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     shown: dict[str, list] = {name: [] for name in (text, image) if name is not None}
     Z = scorer.read(table, shown)
+    images = None
+    if image is not None:
+        images = [_embedded(data.parent, path) for path in shown[image]]
+        if not any(images):
+            raise FileNotFoundError(
+                f"--image {image}: there is no file {data.parent / str(shown[image][0])}, nor any "
+                "other that the column names"
+            )
     _check_answers(open_table(answers, encoding), scorer.final.predict(Z))
     page = review_data(
         scorer.final,
         Z,
         texts=None if text is None else shown[text],
-        images=None if image is None else [_embedded(data.parent, p) for p in shown[image]],
+        images=images,
     )
     write_review(page, output, f"Unknown rows of {data.name}")
     n_unknown = len(page["samples"]["row"])
@@ -59,7 +67,7 @@ def review(
         sizes = [len(group["members"]) for group in page["groups"]]
         typer.echo(json.dumps({"rows": page["n"], "unknown": n_unknown, "groups": sizes}))
         return
-    typer.echo(
+    say(
         f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(page['groups'])} groups; "
         f"wrote {output}"
     )

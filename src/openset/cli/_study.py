@@ -28,7 +28,9 @@ _Scheduler = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler (tcp://...) whose workers run the tasks."),
 ]
-_Limit = Annotated[float | None, typer.Option(help="Start no further task after these minutes.")]
+_Limit = Annotated[
+    float | None, typer.Option(min=0, help="Start no further task after these minutes.")
+]
 
 
 def _running(retry: bool, help: str):
@@ -47,7 +49,11 @@ def _running(retry: bool, help: str):
         # Imported here, so that --help does not load the estimators.
         from openset.study import run_study
 
-        parts = split(datasets) or (), split(methods) or (), _known_counts(n_known)
+        parts = (
+            split(datasets or None, "--datasets") or (),
+            split(methods or None, "--methods") or (),
+            _known_counts(n_known),
+        )
         options: dict[str, Any] = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
         options["time_limit"] = None if time_limit is None else 60 * time_limit
         with _open(study, store, not retry, parts) as (plan, results):
@@ -135,9 +141,12 @@ def report(
 
 def _known_counts(text: str) -> list[int | float]:
     try:
-        return [float(item) if "." in item else int(item) for item in split(text) or ()]
-    except ValueError as error:
-        raise ValueError(f"--n-known takes comma-separated numbers or ratios: {error}") from None
+        items = split(text or None, "--n-known") or ()
+        return [float(item) if "." in item else int(item) for item in items]
+    except ValueError:
+        raise ValueError(
+            f"--n-known {text!r}: give numbers or ratios, comma-separated, as 3,6 or 0.25,0.5"
+        ) from None
 
 
 @contextmanager

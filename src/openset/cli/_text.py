@@ -148,12 +148,13 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
     if not turns:
         return ["no held-out report"]
     withheld = [len(turn["withheld"]) for turn in turns]
-    head = "held-out report: a fifth of the rows; two classes are too few to withhold any"
+    head = "held-out report: the last fifth of the rows; two classes are too few to withhold any"
     if max(withheld):
         number = " to ".join(f"{n:,}" for n in sorted({min(withheld), max(withheld)}))
+        number += " class" if max(withheld) == 1 else " classes"
         head = (
-            f"held-out report of this setting: a fifth of the rows, in {len(turns)} turns with "
-            f"{number} classes withheld from the fit; means, lowest and highest turn"
+            f"held-out report of this setting: {len(turns)} turns, each with another fifth of the "
+            f"rows held out and {number} withheld; means, lowest and highest turn"
         )
     lines = [head, *measure_lines(report["measures"], report.get("spread"))]
     if all_known := report.get("all_known"):

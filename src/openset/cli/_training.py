@@ -64,9 +64,7 @@ class TrainingData:
             self._find(name, classes, "--known", path)
         fewest = 2 if explicit < 0 else 1
         if names is not None and len(set(names)) < fewest:
-            raise TableError(
-                f"--known names {len(set(names))} class; at least {fewest} are required"
-            )
+            raise TableError(f"--known names one class, {names[0]!r}; at least two are required")
         return np.unique([classes[name] for name in (classes if names is None else names)])
 
     @staticmethod

@@ -12,23 +12,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..utils import decide, unwrap
+from ..utils import decide, layers, unwrap
 from ..utils.distances import METRICS, DistancesTo, directions, row_blocks
+from ..wrappers import OpenSetWrapper
 
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2
 # Principal components that are clustered: in hundreds of dimensions all distances are alike.
-_COMPONENTS = 12
-# A group whose members are farther apart than this fraction of the mean distance between all
-# rejected samples is the background, not a group.
+_COMPONENTS = 20
+# A cluster whose members are farther apart than this fraction of the mean distance between all
+# rejected samples is background, not a group; there may be groups inside it.
 _BACKGROUND = 0.9
+# A member whose mean distance to the others exceeds this many times the median one is left out.
+_OUTLYING = 1.5
 # Neighbours that make a density.
-_NEIGHBORS = 5
+_NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,9 @@ def group_unknowns(
 
     The rejected samples are clustered by HDBSCAN [1]_ in the space in which the model measures
     distances: after the transformers of a Pipeline, and with the metric of the estimator if it
-    has one. Of more than 12 features the first 12 principal components of the rejected samples are
-    clustered; in hundreds of dimensions density says little.
+    has one. Of more than 20 features the first 20 principal components of the rejected samples are
+    clustered; in hundreds of dimensions density says little. A cluster that is about as loose as
+    all rejected samples together is no group: its members are clustered again.
 
     Parameters
     ----------
@@ -168,16 +170,15 @@ def group_unknowns(
     if len(unknown) < smallest:
         return UnknownGroups([], labels)
     points, metric = _in_own_space(estimator, _safe_indexing(X, unknown))
-    clusters = HDBSCAN(
+    # With allow_single, however loose.
+    limit = np.inf if allow_single else _BACKGROUND * _mean_distance(points, metric)
+    cluster = HDBSCAN(
         min_cluster_size=smallest,
         min_samples=min(_NEIGHBORS, smallest),
         allow_single_cluster=allow_single,
         copy=True,
-    ).fit_predict(_reduced(points, metric))
-    found = [_by_typicality(points, clusters == k, metric) for k in range(clusters.max() + 1)]
-    if not allow_single:
-        limit = _BACKGROUND * _mean_distance(points, metric)
-        found = [group for group in found if group[1].mean() < limit]
+    ).fit_predict
+    found = _tight_clusters(cluster, _reduced(points, metric), points, metric, limit, smallest)
     found.sort(key=lambda group: (-len(group[0]), group[0].min()))
     nearest = scores[unknown].argmax(axis=1)
     groups = []
@@ -191,20 +192,11 @@ def group_unknowns(
 
 def _in_own_space(estimator, X):
     """Return X as the innermost estimator sees it, dense, and the metric of that estimator."""
-    while True:
-        if isinstance(estimator, Pipeline):
-            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
-            estimator = estimator[-1]
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif hasattr(estimator, "estimator_"):
-            estimator = estimator.estimator_
-        else:
-            break
+    *_, (inner, heads) = layers(estimator, through=(OpenSetWrapper,))
+    for head in heads:
+        X = head.transform(X)
     X = X.toarray() if sparse.issparse(X) else X
-    metric = getattr(estimator, "metric", None)
+    metric = getattr(inner, "metric", None)
     return check_array(X, dtype=np.float64), metric if metric in METRICS else "euclidean"
 
 
@@ -223,9 +215,26 @@ def _mean_distance(points, metric):
     return DistancesTo(some, metric)(some).sum() / max(1, len(some) * (len(some) - 1))
 
 
-def _by_typicality(points, chosen, metric):
-    """Return the chosen rows, sorted by mean distance to the others, and these distances."""
-    members = np.flatnonzero(chosen)
+def _tight_clusters(cluster, space, points, metric, limit, smallest):
+    """Clusters with a mean distance below the limit, as pairs of rows and mean distances."""
+    found, parts = [], [np.arange(len(points))]
+    while parts:
+        rows = parts.pop()
+        labels = cluster(space[rows])
+        for k in range(labels.max() + 1):
+            members, distance = _by_typicality(points, rows[labels == k], metric)
+            near = distance <= _OUTLYING * np.median(distance)
+            if distance.mean() < limit:
+                if not near.all():
+                    members, distance = _by_typicality(points, members[near], metric)
+                found += [(members, distance)] if len(members) >= smallest else []
+            elif len(members) < len(rows):
+                parts.append(members)
+    return found
+
+
+def _by_typicality(points, members, metric):
+    """Return the members, sorted by mean distance to the others, and these distances."""
     distances = DistancesTo(points[members], metric)
     blocks = row_blocks(0, len(members), len(members))
     total = [distances(points[members[rows]]).sum(axis=1) for rows in blocks]

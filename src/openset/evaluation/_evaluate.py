@@ -18,11 +18,15 @@ from sklearn.utils import _safe_indexing
 from .. import metrics
 from ..base import resolve_unknown_label, usable_rows
 from ..calibration import CalibratedRejector
+from ..svm import fit_distributed
 from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
 
 # Rows per class below which `fit_method` warns that a search cannot choose well.
 _FEW_ROWS = 30
+
+# Numbers per part of the rows that are sent to a cluster.
+_PART = 2**22
 
 
 def measures(y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> dict[str, float]:
@@ -189,7 +193,12 @@ class MethodResult:
 
 
 def fit_method(
-    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, max_tuning_rows: int | None = None
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    max_tuning_rows: int | None = None,
+    distributed: bool = False,
 ) -> FittedMethod:
     """Tune a method if it is given as a search, and fit it on all rows.
 
@@ -204,6 +213,8 @@ def fit_method(
     max_tuning_rows : int, default=None
         Rows that the search uses at most, drawn from all by the seed of the search; the model is
         fitted on all.
+    distributed : bool, default=False
+        Fit on all rows by :func:`openset.svm.fit_distributed`, where Dask's scheduler is.
 
     Returns
     -------
@@ -238,11 +249,31 @@ def fit_method(
     rows = usable_rows(unwrap(estimator), y)
     model = clone(estimator)
     if len(rows) < len(y):
-        model.fit(_safe_indexing(X, rows), y[rows])
+        X, y_used = _safe_indexing(X, rows), y[rows]
     else:
-        model.fit(X, y)
+        y_used = y
+    if distributed:
+        model = _fit_on_cluster(model, X, y_used)
+    else:
+        model.fit(X, y_used)
     times = searched - start, perf_counter() - searched
     return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
+
+
+def _fit_on_cluster(model, X, y):
+    """Fit a landmark model, or a Pipeline that ends in one, with its rows in parts."""
+    import dask.array as da
+
+    steps = getattr(model, "steps", [("model", model)])
+    for _, step in steps[:-1]:
+        X = step.fit_transform(X, y)
+    X = np.asarray(X)
+    size = max(1, _PART // X.shape[1])
+    fitted = fit_distributed(steps[-1][1], da.from_array(X, (size, -1)), da.from_array(y, size))
+    if steps[:-1]:
+        model.steps[-1] = (steps[-1][0], fitted)
+        return model
+    return fitted
 
 
 def _warn_of_few_rows(y):
@@ -283,7 +314,9 @@ def evaluate_method(
         Rows that a search uses at most; see :func:`fit_method`.
     operating_point : mapping, default=None
         Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of the
-        fitted model on the rows `calibration`.
+        fitted model on the rows `calibration`. With ``"refit": True`` the model is then fitted
+        again, on training and calibration rows, and keeps these thresholds. More rows make a better
+        model; nothing is promised any more.
     calibration : ndarray of shape (n_calibration,), default=None
         Rows of known classes that are neither training nor test rows.
 
@@ -308,8 +341,17 @@ def evaluate_method(
         estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
     )
     if operating_point is not None:
-        rejector = CalibratedRejector(FrozenEstimator(fitted.model), **operating_point)
+        point = dict(operating_point)
+        refit = point.pop("refit", False)
+        rejector = CalibratedRejector(FrozenEstimator(fitted.model), **point)
         rejector.fit(_safe_indexing(X, calibration), y[calibration])
+        if refit:
+            rows = np.concatenate([train, calibration])
+            again = fit_method(clone(fitted.model), _safe_indexing(X, rows), y[rows])
+            rejector.estimator_, rejector.promise_ = again.model, False
+            fitted = replace(
+                fitted, n_rows=again.n_rows, seconds_fit=fitted.seconds_fit + again.seconds_fit
+            )
         fitted = replace(fitted, model=rejector)
     X_test, start = _safe_indexing(X, test), perf_counter()
     scores = fitted.model.decision_function(X_test)

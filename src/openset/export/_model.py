@@ -9,15 +9,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from ..calibration import CalibratedRejector
-from ..utils import all_estimators, answer_labels, unwrap
+from ..utils import all_estimators, answer_labels, layers, unwrap
 from ._graph import Graph
 from ._scores import check_kernel, score_writer
 
@@ -87,27 +85,19 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
 def _scores(graph, estimator, x):
     """Scores of the estimator that decides, and the thresholds, (K,), of a calibration."""
     thresholds = 0.0
-    while (write := score_writer(type(estimator))) is None:
-        if isinstance(estimator, Pipeline):
-            for _, step in estimator.steps[:-1]:
+    for layer, heads in layers(estimator, through=(CalibratedRejector,)):
+        if isinstance(layer, CalibratedRejector):
+            thresholds = thresholds + layer.thresholds_
+        if write := score_writer(type(layer)):
+            check_kernel(layer)
+            for _, step in (step for head in heads for step in head.steps):
                 x = _transform(graph, step, x)
-            estimator = estimator.steps[-1][1]
-        elif isinstance(estimator, CalibratedRejector):
-            thresholds = thresholds + estimator.thresholds_
-            estimator = estimator.estimator_
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        else:
-            names = [name for name, kind in all_estimators() if score_writer(kind)]
-            raise ValueError(
-                f"{type(estimator).__name__} cannot be exported to ONNX. What can: "
-                f"{', '.join(names)}, and a Pipeline, a search or a CalibratedRejector of one of "
-                "them."
-            )
-    check_kernel(estimator)
-    return write(graph, x, estimator), thresholds
+            return write(graph, x, layer), thresholds
+    names = [name for name, kind in all_estimators() if score_writer(kind)]
+    raise ValueError(
+        f"{type(layer).__name__} cannot be exported to ONNX. What can: {', '.join(names)}, and a "
+        "Pipeline, a search or a CalibratedRejector of one of them."
+    )
 
 
 def _transform(graph, step, x):

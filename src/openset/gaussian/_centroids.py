@@ -5,19 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from ..base import (
-    DistanceClassifier,
-    SearchSpec,
-    Traits,
-    unit_rows,
-    validate_samples,
-    validate_training_data,
-)
-from ..base.parameters import QUANTILES
+from ..base import DistanceClassifier, Traits, unit_rows
 from ..utils.distances import METRICS, DistancesTo
 from ._lda import class_means
 
@@ -93,10 +83,6 @@ class OpenSetCentroids(DistanceClassifier):
         condition="the Euclidean metric",
         known_unknowns="they can lower the radius of the class nearest to them",
     )
-    search_spec = SearchSpec(
-        grids={"default": {"quantile": QUANTILES}, "paper": {"quantile": QUANTILES}},
-        after_fit=("quantile",),
-    )
 
     class_attributes = ("means_",)
 
@@ -112,36 +98,18 @@ class OpenSetCentroids(DistanceClassifier):
         self.metric = metric
         self.unknown_label = unknown_label
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: ArrayLike) -> OpenSetCentroids:
-        """Compute the means and the distances to them.
+    @property
+    def normalize(self) -> bool:  # type: ignore[override]
+        """Whether samples are divided by their norms first: for the cosine metric."""
+        return self.metric == "cosine"
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
-        X, codes, _, _ = validate_training_data(self, X, y)
-        X = unit_rows(X) if self.metric == "cosine" else X
-        known = codes < len(self.classes_)
-        unknown, X, codes = X[~known], X[known], codes[known]
+    def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         means = class_means(X, codes)
-        own = _distances_to_others(X, codes, means, self.metric)
         self.means_ = _unit_means(means, self.classes_) if self.metric == "cosine" else means
-        self.set_distances(own, codes, self._distances(unknown))
-        return self
+        return _distances_to_others(X, codes, means, self.metric)
 
-    def raw_scores(self, X):
-        X = validate_samples(self, X)
-        return -self._distances(unit_rows(X) if self.metric == "cosine" else X)
-
-    def _distances(self, X):
-        distances = DistancesTo(self.means_, self.metric)(X)
-        return np.minimum(distances, np.finfo(np.float64).max / 4)  # inf where squares overflow
+    def distances(self, X: np.ndarray) -> np.ndarray:
+        return DistancesTo(self.means_, self.metric)(X)
 
     def far_scores(self) -> np.ndarray:
         # The cosine metric accepts the direction of the mean at any distance, with this score.

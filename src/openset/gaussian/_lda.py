@@ -5,20 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import eigh
-from sklearn.base import _fit_context
 
-from ..base import (
-    DistanceClassifier,
-    SearchSpec,
-    Traits,
-    unit_rows,
-    validate_samples,
-    validate_training_data,
-)
+from ..base import DistanceClassifier, Traits
 from ..base.fitted import check_array, require
-from ..base.parameters import QUANTILES
 
 # Least shrinkage: where Ledoit and Wolf's is 0, the covariance can be singular.
 _LEAST = 1e-9
@@ -120,10 +110,6 @@ class OpenSetLDA(DistanceClassifier):
         condition="normalize=False, and with relative=True a positive definite S^-1 - S_0^-1",
         known_unknowns="they can lower the radius",
     )
-    search_spec = SearchSpec(
-        grids={"default": {"quantile": QUANTILES}, "paper": {"quantile": QUANTILES}},
-        after_fit=("quantile",),
-    )
 
     class_attributes = ("means_", "_centers")
 
@@ -141,35 +127,19 @@ class OpenSetLDA(DistanceClassifier):
         self.normalize = normalize
         self.unknown_label = unknown_label
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: ArrayLike) -> OpenSetLDA:
-        """Estimate means and covariances.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
-        X, codes, _, _ = validate_training_data(self, X, y)
-        X = unit_rows(X) if self.normalize else X
-        known = codes < len(self.classes_)
-        unknown, X, codes = X[~known], X[known], codes[known]
+    def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         sizes = np.bincount(codes)
         self.means_ = class_means(X, codes)
         self.covariance_, self.shrinkage_ = _covariance(X - self.means_[codes], X)
         self._whiten(X)
-        own = _without_sample(
-            self._distances(X, codes), self.shrinkage_, sizes[codes], len(X), sizes[codes]
-        )
+        Z = self._project(X)
+        difference = Z - self._centers[codes]
+        squares = np.einsum("ij,ij->i", difference, difference)
+        own = _without_sample(squares, self.shrinkage_, sizes[codes], len(X), sizes[codes])
         if self.relative:
-            total = self._total_distances(self._project(X))
+            total = np.einsum("ij,j,ij->i", Z, 1.0 / self._spread, Z)
             own = own - _without_sample(total, self._total_shrinkage, len(X), len(X), sizes[codes])
-        self.set_distances(own, codes, -self._raw_scores(unknown))
-        return self
+        return own
 
     def _whiten(self, X):
         """Find the basis in which S is the identity and, if it is used, S_0 is diagonal.
@@ -193,18 +163,6 @@ class OpenSetLDA(DistanceClassifier):
             R *= np.minimum(1.0, limit / np.maximum(size, limit))
         return R @ self._basis
 
-    def _distances(self, X, codes):
-        """Squared distance of each sample to its own mean."""
-        difference = self._project(X) - self._centers[codes]
-        return np.einsum("ij,ij->i", difference, difference)
-
-    def _total_distances(self, Z):
-        return np.einsum("ij,j,ij->i", Z, 1.0 / self._spread, Z)
-
-    def raw_scores(self, X):
-        X = validate_samples(self, X)
-        return self._raw_scores(unit_rows(X) if self.normalize else X)
-
     def projection(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return what the distances are computed from.
 
@@ -212,24 +170,25 @@ class OpenSetLDA(DistanceClassifier):
         -------
         mean, basis, centers, factor
             Of shapes (d,), (d, d), (K, d) and (d,). With z = basis' (x - mean), the distance to
-            class c is sum_j factor_j z_j^2 - 2 centers_c' z + |centers_c|^2.
+            class c is ``sum_j factor_j z_j^2 - 2 centers_c' z + |centers_c|^2``.
         """
         # The distance less sum_j z_j^2 / spread_j, with the squares of z taken together.
         factor = 1.0 - 1.0 / self._spread if self.relative else np.ones(len(self._mean))
         return self._mean, self._basis, self._centers, factor
 
-    def _raw_scores(self, X):
+    def distances(self, X: np.ndarray) -> np.ndarray:
         Z = self._project(X)
         squares = np.einsum("ij,j,ij->i", Z, self.projection()[3], Z)
         norms = np.einsum("ij,ij->i", self._centers, self._centers)
         distances = squares[:, None] - 2.0 * (Z @ self._centers.T) + norms
-        return -distances if self.relative else -np.maximum(distances, 0.0)
+        return distances if self.relative else np.maximum(distances, 0.0)
 
     def check_fitted(self):
         sizes = super().check_fitted()
+        require(np.all(np.abs(self._centers) < _FAR), "_centers is so large that scores overflow")
         if self.relative:
             check_array("_spread", self._spread, "r", sizes)
-            require(np.all(self._spread > 0), "_spread is not positive")
+            require(np.all(self._spread > 1 / _FAR), "_spread is not positive")
         return sizes
 
     def far_scores(self) -> np.ndarray:

@@ -9,18 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
-from ..base import known_classes
 from ..utils import split_pipeline, unwrap
-from ._evaluate import Candidate, SearchData, spec_of
+from ._evaluate import Candidate, spec_of
 
 Grid = Mapping[str, Sequence[Any]]
-
-# Lead of the best setting that takes others out of the race after one simulation: this number over
-# the root of the number of classes. A simulation withholds some of them, and settings that are good
-# for one draw need not be for another. Smaller values lose settings (benchmarks/search_rules.md).
-_LEAST_MARGIN = 0.2
 
 
 def preset_grid(
@@ -80,9 +75,17 @@ def _check_grid(estimator, part, level):
         )
     first = {name: values[0] for name, values in part.items()}
     _check_setting(estimator, first, engine)
+    rules = getattr(final, "_parameter_constraints", {})
     for name, values in part.items():
+        own = name.removeprefix(prefix)
         for value in values[1:]:
-            _check_setting(estimator, first | {name: value}, engine)
+            if name.startswith(prefix) and own in rules:  # without a clone, which takes longer
+                validate_parameter_constraints(
+                    {own: rules[own]}, {own: value}, caller_name=type(final).__name__
+                )
+                _check_one_value(name, value, engine)
+            else:
+                _check_setting(estimator, first | {name: value}, engine)
 
 
 def _check_setting(estimator, setting, engine):
@@ -92,31 +95,12 @@ def _check_setting(estimator, setting, engine):
         final._validate_params()
     params = model.get_params()
     for name in engine:
-        if isinstance(params[name], dict):
-            raise ValueError(
-                f"{name}={params[name]!r} has one value per class, but a search withholds classes. "
-                "Set a number, or search for one value per class with level='class'."
-            )
+        _check_one_value(name, params[name], engine)
 
 
-def in_the_race(
-    candidates: Sequence[Candidate], scores: np.ndarray, data: SearchData
-) -> list[Candidate]:
-    """Candidates that are not behind the best by more than chance explains.
-
-    `scores`, of shape (all candidates, r), holds the simulations so far. Chance is three standard
-    errors of a mean of r scores, each the mean of two shares, one of the known and one of the
-    unknown validation samples. Differences between draws of classes come on top, hence a floor
-    that falls with the number of classes.
-    """
-    means = np.array([scores[candidate.number].mean() for candidate in candidates])
-    if not np.isfinite(means).any():
-        return list(candidates)
-    best = np.max(means[np.isfinite(means)])
-    unknown = [data.validation_codes(s) for s in range(scores.shape[1])]
-    counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
-    share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
-    error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
-    n_classes = len(known_classes(data.unknown_label, data.y)[0])
-    margin = max(3 * error, _LEAST_MARGIN / np.sqrt(n_classes)) / np.sqrt(scores.shape[1])
-    return [c for c, mean in zip(candidates, means, strict=True) if mean >= best - margin]
+def _check_one_value(name, value, engine):
+    if name in engine and isinstance(value, dict):
+        raise ValueError(
+            f"{name}={value!r} has one value per class, but a search withholds classes. "
+            "Set a number, or search for one value per class with level='class'."
+        )

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
-from ..base import SearchSpec, known_classes
+from ..base import GridScores, SearchSpec, known_classes
 from ..metrics import encode_labels
 from ..utils import split_pipeline, thread_map, unwrap
 
@@ -134,13 +134,20 @@ def _by_engine(model, candidates, X, which, data):
         splits.append((fit, validation, np.atleast_1d(np.searchsorted(labels, wanted))))
     settings = [candidate.params for candidate in candidates]
     true = {s: data.validation_codes(s) for s in which}
-    for found in model.grid_scores(settings, X, data.y, data.weight, splits, n_jobs=data.n_jobs):
+
+    def judge(found: GridScores) -> list[SplitScore]:
         s = which[found.split]
         scores = data.measure(found.scores, true[s])
-        far = found.far.max(axis=-1)
-        for members, score, largest in zip(found.settings, scores, far, strict=True):
-            for i in members:
-                yield _split_score(candidates[i].number, s, score, largest if bounded else np.nan)
+        far = found.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
+        return [
+            _split_score(candidates[i].number, s, score, largest)
+            for members, score, largest in zip(found.settings, scores, far, strict=True)
+            for i in members
+        ]
+
+    arguments = settings, X, data.y, data.weight, splits, judge
+    for found in model.grid_scores(*arguments, n_jobs=data.n_jobs):
+        yield from found
 
 
 def _on_one_fit(model, candidates, X, which, data):

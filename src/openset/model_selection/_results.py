@@ -24,11 +24,12 @@ def cv_results(
         results["class"] = np.repeat(classes, len(candidates))
     results["params"] = candidates * len(blocks)
     for name in sorted({name for candidate in candidates for name in candidate}):
-        values = np.ma.masked_all(len(table), dtype=object)
-        for row, candidate in enumerate(results["params"]):
-            if name in candidate:
-                values[row] = candidate[name]
-        results[f"param_{name}"] = values
+        values = np.empty(len(candidates), dtype=object)
+        for row, candidate in enumerate(candidates):
+            values[row] = candidate.get(name)
+        absent = [name not in candidate for candidate in candidates]
+        n = len(blocks)
+        results[f"param_{name}"] = np.ma.MaskedArray(np.tile(values, n), np.tile(absent, n))
     for s in range(table.shape[1]):
         results[f"split{s}_test_score"] = table[:, s]
     with np.errstate(invalid="ignore"):  # -inf has no deviation

@@ -190,8 +190,12 @@ def binary_measure(scoring: str) -> Callable[[np.ndarray, np.ndarray], np.ndarra
     def measure(scores, true):
         right = (decide(scores) == 0) == (true == 0)
         unknown = true == 2
-        if join is None or not unknown.any():
-            return right.mean(axis=-1)
-        return join(right[..., ~unknown].mean(axis=-1), right[..., unknown].mean(axis=-1))
+        n_unknown = np.count_nonzero(unknown)
+        n_known = len(true) - n_unknown
+        n_right = np.count_nonzero(right, axis=-1)
+        if join is None or n_unknown == 0:
+            return n_right / len(true)
+        n_rejected = np.count_nonzero(right & unknown, axis=-1)
+        return join((n_right - n_rejected) / n_known, n_rejected / n_unknown)
 
     return measure

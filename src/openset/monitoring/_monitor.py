@@ -267,7 +267,7 @@ class UnknownRateMonitor:
             raise
         except (OSError, BadZipFile, ValueError, KeyError, TypeError, EOFError) as error:
             raise MonitorFileError(
-                f"{path} is damaged or is not the state of a monitor ({error}); start a new one."
+                f"{path} is damaged or is not the state of a monitor; start a new one."
             ) from error
         return monitor
 

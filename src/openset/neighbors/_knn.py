@@ -7,18 +7,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from ..base import (
-    DistanceClassifier,
-    SearchSpec,
-    Traits,
-    unit_rows,
-    validate_samples,
-    validate_training_data,
-)
+from ..base import DistanceClassifier, SearchSpec, Traits
 from ..base.fitted import require
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
 from ._kth import KthDistances
@@ -117,29 +108,16 @@ class OpenSetKNN(DistanceClassifier):
         self.device = device
         self.unknown_label = unknown_label
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: ArrayLike) -> OpenSetKNN:
-        """Store the training samples and measure the distances within the classes.
+    def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        order = np.argsort(codes, kind="stable")
+        self._X, self._rows = X[order], rows[order]
+        self._starts = np.r_[0, np.cumsum(np.bincount(codes))]
+        own = np.empty(len(X))
+        own[order] = self._engine().within(self.n_neighbors)
+        return own
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
-        X, codes, _, _ = validate_training_data(self, X, y)
-        X = unit_rows(X) if self.normalize else X
-        n_classes = len(self.classes_)
-        self._rows = np.argsort(codes, kind="stable")[: int(np.sum(codes < n_classes))]
-        self._starts = np.r_[0, np.cumsum(np.bincount(codes)[:n_classes])]
-        self._X = X[self._rows]
-        distances = self._engine()
-        unknown = distances(X[codes == n_classes], self.n_neighbors)
-        self.set_distances(distances.within(self.n_neighbors), codes[self._rows], unknown)
-        return self
+    def distances(self, X: np.ndarray) -> np.ndarray:
+        return self._engine()(X, self.n_neighbors)
 
     def take_classes(self, index):
         rows = np.concatenate([np.arange(*self._starts[k : k + 2]) for k in index])
@@ -173,12 +151,6 @@ class OpenSetKNN(DistanceClassifier):
             found = key, KthDistances(self._X, self._starts, self.n_jobs, self.device)
             _PREPARED[self] = found  # not an attribute: it is no part of a pickle or a model file
         return found[1]
-
-    def raw_scores(self, X):
-        X = validate_samples(self, X)
-        X = unit_rows(X) if self.normalize else X
-        distances = self._engine()(X, self.n_neighbors)
-        return -np.minimum(distances, np.finfo(np.float64).max / 4)  # inf where squares overflow
 
     def far_scores(self) -> np.ndarray:
         return np.full(len(self.classes_), np.inf if self.normalize else -np.inf)

@@ -1,8 +1,12 @@
 """Distances to the k-th nearest sample of each class, exact, on all cores or on a GPU.
 
-With many features the distances are expanded into a matrix product in single precision. It only
-chooses candidates: all samples that could be among the k nearest, given a bound of its rounding
+With many features a matrix product in single precision gives lower bounds of the distances. They
+only choose candidates: all samples that could be among the k nearest, given a bound of the rounding
 error. Their distances are then computed in double precision.
+
+The product takes all features, or few directions that hold most of the variance, where there are
+such. With x = (u, v), u the part in these directions, a.b <= a_u.b_u + |a_v| |b_v|: the norm of the
+rest is one more column of the product.
 """
 
 from __future__ import annotations
@@ -22,6 +26,14 @@ _COLUMNS = 4096
 # Distances per block on the CPU and on the GPU.
 _BLOCK = 2**21
 _GPU_BLOCK = 2**27
+
+# The product is restricted to directions that hold this share of the variance if there are at most
+# this share of the features of them, found from so many samples.
+_VARIANCE = 0.97
+_DIRECTIONS = 1 / 3
+_SAMPLES = 4096
+# Bounds that are compared with the limit at once.
+_CHUNK = 64
 
 _UNIT = np.finfo(np.float32).eps / 2
 
@@ -43,9 +55,11 @@ class KthDistances:
     def __init__(self, B: np.ndarray, starts: np.ndarray, n_jobs: int | None, device: str):
         self._B, self._starts, self._n_jobs = B, starts, n_jobs
         self._block = self._gpu if on_gpu(device) else self._wide
+        self._prepare = self._queries if self._block == self._wide else np.asarray
         self._size = _GPU_BLOCK if on_gpu(device) else _BLOCK
         if not on_gpu(device) and B.shape[1] <= NARROW:
-            self._block, self._to = self._narrow, DistancesTo(B, "euclidean")
+            self._block, self._prepare = self._narrow, np.asarray
+            self._to = DistancesTo(B, "euclidean")
             return
         # Centred, and scaled so that single precision neither over- nor underflows.
         self._center = B.mean(axis=0)
@@ -61,7 +75,8 @@ class KthDistances:
             self._points = self._xp.asarray(centred), self._xp.asarray(self._norms)
             self._n_jobs = 1
         else:
-            self._single = centred.astype(np.float32)
+            self._basis = _main_directions(centred)
+            self._single = self._columns(centred, self._norms)
             self._half_norms = (self._norms / 2).astype(np.float32)
 
     def __call__(self, A: np.ndarray, k: int) -> np.ndarray:
@@ -89,8 +104,9 @@ class KthDistances:
         def fill(start):
             rows = slice(start, start + step)
             with np.errstate(over="ignore", invalid="ignore"):
+                queries = self._prepare(A[rows])
                 for lo, hi in groups:
-                    self._block(A[rows], k, lo, hi, out[rows, lo - first : hi - first])
+                    self._block(queries, k, lo, hi, out[rows, lo - first : hi - first])
 
         for _ in thread_map(fill, range(0, len(A), step), self._n_jobs):
             pass
@@ -112,18 +128,33 @@ class KthDistances:
             last = min(k, own.shape[1]) - 1
             out[:, c - lo] = np.partition(own, last, axis=1)[:, last]
 
-    def _wide(self, A, k, lo, hi, out):
+    def _columns(self, Z, norms):
+        """The factors of the product, in single precision; `norms` are the squared ones of Z."""
+        if self._basis is None:
+            return Z.astype(np.float32)
+        main = Z @ self._basis
+        rest = np.sqrt(np.maximum(0.0, norms - np.einsum("ij,ij->i", main, main)))
+        return np.column_stack([main, rest]).astype(np.float32)
+
+    def _queries(self, A):
+        """A, the factors of the product, a bound of its error, and half of the squared norms."""
+        Z = (A - self._center) / self._scale
+        norms = np.einsum("ij,ij->i", Z, Z)
+        huge = norms > 1e30  # squares could overflow in single precision
+        Z[huge] = 0.0
+        columns = self._columns(Z, np.where(huge, 0.0, norms))
+        # Bound of the error of |b|^2 / 2 - a.b in single precision, whatever the order of the sum.
+        lengths = np.sqrt(norms) + self._largest
+        slack = 2 * (columns.shape[1] + 8) * _UNIT * lengths * self._largest
+        slack[huge] = np.inf  # all samples are candidates
+        return A, columns, slack, norms / 2
+
+    def _wide(self, queries, k, lo, hi, out):
+        A, columns, slack, half_lengths = queries
         starts = self._starts[lo : hi + 1]
         rows = slice(starts[0], starts[-1])
-        Z = (A - self._center) / self._scale
-        lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z))
-        # Bound of the error of |b|^2 / 2 - a.b in single precision, whatever the order of the sum.
-        slack = 2 * (Z.shape[1] + 8) * _UNIT * (lengths + self._largest) * self._largest
-        slack[lengths > 1e15] = np.inf  # squares could overflow: all samples are candidates
-        dots = np.where(lengths[:, None] > 1e15, 0.0, Z).astype(np.float32) @ self._single[rows].T
-        _kth_distances(
-            dots, self._half_norms[rows], slack, k, starts - starts[0], (A, self._B[rows]), out
-        )
+        products = columns @ self._single[rows].T, self._half_norms[rows], slack, half_lengths
+        _kth_distances(products, k, starts - starts[0], (A, self._B[rows]), self._scale, out)
 
     def _gpu(self, A, k, lo, hi, out):
         xp, starts = self._xp, self._starts
@@ -141,13 +172,13 @@ class KthDistances:
 
 
 @njit(cache=True, nogil=True)
-def _insert(smallest, value):
-    """Insert a value into an ascending array of fixed length; the largest falls out."""
+def _insert(smallest, value, rows, row):
+    """Insert a value and its row into ascending arrays of fixed length; the largest falls out."""
     j = smallest.size - 1
     while j > 0 and smallest[j - 1] > value:
-        smallest[j] = smallest[j - 1]
+        smallest[j], rows[j] = smallest[j - 1], rows[j - 1]
         j -= 1
-    smallest[j] = value
+    smallest[j], rows[j] = value, row
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
@@ -159,27 +190,65 @@ def _square(a, b):
     return total
 
 
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _lowest(half_norms, dots):
+    """The smallest bound of a chunk."""
+    lowest = np.float32(np.inf)
+    for j in range(dots.size):
+        lowest = min(lowest, half_norms[j] - dots[j])
+    return lowest
+
+
 @njit(cache=True, nogil=True)
-def _kth_distances(dots, half_norms, slack, k, starts, points, out):
+def _kth_distances(products, k, starts, points, scale, out):
     """out[i, c]: distance from A[i] to the k-th nearest of the rows of class c of B.
 
-    ``points`` is (A, B); ``dots`` are their products in single precision.
+    ``points`` is (A, B). ``products`` are (dots, half_norms, slack, half_lengths):
+    half_norms[j] - dots[i, j] - slack[i] is at most half of the squared distance between A[i] and
+    B[j], in units of the scale, minus half_lengths[i].
     """
     A, B = points
-    for i in range(dots.shape[0]):
+    dots, half_norms, slack, half_lengths = products
+    lowest = np.empty(np.diff(starts).max() // _CHUNK + 1, np.float32)
+    for i in range(len(A)):
         for c in range(starts.size - 1):
             begin, end = starts[c], starts[c + 1]
-            k_c = min(k, end - begin)
-            smallest = np.full(k_c, np.inf)
-            for j in range(begin, end):
-                value = half_norms[j] - dots[i, j]
-                if value < smallest[-1]:
-                    _insert(smallest, np.float64(value))
-            limit = smallest[-1] + 2.0 * slack[i]
-            smallest[:] = np.inf
-            for j in range(begin, end):
-                if half_norms[j] - dots[i, j] <= limit:
-                    square = _square(A[i], B[j])
-                    if square < smallest[-1]:
-                        _insert(smallest, square)
-            out[i, c] = np.sqrt(smallest[-1])
+            bounds = np.full(min(k, end - begin), np.inf)
+            nearest = np.full(bounds.size, -1)
+            for chunk, first in enumerate(range(begin, end, _CHUNK)):
+                last = min(first + _CHUNK, end)
+                lowest[chunk] = _lowest(half_norms[first:last], dots[i, first:last])
+                if lowest[chunk] < bounds[-1]:
+                    for j in range(first, last):
+                        bound = half_norms[j] - dots[i, j]
+                        if bound < bounds[-1]:
+                            _insert(bounds, np.float64(bound), nearest, j)
+            limit = np.inf
+            if slack[i] < np.inf:  # the k-th nearest is no farther than any k samples are
+                farthest = 0.0
+                for j in nearest:
+                    farthest = max(farthest, _square(A[i], B[j]))
+                limit = farthest / scale / scale / 2 - half_lengths[i] + slack[i]
+            squares = np.full(bounds.size, np.inf)
+            for chunk, first in enumerate(range(begin, end, _CHUNK)):
+                if not lowest[chunk] > limit:
+                    for j in range(first, min(first + _CHUNK, end)):
+                        if not half_norms[j] - dots[i, j] > limit:
+                            square = _square(A[i], B[j])
+                            if square < squares[-1]:
+                                _insert(squares, square, nearest, j)
+                                new = squares[-1] / scale / scale / 2 - half_lengths[i] + slack[i]
+                                limit = min(limit, new)
+            out[i, c] = np.sqrt(squares[-1])
+
+
+def _main_directions(centred):
+    """Few orthonormal directions (d, p) that hold most of the variance; None if there are none."""
+    m, d = centred.shape
+    if m < 8 * d:  # finding them would take as long as the products
+        return None
+    some = centred[:: -(-m // _SAMPLES)]
+    variance, directions = np.linalg.eigh(some.T @ some)
+    total = np.cumsum(variance[::-1])
+    p = int(np.searchsorted(total, _VARIANCE * total[-1])) + 1
+    return directions[:, ::-1][:, :p].copy() if p <= _DIRECTIONS * d else None

@@ -1,22 +1,10 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
-from ._active_set import (
-    LandmarkSolution,
-    LandmarkTask,
-    solve_landmarks,
-    spread_over_classes,
-)
-from ._expansion import EXACT_BAND, DecisionValues, decision_values
+from . import landmarks
+from ._decision_values import DecisionValues, decision_values
+from ._expansion import EXACT_BAND
 from ._grid import solve_grid
 from ._kernel_values import needs_differences
-from ._landmarks import (
-    LandmarkFeatures,
-    LocalRows,
-    Query,
-    TrainingRows,
-    block_violators,
-    join_violators,
-)
 from ._path import Path, feasible_near, solve_path
 from ._problem import (
     Problem,
@@ -39,24 +27,17 @@ __all__ = [
     "DecisionValues",
     "Interrupted",
     "KernelRows",
-    "LandmarkFeatures",
-    "LandmarkSolution",
-    "LandmarkTask",
-    "LocalRows",
     "Path",
     "Problem",
-    "Query",
     "Solution",
-    "TrainingRows",
     "Tuning",
-    "block_violators",
     "decision_values",
     "feasible_near",
     "feasible_start",
     "fixed_bias_problem",
-    "join_violators",
     "kernel_rows",
     "kernel_sums",
+    "landmarks",
     "lower_bias",
     "needs_differences",
     "one_class_problem",
@@ -65,9 +46,7 @@ __all__ = [
     "shift_total",
     "solve",
     "solve_grid",
-    "solve_landmarks",
     "solve_path",
-    "spread_over_classes",
     "svdd_problem",
     "svm_problem",
     "tuned",

@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..kernels import Kernel, Linear
 from ..utils import thread_map
 from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
-from ._row_cache import kernel_rows
+from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
 from ._tuning import tuning
 from .cuda import on_gpu
@@ -40,6 +41,8 @@ def solve_grid(
     n_jobs: int | None = None,
     device: str = "cpu",
     stop: threading.Event | None = None,
+    parts: Sequence[np.ndarray] | None = None,
+    part_of: Sequence[int] = (),
 ) -> Iterator[tuple[int, int, Any]]:
     """Solve every problem for all its totals at every gamma.
 
@@ -69,11 +72,16 @@ def solve_grid(
         on the CPU.
     stop : threading.Event, default=None
         Once set, the run ends with :class:`Interrupted`. An exception in any thread sets it.
+    parts : sequence of ndarray of int, default=None
+        Samples that take part in problems, each sorted: all others have empty boxes. Where parts
+        are small and have many problems, each has a kernel matrix of its own.
+    part_of : sequence of int, default=()
+        The part of each problem.
 
     Yields
     ------
     gamma : int
-        Index in `gammas`; they come in descending order of their values.
+        Index in `gammas`; for each problem they come in descending order of their values.
     k : int
         Index of the problem.
     result
@@ -95,31 +103,95 @@ def solve_grid(
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
     n_solutions = n_problems * len(problem_of(0)[1])
-    rows = kernel_rows(X, kernel, gammas[order], cache_size, n_solutions, n_jobs)
-    if len(gammas) > 1 and n_problems * len(rows.store.slot) <= tuning().kept_problems:
-        problem_of = cache(problem_of)
-    # Where the first totals of each problem start at the next gamma.
-    heads: list[list | None] = [None] * n_problems
-    matrix = rows.store.rows
-    from_identity = rows.whole and near_identity(matrix[:: max(1, len(matrix) // 16)])
+    data = X, kernel, gammas[order], cache_size, n_solutions, n_jobs
+    keep = len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems
+    limits = {"n_jobs": n_jobs, "stop": stop, "tol": tol, "max_iter": max_iter}
+    for shares in _shares(parts, part_of, n_problems, *data):
+        yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
 
-    def run(k):
+
+class _Share(NamedTuple):
+    """Problems that share kernel rows.
+
+    `part` are the samples that take part in them and `outside` the others, None for all samples.
+    """
+
+    problems: list[int]
+    rows: KernelRows
+    part: np.ndarray | None = None
+    outside: np.ndarray | None = None
+
+
+def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutions, n_jobs):
+    """Yield lists of shares whose rows are in memory together."""
+    settings = cache_size, n_solutions, n_jobs
+    batches = None if parts is None else rows_of_parts(X, kernel, gammas, parts, *settings)
+    if batches is None:
+        yield [_Share(list(range(n_problems)), kernel_rows(X, kernel, gammas, *settings))]
+        return
+    problems = [[k for k in range(n_problems) if part_of[k] == s] for s in range(len(parts))]
+    outside = [np.setdiff1d(np.arange(X.shape[0]), part) for part in parts]
+    for batch in batches:
+        yield [_Share(problems[s], rows, parts[s], outside[s]) for s, rows in batch.items()]
+
+
+def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop, **limits):
+    from_identity = [_starts_from_identity(share.rows) for share in shares]
+    # Where the first totals of each problem start at each gamma: left there by the previous one.
+    heads = [
+        {k: SimpleQueue() for share in shares for k in share.problems}
+        for _ in range(len(gammas) + 1)
+    ]
+    for head in heads[0].values():
+        head.put(None)
+    step = len(shares[0].rows.widths)
+
+    def own_problem(k, s):
         problem, totals = problem_of(k)
-        starts = heads[k]
-        if starts is None and from_identity:
-            starts = [(identity_solution(problem, total), None) for total in totals[:2]]
-        path = solve_path(
-            problem, totals, rows, tol=tol, max_iter=max_iter, starts=starts, stop=stop
-        )
-        if len(gammas) > 1:
-            heads[k] = [(beta.copy(), None) for beta in path.beta[:2]]
+        part = shares[s].part
+        if part is None:
+            return problem, totals
+        p, lower, upper = problem.p[part], problem.lower[part], problem.upper[part]
+        return Problem(p, lower, upper, problem.total), totals
+
+    if keep:
+        own_problem = cache(own_problem)
+
+    # Each release of the interpreter's lock may cost tens of microseconds with many threads, so
+    # there are few NumPy calls here.
+    def run(task):
+        n, s, k = task
+        rows = shares[s].rows.widths[n % step]
+        starts = heads[n][k].get()  # waits for the previous gamma, which another thread may solve
+        try:
+            problem, totals = own_problem(k, s)
+            if starts is None and from_identity[s]:
+                starts = [(identity_solution(problem, total), None) for total in totals[:2]]
+            settings = {"starts": starts, "stop": stop, "outside": shares[s].outside, **limits}
+            path = solve_path(problem, totals, rows, **settings)
+            starts = None
+            if len(gammas) > 1:
+                starts = [(beta, None) for beta in path.beta[:2].copy()]
+        finally:
+            heads[n + 1][k].put(starts)
         return reduce(k, path, rows)
 
-    for n, g in enumerate(order):
-        if n > 0:
-            rows.use(gammas[g])
-        for k, result in enumerate(thread_map(run, range(n_problems), n_jobs, stop)):
-            yield int(g), k, result
+    for first in range(0, len(order), step):
+        block = range(first, min(first + step, len(order)))
+        if first > 0:
+            for share in shares:
+                share.rows.use(*gammas[order[block]])
+        # One queue for all: a thread that is done with a width goes on with the next.
+        tasks = [(n, s, k) for n in block for s, share in enumerate(shares) for k in share.problems]
+        for (n, _, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
+            yield int(order[n]), k, result
+
+
+def _starts_from_identity(rows):
+    if not rows.whole:
+        return False
+    n = len(rows.store.rows)
+    return near_identity(rows.store.rows[:: max(1, n // 16), :n])
 
 
 def near_identity(sample: np.ndarray) -> bool:

@@ -76,8 +76,12 @@ def needs_differences(kernel: Kernel, norm: float) -> bool:
     -------
     bool
     """
-    error = _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
-    return not error <= _DIRECT_ERROR
+    return not product_error(kernel, norm) <= _DIRECT_ERROR
+
+
+def product_error(kernel: Kernel, norm: float) -> float:
+    """Largest error of a kernel value from products in float64; `norm` as above."""
+    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
 
 
 def _kernel_error(kernel, norm, expanded, eps):
@@ -100,6 +104,8 @@ class KernelValues:
     ----------
     n_rows : int
     diagonal : ndarray of shape (n_rows,), float32
+    gamma : float
+        Width of the kernel; 1 if it has none.
     narrow : bool
         Whether rows come from direct differences.
     points : Points or None
@@ -108,6 +114,7 @@ class KernelValues:
 
     n_rows: int
     diagonal: np.ndarray
+    gamma = 1.0
     narrow = False
     points: Points | None = None
 
@@ -123,8 +130,8 @@ class KernelValues:
         """The values between the samples `index` alone."""
         raise NotImplementedError
 
-    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
-        """K beta in float64, shape (n_rows,), whatever the precision of the rows."""
+    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
+        """K beta, shape (n_rows,), with at most this error, whatever the precision of the rows."""
         raise NotImplementedError
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
@@ -146,7 +153,7 @@ class DistanceValues(KernelValues):
     def __init__(self, X, kernel: Kernel, largest: float):
         self.n_rows, n_features = X.shape
         self._source = X
-        self._kernel, self._largest = kernel, largest
+        self.kernel, self._largest = kernel, largest
         self.diagonal = np.ones(self.n_rows, dtype=np.float32)
         scale = np.sqrt(largest)
         self._X = None  # the points as they are, where small distances need their differences
@@ -174,10 +181,10 @@ class DistanceValues(KernelValues):
         self.use(largest)
 
     def use(self, gamma: float) -> None:
-        self._gamma = gamma
-        self._ratio = np.float32(gamma / self._largest)
-        if self.narrow and type(self._kernel) is RBF:
-            self.points = Points(self._Z, self._columns, self._ratio)
+        self.gamma = gamma
+        self.ratio = np.float32(gamma / self._largest)
+        if self.narrow and type(self.kernel) is RBF:
+            self.points = Points(self._Z, self._columns, self.ratio)
 
     def subset(self, index: np.ndarray) -> DistanceValues:
         part = copy(self)
@@ -189,33 +196,33 @@ class DistanceValues(KernelValues):
         if self.narrow:
             part._columns = padded_columns(part._Z)
         if self.points is not None:
-            part.points = Points(part._Z, part._columns, self._ratio)
+            part.points = Points(part._Z, part._columns, self.ratio)
         return part
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         self.distances(index, start, out)
-        if self._ratio != 1:
+        if self.ratio != 1:
             with np.errstate(over="ignore"):
-                out *= self._ratio
-        self._kernel.value(out, out=out)
+                out *= self.ratio
+        self.kernel.value(out, out=out)
 
-    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
         from ._expansion import Expansion
 
         X, support = self._source, np.flatnonzero(beta)
         if support.size == 0:
             return np.zeros(self.n_rows)
         coef = beta[None, support]
-        expansion = Expansion(X[support], coef, self._kernel, self._gamma, exact=True)
+        expansion = Expansion(X[support], coef, self.kernel, self.gamma, exact=True)
         step = tuning().points
         blocks = (X[k : k + step] for k in range(0, self.n_rows, step))
-        return np.concatenate([expansion.sums(block) for block in blocks])[:, 0]
+        return np.concatenate([expansion.sums_within(error, block) for block in blocks])[:, 0]
 
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
         """Kernel values at this gamma from a block of :meth:`distances`."""
         with np.errstate(over="ignore"):
-            np.multiply(distances, self._ratio, out=out)
-        self._kernel.value(out, out=out)
+            np.multiply(distances, self.ratio, out=out)
+        self.kernel.value(out, out=out)
 
     def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         """Squared distances at the largest gamma in the place of kernel values."""
@@ -260,7 +267,7 @@ class DotProducts(KernelValues):
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
 
-    def exact_sums(self, beta: np.ndarray) -> np.ndarray:
+    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
         return self._X @ (self._X.T @ beta)
 
     def subset(self, index: np.ndarray) -> DotProducts:

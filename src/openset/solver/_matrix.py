@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 
 import numpy as np
 
+from ..kernels import RBF, exp_neg
 from ..utils import thread_map
+from ..utils.compiled import njit
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
@@ -16,36 +20,62 @@ from ._tuning import tuning
 
 
 class WholeMatrix(KernelRows):
-    """All rows of the kernel matrix, computed at once.
+    """All rows of the kernel matrix, computed at once, at one width or at several.
 
     Parameters
     ----------
     values : KernelValues
     n_jobs : int or None
-        Threads that fill the matrix.
+        Threads that fill the matrices.
+    gammas : sequence of float, default=()
+        Widths to keep in memory at a time, see `widths`; empty for the present one of `values`.
+    n_solved : int, default=None
+        Keep the rows of the first samples only: the others take no part in the problems, which are
+        over the first samples, and have columns.
     keep_distances : bool
-        Keep the distances, so that another width costs one pass over them.
+        Keep the distances, so that other widths cost one pass over them.
     """
 
     whole = True
 
-    def __init__(self, values: KernelValues, n_jobs: int | None = 1, keep_distances: bool = False):
-        m = values.n_rows
+    def __init__(
+        self,
+        values: KernelValues,
+        n_jobs: int | None = 1,
+        gammas: Sequence[float] = (),
+        n_solved: int | None = None,
+        keep_distances: bool = False,
+    ):
+        m, n_widths = values.n_rows, max(1, len(gammas))
+        n = m if n_solved is None else n_solved
         self._values, self._n_jobs = values, n_jobs
-        self.store = row_store(empty_rows(m, m), values.diagonal)
-        self.store.slot[:] = np.arange(m)
-        # A part, and the parts of that part, hold less than `share` of the rows each.
-        share = tuning().share
-        self._scratch = ScratchPool(int((share * m) ** 2 / (1 - share**2)))
-        self._distances = None
-        if keep_distances and isinstance(values, DistanceValues):
-            self._distances = np.empty((m, m), dtype=np.float32)
-            self._fill(self._distances, values.distances)
-        self._compute()
+        n_matrices = n_widths + keep_distances
+        memory = empty_rows(n_matrices * n, m).reshape(n_matrices, n, m)
+        self._memory = memory
+        self.store = row_store(memory[0], values.diagonal)
+        self.store.slot[:n] = np.arange(n)
+        self._scratch = ScratchPool(scratch_size(n))
+        self._distances = memory[-1] if keep_distances else None
+        self._others: list[WholeMatrix] = []
+        self._others = [self._at_other_width(matrix) for matrix in memory[1:n_widths]]
+        self._fill(gammas or [self.gamma], known=False)
 
-    def use(self, gamma: float) -> None:
-        self._values.use(gamma)
-        self._compute()
+    @property
+    def gamma(self) -> float:
+        return self._values.gamma
+
+    @property
+    def widths(self) -> list[KernelRows]:
+        return [self, *self._others]
+
+    def use(self, *gammas: float) -> None:
+        self._fill(gammas, known=self._distances is not None)
+
+    def _at_other_width(self, matrix):
+        other = copy(self)
+        other._values = copy(self._values)
+        other.store = self.store._replace(rows=matrix)
+        return other
 
     def maker(self) -> AbstractContextManager[RowMaker]:
         return nullcontext(row_maker(matrix=self.store.rows))
@@ -59,35 +89,77 @@ class WholeMatrix(KernelRows):
     def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self.store.rows[i[:, None], j]
 
-    def _compute(self):
-        if self._distances is None:
-            self._fill(self.store.rows, self._values)
-            return
+    def _fill(self, gammas, known):
+        """Fill the matrices of the widths tile by tile, each tile and its mirror image at once.
 
-        def rescale(start):
-            part = slice(start, start + 64)
-            self._values.from_distances(self._distances[part], self.store.rows[part])
-
-        for _ in thread_map(rescale, range(0, len(self._distances), 64), self._n_jobs):
-            pass
-
-    def _fill(self, matrix, values):
-        """Fill a symmetric matrix tile by tile; the lower triangle is copied from the upper."""
-        m, side = len(matrix), tuning().tile
+        `known` tells whether the distances are there from another width.
+        """
+        (n, m), constants = self.store.rows.shape, tuning()
+        # Enough tiles for many threads, few enough that a matrix product pays.
+        side = min(constants.tile, max(constants.tile // 4, n // 8))
+        filled = self.widths[: len(gammas)]
+        for rows, gamma in zip(filled, gammas, strict=True):
+            rows._values.use(gamma)
 
         def fill(tile):
             i, j = tile
-            index = np.arange(i, min(m, i + side))
-            out = np.empty((len(index), min(m, j + side) - j), dtype=np.float32)
-            values(index, j, out)
-            matrix[i : i + out.shape[0], j : j + out.shape[1]] = out
-            if i != j:
-                matrix[j : j + out.shape[1], i : i + out.shape[0]] = out.T
+            mirror = i != j and j.stop <= n
+            out = np.empty((i.stop - i.start, j.stop - j.start), dtype=np.float32)
+            for rows, part in self._tiles(filled, i, j, out, known, mirror):
+                rows[i, j] = part
+                if mirror:
+                    rows[j, i] = part.T
 
-        edges = range(0, m, side)
-        tiles = [(i, j) for i in edges for j in edges if j >= i]
+        own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
+        rest = [slice(k, min(m, k + side)) for k in range(n, m, side)]
+        tiles = [(own[k], j) for k in range(len(own)) for j in own[k:] + rest]
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
+
+    def _tiles(self, filled, i, j, out, known, mirror):
+        """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
+        index = np.arange(i.start, i.stop)
+        if not isinstance(self._values, DistanceValues):
+            self._values(index, j.start, out)
+            yield self.store.rows, out
+            return
+        distances = np.empty_like(out) if self._distances is None else self._distances[i, j]
+        if not known:
+            self._values.distances(index, j.start, out)
+            distances[...] = out
+        if type(self._values.kernel) is RBF:
+            # One call, because each return to Python waits for the other threads.
+            ratios = np.array([rows._values.ratio for rows in filled], dtype=np.float32)
+            fill_rbf_tiles(self._memory, ratios, distances, i.start, j.start, mirror)
+            return
+        for rows in filled:
+            rows._values.from_distances(distances, out)
+            yield rows.store.rows, out
+
+
+@njit(cache=True, nogil=True)
+def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
+    """matrices[w, i:, j:] = exp(-ratios[w] * distances), and the mirror image of it."""
+    n, m = distances.shape
+    for w in range(ratios.size):
+        for r in range(n):
+            row = matrices[w, i + r, j : j + m]
+            for t in range(m):
+                row[t] = distances[r, t] * ratios[w]
+            exp_neg(row)
+        if mirror:
+            for t in range(m):
+                for r in range(n):
+                    matrices[w, j + t, i + r] = matrices[w, i + r, j + t]
+
+
+def scratch_size(n: int) -> int:
+    """Numbers that the rows of parts of a problem over n rows take.
+
+    A part, and the parts of that part, hold less than `share` of the rows each.
+    """
+    share = tuning().share
+    return int((share * n) ** 2 / (1 - share**2))
 
 
 class MatrixPart(KernelRows):
@@ -106,7 +178,7 @@ class MatrixPart(KernelRows):
         self.store = row_store(empty_rows(n, n), diagonal)
         self._maker = row_maker(matrix=matrix, samples=samples)
 
-    def use(self, gamma: float) -> None:
+    def use(self, *gammas: float) -> None:
         self.store.slot[:] = -1  # the matrix has changed
 
     def reading(self, index: np.ndarray) -> AbstractContextManager[None]:

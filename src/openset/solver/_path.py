@@ -24,7 +24,7 @@ from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise
 from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
-from ._state import PAUSED, Box, State, set_marks, subtract_rows
+from ._state import PAUSED, Box, State, set_marks, subtract_columns, subtract_rows
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class Path:
     n_iter : ndarray of shape (T,), int64
     tol : float
         Tolerance they were solved to.
+    outside : ndarray of int, default=None
+        Samples outside the problem of which the path has scores too, sorted; None if it is over all
+        samples.
+    sums_outside : ndarray of shape (T, n), default=None
+        K beta at these samples.
     """
 
     problem: Problem
@@ -53,6 +58,8 @@ class Path:
     objective: np.ndarray
     n_iter: np.ndarray
     tol: float
+    outside: np.ndarray | None = None
+    sums_outside: np.ndarray | None = None
 
     @property
     def kkt_gap(self) -> np.ndarray:
@@ -81,7 +88,7 @@ class Path:
         return scores
 
     def scores_at(self, rows: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """``scale * scores + shift`` of some rows, in one compiled pass.
+        """``scale * scores + shift`` of some rows, outside the problem if it has such.
 
         Parameters
         ----------
@@ -92,7 +99,10 @@ class Path:
         -------
         ndarray of shape (T, n)
         """
-        return _scores_at(self.problem.p, self.v, rows, scale, self.bias * scale + shift)
+        shift = self.bias * scale + shift
+        if self.outside is None:
+            return _scores_at(self.problem.p, self.v, rows, scale, shift)
+        return _scores_outside(self.sums_outside, self.outside, rows, scale, shift)
 
 
 def solve_path(
@@ -104,6 +114,7 @@ def solve_path(
     max_iter: int = -1,
     starts: list[tuple[np.ndarray, np.ndarray | None]] | None = None,
     stop: threading.Event | None = None,
+    outside: np.ndarray | None = None,
 ) -> Path:
     """Solve `problem` with each of the sums `totals`, in their order.
 
@@ -122,6 +133,8 @@ def solve_path(
         Feasible multipliers for the first totals, with their v where it is known.
     stop : threading.Event, default=None
         As for :func:`solve`.
+    outside : ndarray of int, default=None
+        Samples outside the problem, sorted, to which the further columns of whole `rows` belong.
 
     Returns
     -------
@@ -143,6 +156,8 @@ def solve_path(
         objective=np.empty(n),
         n_iter=np.zeros(n, dtype=np.int64),
         tol=tol,
+        outside=outside,
+        sums_outside=None if outside is None else np.empty((n, len(outside))),
     )
     if rows.whole:
         # All rows are in memory, so nothing needs Python: the path is one compiled run.
@@ -162,6 +177,38 @@ def solve_path(
         path.bias[k], path.objective[k] = solution.bias, solution.objective
         path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
     return path
+
+
+@njit(cache=True, nogil=True)
+def _scores_outside(sums, outside, rows, scale, shift):
+    out = np.empty((len(sums), rows.size))
+    place = np.searchsorted(outside, rows)
+    for k in range(len(sums)):
+        for t in range(rows.size):
+            out[k, t] = scale[k] * sums[k, place[t]] + shift[k]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _add_outside(rows, betas, sums):
+    """sums[k] = betas[k] @ rows[:, n:], the columns after those of the problem's n samples."""
+    n = betas.shape[1]
+    moved = np.empty(n, dtype=np.int64)
+    change = np.empty(n)
+    for k in range(len(betas)):
+        # What moves from one total to the next: multipliers at a bound do not.
+        n_moved = 0
+        for t in range(n):
+            before = betas[k - 1, t] if k > 0 else 0.0
+            if betas[k, t] != before:
+                moved[n_moved] = t
+                change[n_moved] = before - betas[k, t]
+                n_moved += 1
+        if k > 0:
+            sums[k] = sums[k - 1]
+        else:
+            sums[k] = 0.0
+        subtract_columns(sums[k], change[:n_moved], moved[:n_moved], rows, n)
 
 
 @njit(cache=True, nogil=True)
@@ -246,15 +293,20 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
     max_iter = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     box, limits = Box(problem.lower, problem.upper), limits_of(problem, path.tol)
     k, resume = 0, False
+    # No row is evicted, and threads that write the times of use to the same memory slow each other.
+    m = len(problem.p)
+    store = rows.store._replace(used=np.empty(m, np.int64), clock=np.zeros(1, np.int64))
     with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
         run = _Run(box, problem.p, known, limits, max_iter, scratch)
         while k < len(path.totals):
-            k, resume = _run_slice(rows.store, maker, run, _members(path), k, resume)
+            k, resume = _run_slice(store, maker, run, _members(path), k, resume)
             if stop is not None and stop.is_set():
                 raise Interrupted
     path.bias[:], interval, path.objective[:] = biases_of(problem, path.beta, path.v)
     if problem.total is not None:
         path.bias_interval[:] = interval
+    if path.outside is not None:
+        _add_outside(rows.store.rows, path.beta, path.sums_outside)
     gaps = path.kkt_gap
     for k in np.flatnonzero(gaps > path.tol):
         warn_not_converged(path.n_iter[k], gaps[k], path.tol)

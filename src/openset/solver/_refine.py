@@ -1,8 +1,9 @@
 """Solutions whose optimality holds in float64, although kernel rows are float32.
 
 Each kernel value carries a rounding error; over many large multipliers these add up to more than a
-tight tolerance. Then v = p - K beta is computed again in float64, and the solver continues from
-there: its float32 rows enter only through the change of the multipliers, which is small.
+tight tolerance. Then v = p - K beta is computed again in float64. If its KKT gap exceeds the
+tolerance, the solver continues from there: its float32 rows enter only through the change of the
+multipliers, which is small.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ._problem import Problem, Solution, fixed_bias_problem
 from ._rows import KernelRows
 from ._solve import biases_of, solve, warn_not_converged
 
-# Error of a float32 kernel value, and the part of the tolerance that their sum may have.
+# Error of a float32 kernel value, and the part of the tolerance that their sum may have unseen.
 _VALUE_ERROR = 1e-7
 _SHARE = 0.25
 _ROUNDS = 8
@@ -50,24 +51,33 @@ def refined(
     Solution
         The same one where rounding cannot matter.
     """
-    changed = np.abs(solution.beta).sum()
+    if _VALUE_ERROR * np.abs(solution.beta).sum() <= _SHARE * tol:
+        return solution
     for _ in range(_ROUNDS):
-        if _VALUE_ERROR * changed <= _SHARE * tol or solution.status != "optimal":
+        if solution.status != "optimal":
             return solution
-        v = problem.p - rows._values.exact_sums(solution.beta)  # type: ignore[attr-defined]
-        before, n_iter = solution.beta, solution.n_iter
-        found = solve(problem, rows, tol=tol, max_iter=max_iter, start=before, v=v, stop=stop)
-        changed = np.abs(found.beta - before).sum()
-        solution = replace(found, n_iter=n_iter + found.n_iter)
-    # Rounding keeps moving the multipliers: tell the gap as it is.
-    v = problem.p - rows._values.exact_sums(solution.beta)  # type: ignore[attr-defined]
+        solution = _as_it_is(problem, solution, rows, tol)
+        if solution.kkt_gap <= tol:
+            return solution
+        before = solution
+        solution = solve(
+            problem, rows, tol=tol, max_iter=max_iter, start=before.beta, v=before.v, stop=stop
+        )
+        solution = replace(solution, n_iter=before.n_iter + solution.n_iter)
+    solution = _as_it_is(problem, solution, rows, tol)
+    if solution.kkt_gap > tol:  # rounding keeps moving the multipliers
+        warn_not_converged(solution.n_iter, solution.kkt_gap, tol)
+    return solution
+
+
+def _as_it_is(problem, solution, rows, tol):
+    """The solution with v, bias, objective and KKT gap in float64."""
+    v = problem.p - rows._values.exact_sums(solution.beta, _SHARE * tol)
     (bias,), (interval,), (objective,) = biases_of(problem, solution.beta[None], v[None])
     growth = v[solution.beta < problem.upper].max(initial=-np.inf)
     shrinkage = v[solution.beta > problem.lower].min(initial=np.inf)
     pair = growth - shrinkage if problem.total is not None else 2 * max(growth, -shrinkage)
     gap = max(float(pair), 0.0)
-    if gap > tol:
-        warn_not_converged(solution.n_iter, gap, tol)
     return replace(
         solution,
         v=v,

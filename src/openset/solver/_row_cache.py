@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels import Kernel, Linear
 from ..utils.distances import padded_columns
 from ._kernel_values import KernelValues, kernel_values
-from ._matrix import WholeMatrix
+from ._matrix import WholeMatrix, scratch_size
 from ._memory import empty_rows
 from ._row_maker import RowMaker, add_made_rows, row_maker, subtract_made_rows
 from ._rows import KernelRows, ScratchPool
@@ -40,7 +40,8 @@ def kernel_rows(
     cache_size : float
         Budget in MB.
     n_solutions : int, default=1
-        How many solutions will be found over the rows; decides whether the whole matrix pays.
+        How many solutions will be found at each width; decides whether the whole matrix pays, and
+        how many widths are kept in memory at a time.
     n_jobs : int or None, default=None
         Threads that will use the rows, and that fill a whole matrix.
 
@@ -73,8 +74,74 @@ def kernel_rows(
     # whole matrix pays, sooner where a row is expensive.
     enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
     if m <= n_slots and (m <= constants.small or n_solutions * len(gammas) >= enough):
-        return WholeMatrix(values, n_jobs, keep_distances=len(gammas) > 1 and 2 * m <= n_slots)
+        most, keep_distances = _at_once(len(gammas), m * m, n_slots * m, n_solutions)
+        return WholeMatrix(values, n_jobs, gammas[:most].tolist(), None, keep_distances)
     return RowCache(values, n_slots, part_size)
+
+
+def _at_once(n_widths, size, budget, n_solutions):
+    """How many widths to have in memory, and whether to keep the distances for the others.
+
+    With few problems per width, several widths at a time keep many threads busy.
+    """
+    constants, room = tuning(), budget // size
+    most = min(constants.widths_numbers // size, constants.widths_solutions // n_solutions)
+    most = max(1, most)
+    if n_widths > min(most, room):
+        most = max(1, min(most, room - 1))  # leave room for the distances
+    return min(most, n_widths), most < min(n_widths, room)
+
+
+def rows_of_parts(
+    X,
+    kernel: Kernel | Linear,
+    gammas: np.ndarray,
+    parts: Sequence[np.ndarray],
+    cache_size: float,
+    n_solutions: int,
+    n_jobs: int | None,
+) -> Iterator[dict[int, WholeMatrix]] | None:
+    """Kernel matrices of problems over parts of X; None where they do not pay or do not fit.
+
+    Parameters
+    ----------
+    X, kernel, gammas, cache_size, n_jobs
+        As for :func:`kernel_rows`.
+    parts : sequence of ndarray of int
+        The samples of each part.
+    n_solutions : int
+        How many solutions will be found at each width, over all parts.
+
+    Returns
+    -------
+    iterator of dict {part: matrix}
+        Parts that fit into memory together. A matrix has the rows of the samples of its part, and
+        columns for all samples, those of the part first.
+    """
+    m, constants = X.shape[0], tuning()
+    largest = max(len(part) for part in parts)
+    budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
+    # A matrix of its own costs a part about as much as solving one problem over all samples.
+    pays = n_solutions >= constants.part_solutions * len(parts) and 2 * largest <= m
+    if not pays or largest * m > budget:
+        return None
+    values = kernel_values(X, kernel, gammas.max())
+    size = sum(len(part) for part in parts) * m
+    together = size * len(gammas) <= min(constants.widths_numbers, budget)
+    together = together and n_solutions * len(gammas) <= constants.widths_solutions
+    at_once = len(gammas), False
+    if not together:
+        at_once = _at_once(len(gammas), largest * m, budget, -(-n_solutions // len(parts)))
+    most, keep_distances = at_once
+
+    def matrix(part):
+        rest = np.setdiff1d(np.arange(m), part)
+        own = values.subset(np.concatenate([part, rest]))
+        return WholeMatrix(own, n_jobs, gammas[:most].tolist(), len(part), keep_distances)
+
+    if together:
+        return iter([{s: matrix(part) for s, part in enumerate(parts)}])
+    return ({s: matrix(part)} for s, part in enumerate(parts))
 
 
 class RowCache(KernelRows):
@@ -109,8 +176,12 @@ class RowCache(KernelRows):
         self._waiting = False  # whether a thread waits for all readers to leave
         self._free = list(range(n_slots - 1, -1, -1))
 
-    def use(self, gamma: float) -> None:
-        self._values.use(gamma)
+    @property
+    def gamma(self) -> float:
+        return self._values.gamma
+
+    def use(self, *gammas: float) -> None:
+        self._values.use(gammas[0])
         self.store.slot[:] = -1
         self.store.owner[:] = -1
         self._free = list(range(len(self.store.rows) - 1, -1, -1))

@@ -36,12 +36,22 @@ class KernelRows(Protocol):
     whole: bool = False
 
     @property
+    def gamma(self) -> float:
+        """Width of the kernel; NaN where it is not known."""
+        return np.nan
+
+    @property
+    def widths(self) -> list[KernelRows]:
+        """Rows at each of the widths that are in memory at a time; the first are these."""
+        return [self]
+
+    @property
     def batch(self) -> int:
         """How many missing rows are best requested at once."""
         return 1
 
-    def use(self, gamma: float) -> None:
-        """Change to another width; the memory is kept, the rows are computed anew."""
+    def use(self, *gammas: float) -> None:
+        """Change to other widths, up to as many as `widths` has; the memory is kept."""
 
     def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
         """Inside, the rows of the samples `index` are in memory, and no row in memory moves."""

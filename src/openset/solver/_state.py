@@ -166,6 +166,30 @@ def subtract_rows(v, coef, index, store):
 
 
 @njit(cache=True, nogil=True)
+def subtract_columns(v, coef, index, rows, first):
+    """v -= sum_k coef[k] * rows[index[k], first:] in float64, in stretches that stay in cache."""
+    for begin in range(0, v.size, 2048):
+        target = v[begin : begin + 2048]
+        start, stop = first + begin, first + begin + target.size
+        k = 0
+        while k + 4 <= index.size:
+            subtract_four_scaled(
+                target,
+                (coef[k], coef[k + 1], coef[k + 2], coef[k + 3]),
+                (
+                    rows[index[k], start:stop],
+                    rows[index[k + 1], start:stop],
+                    rows[index[k + 2], start:stop],
+                    rows[index[k + 3], start:stop],
+                ),
+            )
+            k += 4
+        while k < index.size:
+            subtract_scaled(target, coef[k], rows[index[k], start:stop])
+            k += 1
+
+
+@njit(cache=True, nogil=True)
 def may_move(state, top, bottom):
     """Whether a row can still be chosen before the bias interval [top, bottom] has moved.
 

@@ -20,13 +20,18 @@ class Tuning:
     small: int = 2048
     wide_solutions: float = 8
     narrow_solutions_per_row: float = 1 / 300
-    # Side of the square blocks in which a whole matrix is filled.
+    # Widths of a grid that are in memory at a time: kernel values of them all, and solutions.
+    widths_numbers: int = 2**26
+    widths_solutions: int = 10_000
+    # Solutions per width from which a part of the samples has a kernel matrix of its own.
+    part_solutions: int = 64
+    # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
     # Rows per matrix product, for rows on demand (few, because often only one is needed) and for
     # tiles. Always that many, padded with zeros: BLAS may round differently for another shape, and
     # results must not depend on which rows were requested together.
     product_rows: int = 16
-    tile_rows: int = 512
+    tile_rows: int = 256
     # Rows that are made and subtracted without caching before other solvers may evict some.
     uncached: int = 256
     # Cache slots that a compiled loop is given at a time, and how many a cache must have for that:

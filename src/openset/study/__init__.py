@@ -2,7 +2,6 @@
 
 from importlib import import_module
 
-from ..evaluation import Split
 from ._column_protocol import ColumnDraw, draw_from_column
 from ._runner import run_study
 from ._spec import MEASURES, Study, Task, load_study
@@ -13,7 +12,6 @@ __all__ = [
     "MEASURES",
     "ColumnDraw",
     "Ranking",
-    "Split",
     "Store",
     "StoreError",
     "Study",

@@ -85,7 +85,8 @@ class Study:
         by the seed ``seed + r``, as TEXTOIR does; features are used as they are.
     operating_point : dict
         Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of every
-        method on the validation rows of the known classes.
+        method on the validation rows of the known classes. With ``refit = true`` the method is then
+        fitted again, on training and validation rows, and keeps the thresholds.
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
         with each row, as JSON in the column ``extra``. The file is Python code and is run.
@@ -261,7 +262,7 @@ _KEYS = {"name": str, "runs": int, "seed": int, "record": str}
 _KEYS |= dict.fromkeys(["search", "grids", "protocol", "operating_point"], dict)
 _SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
 _PROTOCOL = ("column", "train", "validation")
-_OPERATING_POINT = ("alpha", "per_class", "by")
+_OPERATING_POINT = ("alpha", "per_class", "by", "refit")
 
 
 def _checked(content: dict[str, Any]) -> Study:
@@ -312,8 +313,11 @@ def _check_protocol(study: Study) -> None:
     if not study.protocol:
         raise ValueError("[operating_point] needs the validation rows that [protocol] names.")
     _check_names(study.operating_point, _OPERATING_POINT, "key of [operating_point]")
+    point = dict(study.operating_point)
+    if not isinstance(point.pop("refit", False), bool):
+        raise ValueError("[operating_point] refit must be true or false.")
     try:
-        CalibratedRejector(OpenSetSVC(), **study.operating_point)._validate_params()
+        CalibratedRejector(OpenSetSVC(), **point)._validate_params()
     except ValueError as error:
         raise ValueError(f"[operating_point]: {error}") from None
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.machines import TrainingSet
-from ..solver import LandmarkFeatures, Query, block_violators, join_violators
+from ..solver.landmarks import LandmarkFeatures, Query, Worst, block_violators
 from ..utils import answer_labels, unwrap
 from ._landmarks import LandmarkClassifier, given_landmarks
 
@@ -242,17 +242,17 @@ class _Parts:
 
 
 class _DaskRows:
-    """Training rows in the parts of a Dask collection; see ``openset.solver.TrainingRows``."""
+    """Training rows in the parts of a Dask collection: a ``TrainingRows`` of the solver."""
 
     def __init__(self, parts, training, features: LandmarkFeatures):
         self.codes, self.weight = training.codes, training.weight
         self._rows = training.rows  # positions among all rows, those of weight zero included
-        self._parts = parts
+        self._parts, self.coefficients = parts, features.coefficients
         # One task whose result the workers share; it can be computed again if one is lost.
-        (self._map,) = parts._dask.persist(parts._dask.delayed(features, traverse=False))
+        (self._shared_map,) = parts._dask.persist(parts._dask.delayed(features, traverse=False))
 
     def features(self, index):
-        return self._parts.features(self._rows[index], self._map)
+        return self._parts.features(self._rows[index], self._shared_map)
 
     def violators(self, query: Query, active):
         rows, position = active
@@ -272,13 +272,13 @@ class _DaskRows:
             pairs = rows[first:last] - low, position[first:last]
             tasks.append(
                 delayed(_part_violators)(
-                    block, inside, self.codes[low:high], self._map, shared, pairs
+                    block, inside, self.codes[low:high], self._shared_map, shared, pairs
                 )
             )
             starts.append(low)
         found = self._parts.compute(tasks)
-        return join_violators(
-            [(r + low, p, s) for (r, p, s), low in zip(found, starts, strict=True)], query
+        return Worst(query).of(
+            [(r + low, p, s) for (r, p, s), low in zip(found, starts, strict=True)]
         )
 
 
@@ -343,11 +343,14 @@ def _part_features(block, rows, features):
 def _part_violators(block, rows, codes, features, query, active):
     """Violators among some rows of a part, by blocks whose features fit into the CPU cache."""
     step = features.block_rows
-    found = []
-    for start in range(0, len(rows), step):
+    worst = Worst(query)
+
+    def find(start):
         here = slice(start, start + step)
         low, high = np.searchsorted(active[0], [start, start + step])
         pairs = active[0][low:high] - start, active[1][low:high]
-        r, p, s = block_violators(features(block[rows[here]]), codes[here], query, pairs)
-        found.append((r + start, p, s))
-    return join_violators(found, query)
+        values = features.kernel_values(block[rows[here]])
+        found, *rest = block_violators(values, codes[here], worst.query, pairs)
+        return found + start, *rest
+
+    return worst.of(map(find, range(0, len(rows), step)))

@@ -16,18 +16,21 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import GridScores, KernelMachineClassifier
 from ..base.machines import TrainingSet, merge_copies, train_one_vs_rest
-from ..solver import (
+from ..solver.landmarks import (
     LandmarkFeatures,
     LandmarkSolution,
     LandmarkTask,
-    LocalRows,
     TrainingRows,
+    choose_rows,
     solve_landmarks,
     spread_over_classes,
+    training_rows,
 )
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 3, 1e-2
+# One in so many landmarks of a class is its row with the largest multiplier, whatever it adds.
+_RESERVED = 8
 
 
 class Landmarks(NamedTuple):
@@ -38,10 +41,13 @@ class Landmarks(NamedTuple):
     points : ndarray or CSR matrix of shape (p, d)
     rows : ndarray of shape (p,)
         Their rows in the X of fit; -1 for points that were given.
+    support : list of K arrays or None
+        Rows in the X of fit that support the exact machines by which they were chosen.
     """
 
     points: Any
     rows: np.ndarray
+    support: list[np.ndarray] | None = None
 
 
 class LandmarkClassifier(KernelMachineClassifier):
@@ -104,8 +110,8 @@ class LandmarkClassifier(KernelMachineClassifier):
     def choose_landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given.
 
-        Three times as many rows as are wanted are drawn, and exact machines trained on these: rows
-        with large multipliers make better landmarks than others.
+        Three times as many rows as are wanted are drawn, and exact machines trained on these. The
+        landmarks are the rows that represent these machines best.
 
         Parameters
         ----------
@@ -159,31 +165,37 @@ class LandmarkClassifier(KernelMachineClassifier):
         Landmarks
         """
         n_landmarks = min(self.landmarks, len(sample.codes))
-        importance = self._importance(sample)
-        # Half of the share of each class is reserved for it; the rest goes to whatever counts most.
-        order = np.argsort(-importance, kind="stable")
+        coef = self._sample_machines(sample)
+        # A part of the share of each class is reserved for it.
         own = np.bincount(sample.codes)
-        reserved = spread_over_classes(own, n_landmarks) // 2
-        by_class = order[np.argsort(sample.codes[order], kind="stable")]
+        reserved = spread_over_classes(own, n_landmarks) // _RESERVED
+        order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
-        first = by_class[rank < reserved[sample.codes[by_class]]]
-        others = order[~np.isin(order, first)]
-        chosen = np.concatenate([first, others])[:n_landmarks]
-        return Landmarks(sample.X[chosen], sample.rows[chosen])
+        first = order[rank < reserved[sample.codes[order]]]
+        chosen = choose_rows(
+            *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
+            cache_size=self.cache_size,
+            n_jobs=self.n_jobs,
+        )
+        support = [sample.rows[own != 0] for own in coef]
+        return Landmarks(sample.X[chosen], sample.rows[chosen], support)
 
-    def _importance(self, sample):
-        """How much each row matters: its multipliers in exact machines of the sample."""
-        importance = np.zeros(len(sample.codes))
+    def _sample_machines(self, sample):
+        """Multipliers of exact machines of the sample, shape (K, n); zeros where there are none."""
         n_classes = len(self.classes_)
+        coef = np.zeros((n_classes, len(sample.codes)))
         if n_classes == 1 or len(np.unique(sample.codes)) < n_classes:
-            return importance
-        exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
+            return coef
+        # On the CPU: the sample is small.
+        exact = clone(self).set_params(
+            landmarks=None, tol=max(self.tol, _TOL), verbose=0, device="cpu"
+        )
         if "ensure_bounded" in exact.get_params():
             exact.set_params(ensure_bounded=False)
         exact.classes_, exact.gamma_ = self.classes_, sample.gamma
         exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))), train_one_vs_rest)
-        importance[exact.support_] = np.abs(exact.dual_coef_).sum(axis=0)
-        return importance
+        coef[:, exact.support_] = exact.dual_coef_
+        return coef
 
     def fit_on_landmarks(self, training: TrainingSet, landmarks: Landmarks, rows_of) -> None:
         """Train all machines and set the fitted attributes.
@@ -203,7 +215,7 @@ class LandmarkClassifier(KernelMachineClassifier):
             group = np.flatnonzero(training.gamma == gamma)
             features = LandmarkFeatures(landmarks.points, training.kernel, float(gamma))
             found = self.solve_tasks(
-                rows_of(training, features), self.tasks(training, group.tolist())
+                rows_of(training, features), self.tasks(training, group.tolist(), landmarks)
             )
             weights = np.array([solution.weights for solution in found])
             coef[np.ix_(group, features.kept)] = features.coefficients(weights)
@@ -224,16 +236,22 @@ class LandmarkClassifier(KernelMachineClassifier):
                 lams[c] = max(lams[c], solution.total / boxes[c])
         self.finish_model(training, lams)
 
-    def tasks(self, training: TrainingSet, group: Sequence[int]) -> list[LandmarkTask]:
+    def tasks(
+        self, training: TrainingSet, group: Sequence[int], landmarks: Landmarks
+    ) -> list[LandmarkTask]:
         """The machines of the classes `group`, as the solver describes them."""
         bounded = getattr(self, "ensure_bounded", False) and len(self.classes_) > 1
         boxes = self._positive_boxes(training)
+        starts: list = [None] * len(self.classes_)
+        if landmarks.support is not None:
+            starts = [np.searchsorted(training.rows, rows) for rows in landmarks.support]
         return [
             LandmarkTask(
                 code=int(c),
                 C=float(training.params[c]["C"]),
                 total=self._fraction(training, c) * boxes[c],
                 hold=-self.tol if bounded else None,
+                start=starts[c],
             )
             for c in group
         ]
@@ -261,13 +279,13 @@ class LandmarkClassifier(KernelMachineClassifier):
             on_done=report if self.verbose else None,
         )
 
-    def grid_scores(self, settings, X, y, sample_weight, splits, *, n_jobs=None):
+    def grid_scores(self, settings, X, y, sample_weight, splits, reduce, *, n_jobs=None):
         # With half of the rows as landmarks the exact machine is as good a judge, and faster.
         n_rows = max(len(split[0]) for split in splits)
         few = isinstance(self.landmarks, Integral) and 2 * self.landmarks >= n_rows
         if self.landmarks is None or few:
-            return super().grid_scores(settings, X, y, sample_weight, splits, n_jobs=n_jobs)
-        return self._landmark_scores(settings, X, y, sample_weight, splits, n_jobs)
+            return super().grid_scores(settings, X, y, sample_weight, splits, reduce, n_jobs=n_jobs)
+        return map(reduce, self._landmark_scores(settings, X, y, sample_weight, splits, n_jobs))
 
     def _landmark_scores(
         self, settings, X, y, sample_weight, splits, n_jobs
@@ -295,15 +313,16 @@ class LandmarkClassifier(KernelMachineClassifier):
                         rows = model._local_rows(training, features)
                         psi = _in_blocks(features, X[validation])
                     codes = np.searchsorted(model.classes_, labels[wanted])
-                    found = model.solve_tasks(rows, model.tasks(training, codes.tolist()))
+                    found = model.solve_tasks(
+                        rows, model.tasks(training, codes.tolist(), landmarks)
+                    )
                     weights = np.array([solution.weights for solution in found])
                     bias = np.array([solution.bias for solution in found])
                     yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
 
     def _local_rows(self, training, features):
-        return LocalRows(
-            training.X, training.codes, training.weight, features, self.cache_size, self.n_jobs
-        )
+        arrays = training.X, training.codes, training.weight
+        return training_rows(*arrays, features, self.cache_size, self.n_jobs, self.device)
 
     def _positive_boxes(self, training):
         """Sum of the boxes of the positive samples of each class."""

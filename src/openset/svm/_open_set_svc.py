@@ -13,12 +13,12 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
 from ..base import Traits, validate_samples
-from ..base.machines import BinaryMachine, merge_copies
+from ..base.machines import BinaryMachine, merge_copies, train_one_vs_rest
 from ..base.parameters import BOXES, FRACTIONS, SCALED_GAMMAS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
 from ._landmarks import LandmarkClassifier
-from ._warm_start import WarmStart, train_from
+from ._warm_start import WarmStart, pays, train_from
 
 # lambda in the default search: dense where regions are still large.
 _LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
@@ -192,11 +192,13 @@ class OpenSetSVC(LandmarkClassifier):
         """Learn new classes in addition to the present ones, by a warm start.
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
-        for all the data. Its multipliers serve as the start, so on large training sets this takes
-        about half the time of a fit, less where the kernel is wide; the decision values of all
-        samples under the present model are computed first. The kernel width does not follow the
-        new data: gamma="scale" and "auto" keep the value ``gamma_`` they had. Parameters given as
-        a dict have to name the new classes, too; call ``set_params`` first.
+        for all the data. With up to 64 features, its multipliers serve as the start, so on large
+        training sets this takes about half the time of a fit, less where the kernel is wide; the
+        decision values of all samples under the present model are computed first. With more
+        features, or sparse data, these would take longer than a fit: everything is fitted anew, in
+        the time of a fit. The kernel width does not follow the new data: gamma="scale" and "auto"
+        keep the value ``gamma_`` they had. Parameters given as a dict have to name the new
+        classes, too; call ``set_params`` first.
 
         Parameters
         ----------
@@ -239,7 +241,9 @@ class OpenSetSVC(LandmarkClassifier):
                 f"{missing} of the {len(start.found)} support vectors of the model are not in "
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
-        grown.fit_machines(training, partial(train_from, start))
+        grown.fit_machines(
+            training, partial(train_from, start) if pays(training) else train_one_vs_rest
+        )
         self.__dict__.update(vars(grown) | self.get_params(deep=False))
         return self
 

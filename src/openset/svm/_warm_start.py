@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from ..base.machines import BinaryMachine, ProblemOf, Reduce, TrainingSet, row_keys
 from ..solver import KernelRows, feasible_near, kernel_rows, kernel_sums, solve_path
 from ..utils import thread_map
+from ..utils.distances import NARROW
 
 # Numbers of K beta in memory at a time: 256 MB.
 _HELD = 2**25
@@ -89,6 +91,15 @@ def train_from(
                 return reduce(c, path, rows, stop)
 
             yield from zip(part, thread_map(train, part, n_jobs, stop), strict=True)
+
+
+def pays(training: TrainingSet) -> bool:
+    """Whether a warm start is faster than a fit: where compiled loops make kernel rows.
+
+    Otherwise the decision values of the present model cost as many kernel values as a fit. Measured
+    in the benchmark "classes".
+    """
+    return not sparse.issparse(training.X) and training.X.shape[1] <= NARROW
 
 
 def locate(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:

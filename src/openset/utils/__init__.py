@@ -10,7 +10,7 @@ from ._files import atomic_write
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
 from ._registry import METHODS, Method, MethodRow, all_estimators, method_names, method_table
-from ._unwrap import split_fitted, split_pipeline, unwrap
+from ._unwrap import layers, split_fitted, split_pipeline, unwrap
 
 __all__ = [
     "METHODS",
@@ -24,6 +24,7 @@ __all__ = [
     "critical_value",
     "decide",
     "interrupts",
+    "layers",
     "method_names",
     "method_table",
     "split_fitted",

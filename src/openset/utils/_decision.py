@@ -31,6 +31,8 @@ def decide(scores: np.ndarray) -> np.ndarray:
     array([0, 2, 0])
     """
     scores = np.asarray(scores)
+    if scores.shape[-1] == 1:
+        return np.where(scores[..., 0] >= 0, 0, 1)
     best = scores.argmax(axis=-1)
     accepted = np.take_along_axis(scores, best[..., None], axis=-1)[..., 0] >= 0
     return np.where(accepted, best, scores.shape[-1])

@@ -2,12 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+
+
+def layers(
+    estimator: BaseEstimator, through: tuple[type, ...] = ()
+) -> Iterator[tuple[BaseEstimator, list[Pipeline]]]:
+    """Yield an estimator and those it wraps, from the outside in, until an open-set estimator.
+
+    This follows last steps of Pipelines, frozen estimators, best estimators of searches, and what
+    searches and wrappers that are not fitted yet will fit.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+    through : tuple of types
+        Open-set estimators to look into as well, such as rejectors.
+
+    Yields
+    ------
+    layer : estimator
+    heads : list of Pipeline
+        The transformers through which X reaches the layer, in order.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> from openset.svm import OpenSetSVC
+    >>> from openset.utils import layers
+    >>> model = make_pipeline(MinMaxScaler(), OpenSetSVC())
+    >>> [(type(layer).__name__, len(heads)) for layer, heads in layers(model)]
+    [('Pipeline', 0), ('OpenSetSVC', 1)]
+    """
+    heads: list[Pipeline] = []
+    while True:
+        yield estimator, heads
+        if isinstance(estimator, Pipeline):
+            heads = [*heads, estimator[:-1]] if len(estimator.steps) > 1 else heads
+            estimator = estimator.steps[-1][1]
+            continue
+        if hasattr(estimator, "unknown_label") and not isinstance(
+            estimator, (FrozenEstimator, *through)
+        ):
+            return
+        names = ("best_estimator_", "estimator_", "estimator")
+        found = next((name for name in names if hasattr(estimator, name)), None)
+        if found is None:
+            return
+        estimator = getattr(estimator, found)
 
 
 def unwrap(estimator: BaseEstimator) -> BaseEstimator:
@@ -34,19 +84,13 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     >>> unwrap(make_pipeline(MinMaxScaler(), OpenSetSVC()))
     OpenSetSVC()
     """
-    while not hasattr(estimator, "unknown_label"):
-        if isinstance(estimator, Pipeline):
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif hasattr(estimator, "estimator"):
-            estimator = estimator.estimator
-        else:
-            raise TypeError(
-                f"{type(estimator).__name__} is not an open-set estimator and wraps none. "
-                "Wrap a closed-set classifier with a rejector of openset first."
-            )
-    return estimator
+    for layer, _ in layers(estimator):
+        if hasattr(layer, "unknown_label"):
+            return layer
+    raise TypeError(
+        f"{type(layer).__name__} is not an open-set estimator and wraps none. "
+        "Wrap a closed-set classifier with a rejector of openset first."
+    )
 
 
 def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
@@ -77,28 +121,19 @@ def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
     >>> bool((final.predict(transform(X)) == model.predict(X)).all())
     True
     """
-    heads = []
-    while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, "unknown_label"):
-        if isinstance(estimator, Pipeline):
-            if len(estimator.steps) > 1:
-                heads.append(estimator[:-1])
-            estimator = estimator.steps[-1][1]
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        else:
-            unwrap(estimator)  # raises a TypeError if it is not an open-set estimator
-            raise NotFittedError(
-                f"This {type(estimator).__name__} is not fitted yet. Call fit first."
-            )
+    for final, heads in layers(estimator):
+        if hasattr(final, "unknown_label") and not isinstance(final, FrozenEstimator):
+            return partial(_transform, heads), final
+        if not (hasattr(final, "best_estimator_") or isinstance(final, Pipeline | FrozenEstimator)):
+            break  # its answers are not those of what it wraps
+    unwrap(final)  # raises a TypeError if it is not an open-set estimator
+    raise NotFittedError(f"This {type(final).__name__} is not fitted yet. Call fit first.")
 
-    def transform(X):
-        for head in heads:
-            X = head.transform(X)
-        return X
 
-    return transform, estimator
+def _transform(heads, X):
+    for head in heads:
+        X = head.transform(X)
+    return X
 
 
 def split_pipeline(estimator: BaseEstimator) -> tuple[BaseEstimator | None, BaseEstimator, str]:

@@ -1,6 +1,8 @@
 """Tables on disk, read and written in batches of rows; the format follows the file's suffix."""
 
-from ._read import Table, TableError, numbers, open_table, read_batches, require
+from ._numbers import numbers
+from ._open import open_table
+from ._table import Table, TableError, read_batches, require
 from ._write import check_writable, open_writer
 
 __all__ = [

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from openset.utils import atomic_write
 
-from ._read import TableError, text_suffix
+from ._table import TableError, text_suffix
 
 WRITABLE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".feather")
 

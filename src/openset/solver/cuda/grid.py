@@ -53,18 +53,18 @@ class LazyRows:
 
     def __init__(self, X, kernel, cache_size, n_jobs):
         self._arguments = X, kernel, cache_size, n_jobs
-        self._gamma = self._rows = None
+        self.gamma = self._rows = None
         self._lock = threading.Lock()  # several threads may be first
 
     def use(self, gamma: float) -> None:
         """Change to another width."""
-        self._gamma, self._rows = gamma, None
+        self.gamma, self._rows = gamma, None
 
     def __getattr__(self, name):
         with self._lock:
             if self._rows is None:
                 X, kernel, cache_size, n_jobs = self._arguments
-                self._rows = kernel_rows(X, kernel, self._gamma, cache_size, 1, n_jobs)
+                self._rows = kernel_rows(X, kernel, self.gamma, cache_size, 1, n_jobs)
         return getattr(self._rows, name)
 
 

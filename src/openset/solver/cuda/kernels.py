@@ -18,6 +18,9 @@ from numba import cuda
 
 from .reductions import WARP, with_shuffles, without_shuffles
 
+# numba-cuda 0.30 compiles only where NumPy has a name that NumPy 2.5 removed.
+vars(np).setdefault("row_stack", np.vstack)
+
 _INF = math.inf
 _TINY = np.float32(1e-12)
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"

@@ -99,7 +99,9 @@ def check_open_set_estimator(estimator: BaseEstimator) -> None:
     Parameters
     ----------
     estimator : estimator
-        An instance. It is cloned and stays unfitted.
+        An instance. It is cloned and stays unfitted. Most checks fit it to 15 samples per class;
+        if it needs more, pass it with parameters that need fewer, such as
+        ``CalibratedRejector(OpenSetSVC(), alpha=0.3)``.
 
     Raises
     ------

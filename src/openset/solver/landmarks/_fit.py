@@ -16,31 +16,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
-from ..kernels import Linear
-from ..utils import thread_map
-from ._landmarks import Query, TrainingRows
-from ._matrix import MatrixPart
-from ._memory import empty_rows
-from ._path import feasible_near
-from ._problem import Problem
-from ._row_cache import kernel_rows
-from ._solve import lower_bias, solve
-from ._tuning import tuning
+from ...utils import thread_map
+from .._path import feasible_near
+from .._problem import Problem
+from .._solve import lower_bias, solve
+from ._pool import Pool, submatrix
+from ._rows import Query, TrainingRows
 
 # Rows that every class starts with, and positives of its own in addition.
 _START, _OWN = 1000, 200
 # Violators that may become active in a round: at least this many, at most as many as are active.
-_ADD = 300
+_ADD = 100
 # Inactive rows whose constraint holds by more than this are dropped from the active set.
-_MARGIN = 0.3
+_MARGIN = 0.2
 # Early rounds are solved to this tolerance, later ones to a share of the violations last found.
 _LOOSE, _SHARE = 0.05, 0.2
 # Rounding error of a score in float32, relative to the norm of the weights.
 _ROUNDING = 1e-6
 _ROUNDS = 300
+# Early rounds look at a sample of the rows: so many, or this share, then more from round to round.
+_MANY, _SHARE_OF_ROWS, _GROWTH = 50_000, 1 / 16, 4
 
 
 @dataclass(frozen=True)
@@ -57,12 +54,15 @@ class LandmarkTask:
         lambda: the sum of the multipliers.
     hold : float or None
         Largest bias that is allowed. Where it would be larger, it is held at this value.
+    start : ndarray of shape (n,) or None
+        Rows that probably have a multiplier, such as the support vectors of a smaller problem.
     """
 
     code: int
     C: float
     total: float
     hold: float | None
+    start: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -135,38 +135,39 @@ def solve_landmarks(
         _Machine(task, active, rows, target)
         for task, active in zip(tasks, _first_rows(rows, tasks), strict=True)
     ]
-    pool = _Pool(rows, cache_size, n_jobs)
+    pool = Pool(rows, len(tasks), cache_size, n_jobs)
     solutions: list = [None] * len(tasks)
     open_tasks = list(range(len(tasks)))
     stop = threading.Event()
+    share = min(1.0, max(_SHARE_OF_ROWS, _MANY / len(rows.codes)))
     for _ in range(_ROUNDS):
         present = [machines[k] for k in open_tasks]
-        pool.add(np.concatenate([machine.active for machine in present]))
+        pool.hold([machine.active for machine in present])
 
         def improve(machine):
             machine.improve(pool, tol, max_iter, stop)
 
         for _ in thread_map(improve, present, n_jobs, stop):
             pass
-        found, where, size = rows.violators(
-            _query(present, tol, target),
-            (
-                np.concatenate([machine.active for machine in present]),
-                np.repeat(np.arange(len(present)), [len(m.active) for m in present]),
-            ),
-        )
+        _set_weights(present, pool)
+        active = np.concatenate([machine.active for machine in present])
+        owner = np.repeat(np.arange(len(present)), [len(m.active) for m in present])
+        query = _query(rows, present, tol, target, share)
+        found, where, size = rows.violators(query, (active, owner))
         order = np.argsort(where, kind="stable")
         found, size = found[order], size[order]
         ends = np.searchsorted(where[order], np.arange(len(present) + 1))
         for i, k in enumerate(list(open_tasks)):
             new = slice(ends[i], ends[i + 1])
-            if machines[k].admit(found[new], size[new], tol, max_iter):
+            final = machines[k].admit(found[new], size[new], tol, max_iter)
+            if final and share == 1:
                 solutions[k] = machines[k].solution()
                 open_tasks.remove(k)
                 if on_done is not None:
                     on_done(k, solutions[k])
         if not open_tasks:
             return solutions
+        share = min(1.0, _GROWTH * share)
     warnings.warn(
         f"{len(open_tasks)} machines still violate the optimality conditions by more than "
         f"tol={tol:g} after {_ROUNDS} rounds. Raise tol or scale the data.",
@@ -196,7 +197,7 @@ def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from openset.solver import spread_over_classes
+    >>> from openset.solver.landmarks import spread_over_classes
     >>> spread_over_classes(np.array([900, 90, 10]), 60)
     array([37, 13, 10])
     """
@@ -227,72 +228,32 @@ def _first_rows(rows, tasks):
         mass = np.cumsum(rows.weight[own]) * task.C
         # The multipliers of positive rows have to reach the total, with some room to move.
         enough = np.searchsorted(mass, min(1.2 * task.total, mass[-1])) + 1
-        yield np.unique(np.concatenate([shared, own[: max(enough, _OWN)]]))
+        if task.start is not None and len(task.start):
+            yield np.unique(np.concatenate([task.start, own[:enough]]))
+        else:
+            yield np.unique(np.concatenate([shared, own[: max(enough, _OWN)]]))
 
 
-def _query(machines, tol, target):
+def _set_weights(machines, pool):
+    supports = [machine.support() for machine in machines]
+    places = [pool.place[rows] for rows, _ in supports]
+    sums = pool.weighted_sums(places, [beta for _, beta in supports])
+    for machine, weights in zip(machines, sums, strict=True):
+        machine.weights = weights
+
+
+def _query(rows, machines, tol, target, share):
     weights = np.array([machine.weights for machine in machines])
     norms = np.linalg.norm(weights, axis=1)
     return Query(
         classes=np.array([machine.task.code for machine in machines]),
-        weights=weights.astype(np.float32),
+        coef=rows.coefficients(weights).astype(np.float32),
         bias=np.array([machine.bias for machine in machines]),
         target=target,
         floor=tol + _ROUNDING * (1 + norms),
         most=np.array([max(_ADD, len(machine.active)) for machine in machines]),
+        share=share,
     )
-
-
-class _Pool:
-    """Features of all rows that are or were active, and their products where these fit."""
-
-    def __init__(self, rows, cache_size, n_jobs):
-        self._rows, self._n_jobs = rows, n_jobs
-        self._cache_size = cache_size
-        self.place = np.full(len(rows.codes), -1)
-        self.psi = np.empty((0, 0), dtype=np.float32)
-        self._size = 0
-        side = max(tuning().small, int(np.sqrt(cache_size * 2**20 / 4)))
-        side = min(len(rows.codes), side)
-        self._gram = empty_rows(side, side)
-        self._diagonal = np.empty(side, dtype=np.float32)
-
-    def add(self, index):
-        new = np.unique(index[self.place[index] < 0])
-        if new.size == 0:
-            return
-        psi = self._rows.features(new)
-        old, size = self._size, self._size + len(new)
-        if size > len(self.psi):  # grow by doubling
-            grown = np.empty((max(size, 2 * len(self.psi)), psi.shape[1]), dtype=np.float32)
-            if old:
-                grown[:old] = self.psi[:old]
-            self.psi = grown
-        self.psi[old:size] = psi
-        self.place[new] = np.arange(old, size)
-        self._size = size
-        if self._gram is None:
-            return
-        if size > len(self._gram):
-            self._gram = None
-            return
-        self._diagonal[old:size] = np.einsum("ij,ij->i", psi, psi)
-
-        def fill(start):
-            tile = slice(start, min(start + 512, size))
-            products = self.psi[tile] @ self.psi[: tile.stop].T
-            self._gram[tile, : tile.stop] = products
-            self._gram[: tile.start, tile] = products[:, : tile.start].T
-
-        for _ in thread_map(fill, range(old, size, 512), self._n_jobs):
-            pass
-
-    def rows(self, place):
-        """Kernel rows of the features of some rows of the pool."""
-        if self._gram is not None:
-            return MatrixPart(self._gram, place, self._diagonal[place])
-        share = self._cache_size / effective_n_jobs(self._n_jobs)
-        return kernel_rows(self.psi[place], Linear(), 1.0, share)
 
 
 class _Machine:
@@ -301,8 +262,7 @@ class _Machine:
     def __init__(self, task, active, rows, target):
         self.task, self.active = task, active
         self._rows, self._target = rows, target
-        self._beta = None
-        self._found = None
+        self._beta = self._gram = self._found = None
         self._held = False
         self._worst = 0.0
         self._tol = np.inf
@@ -320,12 +280,15 @@ class _Machine:
             np.where(signs > 0, boxes, 0.0),
             task.total,
         )
-        rows, psi = pool.rows(place), pool.psi
+        rows, gram = pool.kernel(place, self._gram)
         self._tol = max(tol, min(_LOOSE, _SHARE * self._last))
         limits = {"tol": self._tol, "max_iter": max_iter, "stop": stop}
         beta, v = self._beta, None
-        if beta is not None:
-            v = problem.p - _product(psi, place, self.weights)
+        if beta is not None and gram is None:
+            v = problem.p - pool.product(place, self.weights)
+        elif beta is not None:
+            v, moved = problem.p.copy(), np.flatnonzero(beta)
+            rows.subtract(v, moved, beta[moved])
         if self._held:
             last = replace(self._found, beta=beta, v=v)
             found = lower_bias(problem, last, rows, task.hold, **limits)
@@ -342,8 +305,6 @@ class _Machine:
                 self._held = True
                 self.n_iter += found.n_iter
         self._found, self._beta, self.bias = found, found.beta, found.bias
-        support = np.flatnonzero(found.beta)
-        self.weights = _weighted_sum(psi, place[support], found.beta[support])
         # How far each constraint is violated (positive) or holds (negative).
         size = np.where(signs > 0, 1.0, -1.0) * (found.v - found.bias)
         keep = (found.beta != 0) | (size > -_MARGIN)
@@ -352,6 +313,12 @@ class _Machine:
         keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
         keep[np.argmin(np.where(found.beta > problem.lower + slack, found.v, np.inf))] = True
         self.active, self._beta = self.active[keep], found.beta[keep]
+        self._gram = None if gram is None else submatrix(gram, np.flatnonzero(keep))
+
+    def support(self):
+        """Rows with a multiplier, and their multipliers."""
+        some = np.flatnonzero(self._beta)
+        return self.active[some], self._beta[some]
 
     def admit(self, rows, size, tol, max_iter):
         """Make violators active; return whether the machine is final."""
@@ -376,17 +343,3 @@ class _Machine:
             np.count_nonzero(found.beta),
             self._held,
         )
-
-
-def _product(psi, place, weights):
-    """psi[place] @ weights in float64, in blocks."""
-    parts = [psi[place[k : k + 1024]] @ weights for k in range(0, len(place), 1024)]
-    return np.concatenate(parts)
-
-
-def _weighted_sum(psi, place, beta):
-    """beta @ psi[place] in float64, in blocks."""
-    total = np.zeros(psi.shape[1])
-    for k in range(0, len(place), 1024):
-        total += beta[k : k + 1024] @ psi[place[k : k + 1024]]
-    return total

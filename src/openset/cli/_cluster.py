@@ -1,0 +1,64 @@
+"""Work on the workers of a Dask cluster, or in this process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# How often work is tried again if its worker is lost, and seconds to wait for a scheduler.
+_RETRIES, _PATIENCE = 3, 10
+
+# Applies a function to the second of each pair, and yields the first with the result, in order.
+Apply = Callable[[Callable, Iterable[tuple[Any, Any]]], Iterator[tuple[Any, Any]]]
+
+
+@contextmanager
+def connect(scheduler: str) -> Iterator[Any]:
+    """A client of the scheduler at this address, which Dask uses inside."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            '--scheduler needs Dask; run: pip install "openset[cluster]"', name=error.name
+        ) from error
+    try:
+        client = Client(scheduler, timeout=_PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise OSError(
+            f"--scheduler: no Dask scheduler answers at {scheduler} ({type(error).__name__}); "
+            "check the address, for example tcp://127.0.0.1:8786"
+        ) from error
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise OSError(f"--scheduler: {scheduler} has no workers; start some first")
+        yield client
+
+
+@contextmanager
+def workers(scheduler: str | None) -> Iterator[Apply]:
+    """Where to apply functions: on the workers of a scheduler, or here without one."""
+    if scheduler is None:
+        yield lambda function, pairs: ((key, function(value)) for key, value in pairs)
+        return
+    with connect(scheduler) as client:
+
+        def apply(function, pairs):
+            shared = client.scatter(function, broadcast=True)
+            most = 2 * sum(client.nthreads().values())
+            waiting: deque = deque()
+            for key, value in pairs:
+                task = client.submit(_call, shared, value, pure=False, retries=_RETRIES)
+                waiting.append((key, task))
+                if len(waiting) > most:
+                    key, task = waiting.popleft()
+                    yield key, task.result()
+            for key, task in waiting:
+                yield key, task.result()
+
+        yield apply
+
+
+def _call(function, value):
+    return function(value)
