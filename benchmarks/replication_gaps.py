@@ -43,11 +43,14 @@ SYMBOLIC = {
     "one-hot, logarithm": ("one-hot log", "train"),
 }
 CRITERIA = ["normalized_accuracy", "harmonic_normalized_accuracy", "accuracy"]
+# Order of gamma and of lambda among equally good settings, and what counts as equally good.
 TIES = {
-    "first": (1, 1),
-    "widest kernel, largest lambda": (1, -1),
-    "narrowest kernel, smallest lambda": (-1, 1),
-    "last": (-1, -1),
+    "first": (1, 1, 0.0),
+    "widest kernel, largest lambda": (1, -1, 0.0),
+    "narrowest kernel, smallest lambda": (-1, 1, 0.0),
+    "last": (-1, -1, 0.0),
+    "narrowest kernel within 0.001": (-1, 1, 0.001),
+    "narrowest kernel within 0.005": (-1, 1, 0.005),
 }
 
 
@@ -78,16 +81,16 @@ def scale(X, train, how):
     return np.where(size > 0, (X - low) / np.where(size > 0, size, 1.0), 0.0)
 
 
-def chosen(results, classes, directions):
+def chosen(results, classes, rule):
     """Settings per class: the best score, ties by the order of gamma, then lambda."""
+    direction_of_gamma, direction_of_lam, slack = rule
     best: dict = {"gamma": {}, "lam": {}}
     gamma, lam = (results[f"param_{name}"].astype(float) for name in best)
     for c in classes:
         own = np.flatnonzero(results["class"] == c)
-        score = results["mean_test_score"][own].round(12)
-        score = np.nan_to_num(score, nan=-np.inf)
-        keys = directions[1] * lam[own], directions[0] * gamma[own], -score
-        i = own[np.lexsort(keys)[0]]
+        score = np.nan_to_num(results["mean_test_score"][own], nan=-np.inf)
+        own = own[score >= score.max() - slack - 1e-12]
+        i = own[np.lexsort((direction_of_lam * lam[own], direction_of_gamma * gamma[own]))[0]]
         best["gamma"][c], best["lam"][c] = gamma[i], lam[i]
     return best
 
