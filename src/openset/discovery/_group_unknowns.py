@@ -27,7 +27,7 @@ _COMPONENTS = 20
 # rejected samples is background, not a group; there may be groups inside it.
 _BACKGROUND = 0.9
 # A member whose mean distance to the others exceeds this many times the median one is left out.
-_OUTLYING = 1.5
+_OUTLYING = 2.5
 # Neighbours that make a density.
 _NEIGHBORS = 10
 
