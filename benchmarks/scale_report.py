@@ -203,8 +203,8 @@ def _as_list(axes):
 def main():
     note = (
         "pinned on a machine with 16, for KDD and the race on letter, both with an earlier choice "
-        "of landmarks (largest multipliers); all other figures come from a machine with two cores that was shared with other work (load 10 to 15), one thread: read "
-        "their CPU seconds"
+        "of landmarks (largest multipliers); all other figures come from a machine with two cores "
+        "that was shared with other work (load 10 to 15), one thread: read their CPU seconds"
     )
     quality = _load("landmarks")
     lines = [_INTRO.format(note=note)]
