@@ -53,9 +53,9 @@ def layers(
             estimator, (FrozenEstimator, *through)
         ):
             return
-        names = ("best_estimator_", "estimator_", "estimator")
+        names = ["best_estimator_", "estimator_", "estimator"]
         if isinstance(estimator, FrozenEstimator):
-            names = ("estimator",)  # it passes on the attributes of what it freezes
+            names = ["estimator"]  # it passes on the attributes of what it freezes
         found = next((name for name in names if hasattr(estimator, name)), None)
         if found is None:
             return
