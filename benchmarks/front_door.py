@@ -1,6 +1,7 @@
 """What `openset fit` writes on CLINC150: python -m benchmarks.front_door [options of fit]
 
-Reads clinc150-minilm.parquet from $OPENSET_SHARED/data and writes benchmarks/front_door.md.
+Reads clinc150-minilm.parquet from $OPENSET_SHARED/data and writes what it measured into
+benchmarks/front_door.md, between two marks.
 """
 
 import json
@@ -16,6 +17,7 @@ import pandas as pd
 
 SHARED = Path(os.environ.get("OPENSET_SHARED", "../shared"))
 PAGE = Path(__file__).with_suffix(".md")
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def openset(*words):
@@ -42,9 +44,8 @@ def main():
         found = openset("evaluate", model, test, "--target", "target")["measures"]
     search, report = card["search"], card["held_out"]
     lines = [
-        f"# `openset fit` on CLINC150 with {' '.join(sys.argv[1:]) or 'its defaults'}",
-        "",
-        "Written by `python -m benchmarks.front_door`. "
+        f"`openset fit` on CLINC150 with {' '.join(sys.argv[1:]) or 'its defaults'}. Written by "
+        "`python -m benchmarks.front_door`. "
         f"{os.cpu_count()} cores; times are noisy where other work runs on the machine.",
         "",
         f"- time of the command: {seconds:.0f} s; processor time "
@@ -61,8 +62,10 @@ def main():
         if name in report["all_known"]:
             said += f"; with no class withheld {report['all_known'][name]:.3f}"
         lines.append(f"| {name} | {said} | {found[name]:.3f} |")
-    PAGE.write_text("\n".join(lines) + "\n")
-    print(PAGE.read_text())
+    text = PAGE.read_text("utf-8")
+    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+    PAGE.write_text("\n".join([before + BEGIN, "", *lines, "", END]) + after, "utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

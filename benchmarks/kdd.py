@@ -1,10 +1,14 @@
 """KDD Cup 99 as the example reads it."""
 
+import os
 import sys
 from pathlib import Path
 
+from .data import _BESIDE
+
+os.environ.setdefault("OPENSET_DATA", str(_BESIDE))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 
-from _kdd99 import load
+from kdd99_attacks import load
 
 __all__ = ["load"]

@@ -74,29 +74,30 @@ def main():
     parser.add_argument("--minutes", type=float, default=60.0, help="limit of each part")
     parser.add_argument("--seed", type=int, default=20261116)
     options = parser.parse_args()
-    jobs = []
-    for name in ("fits", "models", "tables"):
-        cases = getattr(options, name)
-        share = -(-cases // options.processes)
-        ranges = [(first, min(share, cases - first)) for first in range(0, cases, share or 1)]
-        jobs += [(name, *part) for part in ranges]
-    start = time.monotonic()
+    start, results = time.monotonic(), []
     with ProcessPoolExecutor(options.processes) as pool:
-        results = list(pool.map(partial(_run, options.seed, options.minutes), jobs))
-    tallies = merged([tallies for tallies, _ in results])
-    failures = sum(failures for _, failures in results)
+        for name in ("fits", "models", "tables"):
+            cases = getattr(options, name)
+            share = max(1, -(-cases // options.processes))
+            jobs = [(name, first, min(share, cases - first)) for first in range(0, cases, share)]
+            results += pool.map(partial(_run, options.seed, options.minutes), jobs)
+            # After each part, so that a run that is cut short leaves something.
+            _write(merged([tallies for tallies, _ in results]), options, time.monotonic() - start)
+    print(_PAGE.read_text().split(_HEADING)[1])
+    return 1 if any(failures for _, failures in results) else 0
+
+
+def _write(tallies, options, seconds):
     text = _TEXT.format(
         cases=sum(tally.cases for tally in tallies.values()),
         seed=options.seed,
-        seconds=time.monotonic() - start,
-        failures=failures,
+        seconds=seconds,
+        failures=sum(tally.failures for tally in tallies.values()),
         processes=options.processes,
         cores=os.cpu_count(),
         table=table(tallies),
     )
     _PAGE.write_text(_PAGE.read_text().split(_HEADING)[0] + _HEADING + text)
-    print(text)
-    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ TASKS = [
     ("optdigits", 3),
     ("letter", 3),
     ("letter", 6),
-    ("letter", 12),
+    ("letter", 10),
 ]
 REPEATS = 3
 

@@ -62,9 +62,15 @@ def run(quick):
             f"# Many cores\n\nWritten by `python -m benchmarks cores`, {stamp()}.\n\n"
             + f"{heading()}\n\n"
             + Section("Threads", section.text, [rows, reached]).markdown()
-            + "\n"
+            + f"\n\n{_findings()}"
         )
     return section
+
+
+def _findings():
+    """What was found, written by hand: kept when the tables are written again."""
+    _, mark, text = _FILE.read_text().partition("## What was found")
+    return mark + text if mark else ""
 
 
 def _jobs(quick):

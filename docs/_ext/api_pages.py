@@ -103,9 +103,13 @@ def index_page() -> str:
 
 
 def write_pages(docs: Path) -> None:
-    """Write the pages that have changed; the others are not touched and not rebuilt."""
+    """Write the pages that have changed, and delete those of names that no longer exist."""
     folder = docs / "api"
     folder.mkdir(exist_ok=True)
+    names = {f"{module}.{name}" for module in public_modules() for name in public_names(module)}
+    for path in folder.glob("generated/*.rst"):
+        if path.stem not in names:
+            path.unlink()
     pages = {f"{module}.rst": module_page(module) for module in public_modules()}
     for name, text in {"index.rst": index_page(), **pages}.items():
         path = folder / name

@@ -34,15 +34,16 @@ OVERWRITE = r"cannot write .*: it is read by this command; choose another name"
 JOBS = "--jobs.*0 threads are not possible; use 1 or more, or -1"
 ENCODING = "unknown encoding 'utf-99'; try latin-1"
 NO_CLASS = r"no class 'q'; there are \['a', 'b', 'c', 'd'\]"
-AT_LEAST = "should be greater than or equal to"
-AT_MOST = "should be less than or equal to"
+# As newer and as older versions of typer say it.
+AT_LEAST = "(should be greater than or equal to |is not in the range x>=)"
+AT_MOST = "(should be less than or equal to |is not in the range 0<=x<=)"
 NO_MODEL = "there is no model file .*nothing"
 STUDY = {
     "--store": ("{folder}", "unable to open database file: make the file and its folder readable"),
     "--datasets": ("q", "'q' is not in the study; choose from digits, letter"),
     "--methods": ("q", "'q' is not in the study; choose from OSNN"),
     "--n-known": ("many", "--n-known 'many': give numbers or ratios"),
-    "--time-limit": ("-1", f"--time-limit.*{AT_LEAST} 0"),
+    "--time-limit": ("-1", f"--time-limit.*{AT_LEAST}0"),
 }
 WRONG = {
     "fit": {
@@ -55,10 +56,11 @@ WRONG = {
         "--features": ("knid", COLUMN),
         "--drop": ("knid", COLUMN),
         "--missing": ("skip", "--missing.*'skip' is not one of 'error', 'drop', 'median'"),
-        "--landmarks": ("0", f"--landmarks.*{AT_LEAST} 1"),
-        "--turns": ("-1", f"--turns.*{AT_LEAST} 0"),
-        "--search-rows": ("5", f"--search-rows.*{AT_LEAST} 20"),
-        "--seed": ("-1", f"--seed.*{AT_LEAST} 0"),
+        "--landmarks": ("0", f"--landmarks.*{AT_LEAST}1"),
+        "--scheduler": ("there", "--scheduler needs --landmarks"),
+        "--turns": ("-1", f"--turns.*{AT_LEAST}0"),
+        "--search-rows": ("5", f"--search-rows.*{AT_LEAST}20"),
+        "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
     },
@@ -67,8 +69,8 @@ WRONG = {
         "DATA": ("{nothing}", "there is no file .*nothing"),
         "--target": ("knid", COLUMN),
         "--output": ("{new}", OVERWRITE),
-        "--alpha": ("2", f"--alpha.*{AT_MOST} 1"),
-        "--precision": ("1.5", f"--precision.*{AT_MOST} 1"),
+        "--alpha": ("2", f"--alpha.*{AT_MOST}1"),
+        "--precision": ("1.5", f"--precision.*{AT_MOST}1"),
         "--costs": ("reject", "--costs 'reject' must be NAME=NUMBER"),
         "--confidence": ("0.9", "--confidence 0.9 belongs to --precision, which is not given"),
         "--unknown-share": ("0.5", "--unknown-share 0.5 belongs to --precision or --costs"),
@@ -79,6 +81,7 @@ WRONG = {
         "MODEL": ("{nothing}", NO_MODEL),
         "DATA": ("{nothing}", "there is no file .*nothing"),
         "--output": ("{new}", OVERWRITE),
+        "--scheduler": ("there", "no Dask scheduler answers at 'there'"),
         "--monitor": ("{table}", "table.csv is damaged or is not the state of a monitor; start"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
@@ -94,10 +97,10 @@ WRONG = {
     "info": {"MODEL": ("{nothing}", NO_MODEL)},
     "monitor": {
         "FILE": ("{nothing}", "no monitor file .*nothing; give --rate or --reference to start one"),
-        "--rate": ("2", f"--rate.*{AT_MOST} 1"),
+        "--rate": ("2", f"--rate.*{AT_MOST}1"),
         "--reference": ("{new}", "no column 'known_score', which `openset predict` writes"),
         "--test": ("mean", "--test.*'mean' is not one of 'rate', 'scores'"),
-        "--alpha": ("7", f"--alpha.*{AT_MOST} 1"),
+        "--alpha": ("7", f"--alpha.*{AT_MOST}1"),
         "--encoding": ("utf-99 --reference {new}", ENCODING),
     },
     "review": {
@@ -118,7 +121,7 @@ WRONG = {
         "--target": ("knid", COLUMN),
         "--remove": ("q", "--remove q: the model has no class 'q'; it has a, b, c, d"),
         "--rename": ("q=z", "--rename q=z: the model has no class 'q'; it has a, b, c, d"),
-        "--seed": ("-1", f"--seed.*{AT_LEAST} 0"),
+        "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
     },
@@ -127,14 +130,14 @@ WRONG = {
         "--target": ("knid", COLUMN),
         "--output": ("{table}", OVERWRITE),
         "--methods": (",", "--methods: ',' names nothing"),
-        "--repeats": ("1", f"--repeats.*{AT_LEAST} 2"),
-        "--minutes": ("0", f"--minutes.*{AT_LEAST} 0.1"),
-        "--max-rows": ("2", f"--max-rows.*{AT_LEAST} 20"),
+        "--repeats": ("1", f"--repeats.*{AT_LEAST}2"),
+        "--minutes": ("0", f"--minutes.*{AT_LEAST}0.1"),
+        "--max-rows": ("2", f"--max-rows.*{AT_LEAST}20"),
         "--unknown": ("q", f"--unknown: .*{NO_CLASS}"),
         "--features": ("knid", COLUMN),
         "--drop": ("knid", COLUMN),
         "--missing": ("skip", "--missing.*'skip' is not one of"),
-        "--seed": ("-1", f"--seed.*{AT_LEAST} 0"),
+        "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
     },

@@ -29,6 +29,10 @@ def test_fits_that_failed_once(case):
     assert attack(np.random.default_rng([20261116, case]))["gap"] < 1.01
 
 
+def test_a_fit_on_landmarks_that_did_not_end():
+    assert attack(np.random.default_rng([33, 109]))["group"] == "landmarks"
+
+
 def test_the_oracle_sees_a_wrong_score():
     # The smallest change that counts: without this the runs above prove nothing.
     class Model:

@@ -217,7 +217,7 @@ def test_one_class():
 
 
 def test_what_a_landmark_model_keeps(tmp_path):
-    X, y = blobs(9)
+    X, y = blobs(9, m=300)
     model = OpenSetSVC(gamma=1.0, landmarks=20, random_state=0).fit(X, y)
     assert_array_equal(model.support_vectors_, X[model.support_])
     assert len(model.support_) <= 20

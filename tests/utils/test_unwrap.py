@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from openset.svm import OpenSetSVC
-from openset.utils import split_fitted, unwrap
-from openset.wrappers import ThresholdRejector
+from openset.utils import layers, split_fitted, unwrap
+from openset.wrappers import OpenSetWrapper, ThresholdRejector
 
 X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])
 Y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -53,6 +53,19 @@ def test_a_closed_set_estimator_is_refused(estimator):
         unwrap(estimator)
 
 
+@pytest.mark.parametrize("through", [(), (OpenSetWrapper,)])
+def test_layers_of_a_frozen_rejector(through):
+    # A frozen estimator lends the attributes of what is inside, also `estimator_`.
+    inner = make_pipeline(MinMaxScaler(), LogisticRegression())
+    rejector = ThresholdRejector(inner).fit(X, Y)
+    model = make_pipeline(StandardScaler(), FrozenEstimator(rejector)).fit(X, Y)
+    found = [(type(layer).__name__, len(heads)) for layer, heads in layers(model, through)]
+    expected = [("Pipeline", 0), ("FrozenEstimator", 1), ("ThresholdRejector", 1)]
+    expected += [("Pipeline", 1), ("LogisticRegression", 2)] if through else []
+    assert found == expected
+    assert split_fitted(model)[1] is rejector
+
+
 def test_taken_apart_it_answers_the_same():
     search = GridSearchCV(make_pipeline(MinMaxScaler(), OpenSetSVC()), {}, cv=2)
     search.fit(StandardScaler().fit_transform(X), Y)
@@ -75,4 +88,4 @@ def test_a_frozen_rejector_is_not_looked_into():
     """FrozenEstimator passes on attributes, also ``estimator_`` of a wrapper that it freezes."""
     rejector = ThresholdRejector(LogisticRegression()).fit(X, Y)
     assert split_fitted(FrozenEstimator(rejector))[1] is rejector
-    assert unwrap(FrozenEstimator(FrozenEstimator(rejector))).unknown_label == "auto"
+    assert unwrap(FrozenEstimator(FrozenEstimator(rejector))) is rejector

@@ -1,4 +1,4 @@
-"""Classes of a fitted model are removed or renamed, without a new fit."""
+"""Classes of a fitted model are added, removed or renamed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class ClassEdits:
-    """Mixin with ``remove_classes`` and ``rename_classes`` for methods with a state per class.
+    """Mixin with ``add_classes``; with a state per class, ``remove_classes``, ``rename_classes``.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
         _check_csr(name, value)
         shape, numbers = value.shape, value.data
     else:
-        require(isinstance(value, np.ndarray), f"{name} is no array")
+        require(isinstance(value, np.ndarray), f"{name} is not an array")
         shape, numbers = value.shape, value
     require(len(shape) == len(axes), f"{name} has shape {shape}, not ({', '.join(axes)})")
     for axis, size in zip(axes, shape, strict=True):
@@ -79,15 +79,15 @@ def check_labels(model: Any) -> dict[str, int]:
         and classes.ndim == 1
         and len(classes) > 0
         and classes.dtype.kind in _LABELS,
-        "classes_ is no array of labels",
+        "classes_ is not an array of labels",
     )
     labels = classes.tolist()
     # Labels of strange types may not be comparable: any error means that they are refused.
     require(all(a < b for a, b in pairwise(labels)), "classes_ is not sorted")
-    require(all(label == label for label in labels), "classes_ has a label that is no number")
+    require(all(label == label for label in labels), "classes_ has a label that is NaN")
     unknown = model.unknown_label_
     require(
-        isinstance(unknown, str | int | float | bool | np.generic), "unknown_label_ is no label"
+        isinstance(unknown, str | int | float | bool | np.generic), "unknown_label_ is not a label"
     )
     require(unknown == unknown and unknown not in labels, "unknown_label_ is one of classes_")
     sizes = {"K": len(labels)}
@@ -121,7 +121,7 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
         value = vars(model)[name]
         require(not hasattr(type(model), name), f"{name} is not an attribute of an instance")
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            require(not np.isnan(value).any(), f"{name} has entries that are no numbers")
+            require(not np.isnan(value).any(), f"{name} has entries that are NaN")
     missing = sorted(set(layouts) - found)
     require(not missing, f"{', '.join(missing)} is missing")
     for name, layout in layouts.items():

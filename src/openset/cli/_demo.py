@@ -56,7 +56,7 @@ def demo() -> None:
     console.print()
     console.print(_table(found))
     console.print(
-        "Every method has its parameters and its threshold chosen by OpenSetSearchCV from the "
+        "\nEvery method has its parameters and its threshold chosen by OpenSetSearchCV from the "
         "training samples alone, with digits withheld in turn. Noise: inputs far from all images. "
         "Bounded: digits whose accepted region is provably bounded. One split of one small "
         "dataset; `openset compare` does this with yours."

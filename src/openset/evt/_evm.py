@@ -212,7 +212,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         sizes = super().check_fitted()
         fits = np.all(self.n_extreme_ > 0) and self.n_extreme_.sum() == sizes["n"]
         require(fits, "n_extreme_ does not add up to the number of extreme vectors")
-        require(isinstance(self.extreme_vectors_, np.ndarray), "extreme_vectors_ is no array")
+        require(isinstance(self.extreme_vectors_, np.ndarray), "extreme_vectors_ is not an array")
         check_tails(self, sizes["n"], "weibull_")
         return sizes
 

@@ -194,6 +194,9 @@ def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
     bounded = must_be_bounded(final) and not as_fitted
     if bounded:
         final.set_params(**{spec_of(final).bounded_switch: False})
+    n_jobs = data.n_jobs
+    if as_fitted and lend_threads(model, n_jobs):  # there are more classes than splits
+        n_jobs = None
 
     def run(s):
         fit, validation = data.splits[s]
@@ -204,7 +207,7 @@ def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
         except Exception as error:
             return None, None, error
 
-    for s, (fitted, scores, error) in zip(which, thread_map(run, which, data.n_jobs), strict=True):
+    for s, (fitted, scores, error) in zip(which, thread_map(run, which, n_jobs), strict=True):
         if error is not None:
             yield from _failed(error, candidates, s)
             continue
@@ -221,6 +224,15 @@ def _split_score(candidate, split, score, far):
 def _failed(error, candidates, split):
     for candidate in candidates:
         yield SplitScore(candidate.number, split, -np.inf, np.nan, error)
+
+
+def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:
+    """Give threads to the last step of a model if it uses threads and has none of its own."""
+    final = split_pipeline(model)[1]
+    lent = "n_jobs" in final.get_params() and final.n_jobs is None
+    if lent:
+        final.set_params(n_jobs=n_jobs)
+    return lent
 
 
 def spec_of(final: BaseEstimator) -> SearchSpec:

@@ -26,7 +26,15 @@ from ..base import (
 )
 from ..utils import Progress, split_pipeline, unwrap
 from ._candidates import make_candidates, preset_grid
-from ._evaluate import Candidate, SearchData, evaluate, evaluate_with_callable, fit_weights, spec_of
+from ._evaluate import (
+    Candidate,
+    SearchData,
+    evaluate,
+    evaluate_with_callable,
+    fit_weights,
+    lend_threads,
+    spec_of,
+)
 from ._race import after_first_look, first_look, in_the_race
 from ._results import best_index, cv_results
 from ._scorers import binary_measure, get_scorer
@@ -265,13 +273,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     def _refit(self, X, y, weight):
         """Fit the best setting, on the threads of the search unless the estimator has its own."""
         model = clone(self._template()).set_params(**self.best_params_)
-        final = split_pipeline(model)[1]
-        lent = "n_jobs" in final.get_params() and final.n_jobs is None
-        if lent:
-            final.set_params(n_jobs=self.n_jobs)
+        lent = lend_threads(model, self.n_jobs)
         model.fit(X, y, **fit_weights(model, weight))
         if lent:
-            final.set_params(n_jobs=None)
+            split_pipeline(model)[1].set_params(n_jobs=None)
         return model
 
     def delegate(self) -> BaseEstimator:

@@ -127,7 +127,7 @@ class OpenSetKNN(DistanceClassifier):
 
     def check_fitted(self):
         sizes = super().check_fitted()
-        require(isinstance(self._X, np.ndarray), "_X is no array")
+        require(isinstance(self._X, np.ndarray), "_X is not an array")
         require(len(self._starts) == sizes["K"] + 1, "_starts has not one group per class")
         fits = self._starts[0] == 0 and np.all(np.diff(self._starts) > 0)
         require(fits and self._starts[-1] == sizes["n"], "_starts does not divide the samples")

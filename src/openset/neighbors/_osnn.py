@@ -133,13 +133,13 @@ class OSNN(OpenSetClassifier):
 
     def check_fitted(self):
         sizes = super().check_fitted()
-        require(isinstance(self._X, np.ndarray), "_X is no array")
+        require(isinstance(self._X, np.ndarray), "_X is not an array")
         starts, n = self._starts, sizes["n"]
         require(len(starts) >= sizes["K"], "_starts has fewer groups than there are classes")
         fits = starts[0] == 0 and np.all(np.diff(starts) > 0) and starts[-1] < n
         require(fits, "_starts does not increase from 0 to below the number of samples")
         fits = np.array_equal(np.sort(self._rows), np.arange(n))
-        require(fits, "_rows is no order of the samples")
+        require(fits, "_rows is not a permutation of the samples")
         return sizes
 
     def take_classes(self, index):

@@ -114,7 +114,7 @@ def _check_libsvm(part):
         values = getattr(part, name)
         check_array(name, values, "a", {})
         require(len(values) in (0, n_pairs), f"{name} has {len(values)} entries")
-    require(part._sparse is False or part._sparse is True, "_sparse is no bool")
+    require(part._sparse is False or part._sparse is True, "_sparse is not a bool")
     is_sparse = not isinstance(part.support_vectors_, np.ndarray)
     require(part._sparse == is_sparse, "_sparse does not fit support_vectors_")
     require(np.isfinite(part._gamma) and part._gamma >= 0, "_gamma is not finite")

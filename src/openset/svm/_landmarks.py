@@ -28,9 +28,10 @@ from ..solver.landmarks import (
 )
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
-_SAMPLE, _TOL = 3, 1e-2
-# One in so many landmarks of a class is its row with the largest multiplier, whatever it adds.
-_RESERVED = 8
+_SAMPLE, _TOL = 6, 1e-2
+# One in so many landmarks of a class, and so many at least (fewer where classes are many), are its
+# rows with the largest multipliers, whatever they add.
+_RESERVED, _FEWEST = 8, 3
 
 
 class Landmarks(NamedTuple):
@@ -110,7 +111,7 @@ class LandmarkClassifier(KernelMachineClassifier):
     def choose_landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given.
 
-        Three times as many rows as are wanted are drawn, and exact machines trained on these. The
+        Six times as many rows as are wanted are drawn, and exact machines trained on these. The
         landmarks are the rows that represent these machines best.
 
         Parameters
@@ -168,7 +169,9 @@ class LandmarkClassifier(KernelMachineClassifier):
         coef = self._sample_machines(sample)
         # A part of the share of each class is reserved for it.
         own = np.bincount(sample.codes)
-        reserved = spread_over_classes(own, n_landmarks) // _RESERVED
+        fair = spread_over_classes(own, n_landmarks)
+        fewest = max(1, min(_FEWEST, n_landmarks // (2 * len(own))))
+        reserved = np.minimum(fair, np.maximum(fair // _RESERVED, fewest))
         order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(own) - own, own)
         first = order[rank < reserved[sample.codes[order]]]

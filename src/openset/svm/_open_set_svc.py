@@ -57,7 +57,7 @@ class OpenSetSVC(LandmarkClassifier):
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
-        Largest number of solver iterations per machine, -1 for no limit.
+        Largest number of solver iterations per machine, -1 for no limit (10^7 with landmarks).
     cache_size : float, default=1000
         Memory for kernel rows, in MB.
     n_jobs : int, default=None

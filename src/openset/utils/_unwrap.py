@@ -49,13 +49,12 @@ def layers(
             heads = [*heads, estimator[:-1]] if len(estimator.steps) > 1 else heads
             estimator = estimator.steps[-1][1]
             continue
-        if hasattr(estimator, "unknown_label") and not isinstance(
-            estimator, (FrozenEstimator, *through)
-        ):
+        if isinstance(estimator, FrozenEstimator):  # it lends the attributes of what is inside
+            estimator = estimator.estimator
+            continue
+        if hasattr(estimator, "unknown_label") and not isinstance(estimator, through):
             return
-        names = ["best_estimator_", "estimator_", "estimator"]
-        if isinstance(estimator, FrozenEstimator):
-            names = ["estimator"]  # it passes on the attributes of what it freezes
+        names = ("best_estimator_", "estimator_", "estimator")
         found = next((name for name in names if hasattr(estimator, name)), None)
         if found is None:
             return
@@ -87,7 +86,7 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     OpenSetSVC()
     """
     for layer, _ in layers(estimator):
-        if hasattr(layer, "unknown_label"):
+        if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator):
             return layer
     raise TypeError(
         f"{type(layer).__name__} is not an open-set estimator and wraps none. "

@@ -36,8 +36,11 @@ _LOOSE, _SHARE = 0.05, 0.2
 # Rounding error of a score in float32, relative to the norm of the weights.
 _ROUNDING = 1e-6
 _ROUNDS = 300
-# Early rounds look at a sample of the rows: so many, or this share, then more from round to round.
-_MANY, _SHARE_OF_ROWS, _GROWTH = 50_000, 1 / 16, 4
+# Iterations of a class that nobody limited, as in LIBSVM.
+_MOST_ITERATIONS = 10**7
+# Early rounds look at a sample of the rows: so many, or this share. The share grows by a factor
+# when the violators found in it are fewer than a part of the active rows.
+_MANY, _SHARE_OF_ROWS, _GROWTH, _SETTLED = 50_000, 1 / 16, 4, 0.5
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def solve_landmarks(
     tol : float
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
-        Largest number of solver iterations per class; -1 for no limit.
+        Largest number of solver iterations per class; -1 for 10 million, or 100 per row.
     cache_size : float, default=1000
         Memory in MB for products of active rows.
     n_jobs : int or None, default=None
@@ -129,6 +132,9 @@ def solve_landmarks(
     -------
     list of LandmarkSolution
     """
+    if max_iter < 0:
+        # Few landmarks make nearly singular problems, on which rounding can keep SMO from ending.
+        max_iter = max(_MOST_ITERATIONS, 100 * len(rows.codes))
     # Without any negatives the machine is a one-class SVM; its positives shall score 0 or more.
     target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
     machines = [
@@ -167,7 +173,8 @@ def solve_landmarks(
                     on_done(k, solutions[k])
         if not open_tasks:
             return solutions
-        share = min(1.0, _GROWTH * share)
+        if len(found) < _SETTLED * len(active):
+            share = min(1.0, _GROWTH * share)
     warnings.warn(
         f"{len(open_tasks)} machines still violate the optimality conditions by more than "
         f"tol={tol:g} after {_ROUNDS} rounds. Raise tol or scale the data.",

@@ -13,6 +13,10 @@ from .._memory import empty_rows
 from .._row_cache import kernel_rows
 from .._tuning import tuning
 
+# The products of all rows are shared by the machines if they are at most so many times as many as
+# the machines need at first: they will need more.
+_COMMON = 8
+
 
 class Pool:
     """Features of the rows that are active in any machine, and their products where these fit.
@@ -40,8 +44,8 @@ class Pool:
         """Make the rows of all machines available, one array each. Others may be forgotten."""
         index = np.unique(np.concatenate(active))
         products = sum(len(own) ** 2 for own in active)
-        if self._psi is None and len(index) <= self._side and len(index) ** 2 <= products:
-            # The machines have most rows in common: so are the products.
+        common = len(index) ** 2 <= _COMMON * products
+        if self._psi is None and len(index) <= self._side and common:
             self._gram = empty_rows(self._side, self._side)
             self._diagonal = np.empty(self._side, dtype=np.float32)
         new = index[self.place[index] < 0]
