@@ -1,8 +1,8 @@
 """What known unknowns are worth, and the baselines of embedding users.
 
 ``python -m benchmarks.known_unknowns [part ...]`` runs the parts quality, clinc, subtracted, letter
-and speed, or only "write", keeps the text of each in ``benchmarks/results/known_unknowns``, and writes
-``benchmarks/known_unknowns.md`` from all that are there.
+and speed, or none ("write"), keeps the text of each in ``benchmarks/results/known_unknowns``, and
+writes ``benchmarks/known_unknowns.md`` from all that are there.
 """
 
 import sys
