@@ -55,7 +55,8 @@ def main():
         "out-of-scope queries of the test set. An intent is found if a group has a purity of at "
         "least 0.9 and holds at least half of its rejected queries. The last but one column is the "
         "number of groups proposed for the out-of-scope queries alone. The settings of "
-        "`group_unknowns` were chosen on draws 0 to 4; the others are fresh. Seconds are those of "
+        "`group_unknowns` were chosen on draws 0 to 4; settings that were not chosen "
+        "had been seen on the others, too. Seconds are those of "
         f"the processor.\n\n{markdown(rows)}\n{NOTES}"
     )
     Path(__file__).with_suffix(".md").write_text(text)
