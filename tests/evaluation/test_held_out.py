@@ -137,7 +137,7 @@ def test_search_with_few_rows_warns(data):
 
 def test_rows_for_tuning_grow_with_the_classes():
     assert tuning_rows(np.repeat(np.arange(5), 2000)) == 3000
-    assert tuning_rows(np.repeat(np.arange(100), 200)) == 8000
+    assert tuning_rows(np.repeat(np.arange(100), 500)) == 20_000
     assert tuning_rows(np.arange(100)) == 100
 
 

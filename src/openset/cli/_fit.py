@@ -42,7 +42,7 @@ def fit(
     search_rows: Annotated[
         int | None,
         typer.Option(
-            min=20, help="Rows for tuning; default: 3000, or 80 per class. The fit uses all."
+            min=20, help="Rows for tuning; default: 3000, or 200 per class. The fit uses all."
         ),
     ] = None,
     seed: options.Seed = 0,

@@ -140,7 +140,7 @@ def stratified_rows(
     return np.sort(np.concatenate(kept))
 
 
-def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 80) -> int:
+def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 200) -> int:
     """Return how many rows a search should use: more where there are more classes.
 
     Parameters
@@ -149,7 +149,7 @@ def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 80) -> i
         Classes of all rows.
     at_least : int, default=3000
         Rows with few classes.
-    per_class : int, default=80
+    per_class : int, default=200
         Rows per class with many: a search fits on half of the rows of half of the classes.
 
     Returns
@@ -162,7 +162,7 @@ def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 80) -> i
     >>> import numpy as np
     >>> from openset.evaluation import tuning_rows
     >>> tuning_rows(np.repeat(np.arange(10), 1000)), tuning_rows(np.repeat(np.arange(150), 100))
-    (3000, 12000)
+    (3000, 15000)
     """
     y = np.asarray(y)
     return min(len(y), max(at_least, per_class * len(np.unique(y))))
