@@ -1,8 +1,8 @@
 """What known unknowns are worth, and the baselines of embedding users.
 
 ``python -m benchmarks.known_unknowns [part ...]`` runs the parts quality, clinc, subtracted, letter
-and speed, keeps the text of each in ``benchmarks/results/known_unknowns``, and writes
-``benchmarks/known_unknowns.md`` from all that are there.
+and speed, or none ("write"), keeps the text of each in ``benchmarks/results/known_unknowns``, and
+writes ``benchmarks/known_unknowns.md`` from all that are there.
 """
 
 import sys
@@ -341,6 +341,8 @@ def main(names):
         function.__name__: function for function in (quality, clinc, subtracted, letter, speed)
     }
     for name in names or parts:
+        if name == "write":
+            continue
         (PARTS / f"{name}.md").write_text(parts[name]() + "\n")
     texts = [
         (PARTS / f"{name}.md").read_text() for name in parts if (PARTS / f"{name}.md").exists()

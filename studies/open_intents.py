@@ -1,4 +1,4 @@
-r"""What belongs to the open-intent study alone: its curves, the published table, its report.
+r"""What belongs to the open-intent study alone: the published table, other rules, its report.
 
 Run as a script::
 
@@ -11,7 +11,7 @@ PUBLISHED is ``textoir_published.json``, the means of TEXTOIR's table. The first
 accuracies as a table of reference results, for ``openset study report --reference``. The second
 fits the finished tasks again, with the parameters they chose, and measures them at other operating
 points. The third writes the report of the study from its exported results, with the published
-rows, the operating curves and the other rules. The study records its curves through :func:`curve`.
+rows, the operating curves and the other rules.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
 from openset.evaluation import Evaluation
-from openset.study import Store, draw_from_column, load_study, write_report
-from openset.utils import decide
+from openset.study import Store, draw_from_column, load_study, operating_curve
 from openset.utils.page import Cell
 
 # our name of a dataset -> (name in the published table, number of its classes)
@@ -44,34 +42,6 @@ MEASURES = {"FMmicro": ("accuracy", "accuracy"), "FMmacro": ("f1", "macro F1")}
 # Shares of the known validation rows to reject, in the other rules that are reported.
 ALPHAS = (0.05, 0.08, 0.1, 0.12, 0.15, 0.2)
 FOLDS = 5
-
-# Shares of the known test rows that are rejected, at which a curve is recorded.
-SHARES = np.linspace(0, 0.6, 31)
-
-
-def curve(result, X_train, y_train) -> dict:
-    """Accuracy and macro F1 on the test rows by the share of known ones rejected, and the best.
-
-    The best of each over the thresholds is what tuning on the test rows could reach.
-    """
-    evaluation = result.evaluation
-    n_classes = len(evaluation.classes)
-    truth = np.where(
-        evaluation.is_known, np.searchsorted(evaluation.classes, evaluation.truth), n_classes
-    )
-    best = evaluation.scores.max(axis=1)
-    known = best[evaluation.is_known]
-    chosen = (np.mean(known < 0), *accuracy_and_f1(truth, evaluation.scores))
-    thresholds = np.quantile(best[evaluation.is_known], SHARES)
-    values = np.array([accuracy_and_f1(truth, evaluation.scores - t) for t in thresholds])
-    accuracy, f1 = values.T.round(5).tolist()
-    names = ("rejected", "accuracy", "f1")
-    return {
-        "rejected": SHARES.round(3).tolist(),
-        "accuracy": accuracy,
-        "f1": f1,
-        "chosen": dict(zip(names, map(float, chosen), strict=True)),
-    }
 
 
 def measure_again(task: dict, study, data_home) -> list[dict]:
@@ -101,18 +71,9 @@ def measure_again(task: dict, study, data_home) -> list[dict]:
         threshold = np.sort(known)[int(alpha * (len(known) + 1)) - 1]
         scores = model.decision_function(X[draw.split.test]) - threshold
         evaluation = Evaluation(y[draw.split.test], scores, model.classes_)
-        extra = {"chosen": curve(SimpleNamespace(evaluation=evaluation), None, None)["chosen"]}
-        found.append({**task, "fit": kind, "alpha": alpha, "extra": json.dumps(extra)})
+        point = {"chosen": operating_curve(evaluation)["chosen"]}
+        found.append({**task, "fit": kind, "alpha": alpha, "extra": json.dumps(point)})
     return found
-
-
-def accuracy_and_f1(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-    """Accuracy and F1 averaged over the K classes and the open class, whose code is K."""
-    size = scores.shape[1] + 1
-    counts = np.bincount(truth * size + decide(scores), minlength=size * size).reshape(size, size)
-    right = np.diag(counts)
-    f1 = 2 * right / np.maximum(1, counts.sum(axis=0) + counts.sum(axis=1))
-    return right.sum() / counts.sum(), f1.mean()
 
 
 def reference(published: Path, both: bool = False) -> pd.DataFrame:
@@ -159,7 +120,7 @@ def read_results(path: str | Path) -> pd.DataFrame:
 
 def add_curves(page, tables: Path, done: pd.DataFrame) -> None:
     """Draw accuracy and macro F1 against the share of known test rows that are rejected."""
-    import matplotlib.pyplot as plt  # tasks only record curves
+    import matplotlib.pyplot as plt  # the other commands do without it
 
     page.section("Operating curves")
     page.paragraph(
@@ -178,7 +139,7 @@ def add_curves(page, tables: Path, done: pd.DataFrame) -> None:
             points = map(point_of, recorded, rows["FMmicro"])
             point = pd.DataFrame(points).mean()
             for ax, values, measure in zip(axes, curves.values(), MEASURES, strict=True):
-                ax.plot(SHARES, values.mean(axis=0), color=f"C{k}", label=method)
+                ax.plot(recorded[0]["rejected"], values.mean(axis=0), color=f"C{k}", label=method)
                 ax.plot(point["rejected"], point[MEASURES[measure][0]], "o", color=f"C{k}")
                 ax.set(xlabel="known test rows rejected", ylabel=MEASURES[measure][1])
         axes[0].legend(fontsize="small")
@@ -317,6 +278,8 @@ def rules_section(rules: Path, published: Path | None, control="OpenSetSVC"):
 
 def report(study, results, folder, published=None, rules=None) -> Path:
     """Write the report of the study from its exported results."""
+    from openset.study import write_report
+
     sections, table = [add_ceiling, add_curves], None
     if rules is not None:
         sections.insert(1, rules_section(Path(rules), published and Path(published)))

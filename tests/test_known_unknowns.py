@@ -77,6 +77,29 @@ def test_known_unknowns_identical_to_known_rows(data, cls):
     assert model.classes_.tolist() == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("cls", TAKING, ids=lambda cls: cls.__name__)
+def test_no_row_carries_the_label(data, cls):
+    X, y = _known(*data)
+    model = cls(unknown_label="oos").fit(X, y)
+    assert model.n_known_unknowns_ == 0 and model.unknown_label_ == "oos"
+    assert_array_equal(model.decision_function(X), cls().fit(X, y).decision_function(X))
+
+
+@pytest.mark.parametrize("cls", TAKING, ids=lambda cls: cls.__name__)
+def test_one_sample_of_a_class_and_more_features_than_samples(data, cls):
+    X, y = data
+    rng = np.random.default_rng(0)
+    few = np.concatenate(
+        [np.flatnonzero(y == c)[:n] for c, n in zip("abc", (8, 8, 1), strict=True)]
+    )
+    rows = np.append(few, np.flatnonzero(y == "oos")[:6])
+    wide = np.hstack([X[rows], 0.1 * rng.normal(size=(len(rows), 40))])
+    model = cls(unknown_label="oos").fit(wide, y[rows])
+    assert model.classes_.tolist() == ["a", "b", "c"] and model.n_known_unknowns_ == 6
+    assert np.isfinite(model.decision_function(wide)).all()
+    assert set(model.predict(wide)) <= {"a", "b", "c", "oos"}
+
+
 def test_auto_changes_nothing(data):
     model = OpenSetSVC().fit(*data)
     assert model.classes_.tolist() == ["a", "b", "c", "oos"]

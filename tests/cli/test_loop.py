@@ -175,6 +175,64 @@ def test_learn(run, trained, stream, tmp_path):
     }
 
 
+def test_known_unknowns_in_every_command_with_classes(run, fails, trained, stream, tmp_path):
+    """evaluate, calibrate and learn take --unknown, as fit and compare do."""
+    table = pd.concat([blobs(seed=6), far_blobs(7, "y").assign(kind="oos")], ignore_index=True)
+    table.to_csv(tmp_path / "more.csv", index=False)
+    more = (tmp_path / "more.csv", "-t", "kind")
+    told = run("evaluate", trained.model, *more, "--unknown", "oos", "--json")
+    assert told.exit_code == 0, told.stderr
+    assert json.loads(told.stdout)["unknown_labels"] == ["oos"]
+    made = run(
+        *("calibrate", trained.model, *more, "--unknown", "oos"),
+        *("--precision", "0.8", "--unknown-share", "0.2", "-o", tmp_path / "m1.skops"),
+    )
+    assert made.exit_code == 0, made.stderr
+    assert read_card(tmp_path / "m1.skops")["operating_point"]["unknown_rows"] == 40
+    for command in (("evaluate",), ("calibrate", "-o", tmp_path / "m1.skops")):
+        message = fails(command[0], trained.model, *more, *command[1:], "--unknown", "a")
+        assert "has learned 'a' as a class; fit it again with --unknown 'a'" in message
+    learn = ("learn", trained.model, "--data", tmp_path / "more.csv", tmp_path / "new.csv")
+    learn += ("-o", tmp_path / "m2.skops", "-t", "kind", "--unknown")
+    result = run(*learn, "oos")
+    assert result.exit_code == 0, result.stderr
+    assert "junk rows: 40" in result.stdout
+    assert load_model(tmp_path / "m2.skops")[-1].n_known_unknowns_ == 40
+    assert "has learned 'a' as a class; take it out with --remove" in fails(*learn, "a")
+    assert "no class 'oss'; did you mean 'oos'?" in fails(*learn, "oss")
+
+
+def test_learn_drops_an_operating_point(run, trained, stream, tmp_path):
+    """It was set on rows of the old classes; the message says how to set it again."""
+    calibrated = tmp_path / "calibrated.skops"
+    blobs(seed=5).to_csv(tmp_path / "held_out.csv", index=False)
+    made = run(
+        "calibrate", trained.model, tmp_path / "held_out.csv", "-t", "kind", "-o", calibrated
+    )
+    assert made.exit_code == 0, made.stderr
+    rows = np.flatnonzero(stream.kind == "x")
+    write_decisions(tmp_path / "d.csv", rows, ["ex"] * len(rows), ["new"] * len(rows))
+    result = run(
+        *("learn", calibrated, "--decisions", tmp_path / "d.csv", "--data", trained.train),
+        *(tmp_path / "new.csv", "-o", tmp_path / "m2.skops"),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "operating point was dropped" in result.stderr
+    assert "operating_point" not in read_card(tmp_path / "m2.skops")
+    model = load_model(tmp_path / "m2.skops")
+    assert "ex" in model.classes_.tolist()
+    far_blobs(9, "x").assign(kind="ex").to_csv(tmp_path / "ex.csv", index=False)
+    pd.concat([pd.read_csv(tmp_path / f) for f in ("held_out.csv", "ex.csv")]).to_csv(
+        tmp_path / "all.csv", index=False
+    )
+    again = run(
+        *("calibrate", tmp_path / "m2.skops", tmp_path / "all.csv", "-t", "kind"),
+        *("-o", tmp_path / "m3.skops"),
+    )
+    assert again.exit_code == 0, again.stderr
+    assert read_card(tmp_path / "m3.skops")["operating_point"]["promise"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -13,6 +13,7 @@ from openset import (
     OpenSetSearchCV,
     OpenSetSVC,
 )
+from openset.calibration import calibrate
 from openset.discovery import Decisions
 from openset.evaluation import learn_decisions
 from openset.gaussian import OpenSetLDA
@@ -106,6 +107,24 @@ def test_a_calibrated_model_is_calibrated_again(blobs):
     learned = learn_decisions(model, X, y, new, decisions(40))
     assert len(learned.model.thresholds_) == 4
     assert learned.model.promise_
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_an_operating_point_set_on_other_samples_is_dropped(blobs, scaled):
+    X, y, new, _ = blobs
+    svc = OpenSetSVC(gamma=1.0, C=8.0)
+    plain = (make_pipeline(StandardScaler(), svc) if scaled else svc).fit(X[::2], y[::2])
+    model = calibrate(plain, X[1::2], y[1::2], alpha=0.1)
+    learned = learn_decisions(model, X[::2], y[::2], new, decisions(40))
+    assert "operating point was dropped" in learned.warnings[0]
+    expected = learn_decisions(plain, X[::2], y[::2], new, decisions(40))
+    assert np.array_equal(learned.model.predict(new), expected.model.predict(new))
+    assert (learned.model.predict(new) == "d").mean() > 0.7
+    again = calibrate(learned.model, np.vstack([X[1::2], new]), np.r_[y[1::2], ["d"] * 40])
+    assert again.classes_.tolist() == list("abcd")
+    renamed = learn_decisions(model, X, y, new, decisions(0), rename={"a": "z"})
+    assert len(renamed.warnings) == 1
+    assert np.array_equal(renamed.model.predict(X) == "z", plain.predict(X) == "a")
 
 
 def test_a_search_is_refused(blobs):

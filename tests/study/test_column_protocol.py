@@ -2,12 +2,16 @@
 
 import csv
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from openset import CalibratedRejector, OpenSetSVC
-from openset.study import Store, Study, Task, load_study, run_study, run_task
+from openset.evaluation import Evaluation
+from openset.study import Store, Study, Task, load_study, operating_curve, run_study, run_task
 from openset.study._column_protocol import count_labels, draw_from_column
 
 pd = pytest.importorskip("pandas")
@@ -115,6 +119,43 @@ def test_a_refit_keeps_the_thresholds(home):
     assert row["n_train"] == len(rows)
 
 
+def test_the_recorded_curve_has_the_measures_of_scikit_learn(home):
+    study = _study(operating_point={"alpha": 0.1, "by": "highest"})
+    row = run_task(Task("intents", 4, 1, "OpenSetSVC"), study, home)
+    curve = json.loads(row["extra"])
+    assert curve["chosen"]["accuracy"] == pytest.approx(row["FMmicro"])
+    rng = np.random.default_rng(0)
+    truth = rng.choice(list("abcx"), 400)
+    scores = rng.normal(size=(400, 3)) + 2 * (truth[:, None] == np.array(list("abc")))
+    evaluation = Evaluation(truth, scores, np.array(list("abc")))
+    curve = operating_curve(evaluation)
+    json.dumps(curve)
+    assert len(curve["rejected"]) == len(curve["accuracy"]) == len(curve["f1"])
+    assert curve["accuracy"][0] < max(curve["accuracy"])  # nothing known is rejected at first
+    expected = np.where(evaluation.is_known, truth, evaluation.unknown_label)
+    f1 = f1_score(expected, evaluation.answers, average="macro")
+    assert curve["chosen"]["f1"] == pytest.approx(f1)
+    assert curve["chosen"]["accuracy"] == pytest.approx(np.mean(expected == evaluation.answers))
+    assert curve["chosen"]["rejected"] == np.mean(scores[truth != "x"].max(axis=1) < 0)
+
+
+def test_a_copy_of_the_open_intent_study_alone(home, tmp_path):
+    """With another line of datasets, in a folder of its own."""
+    path = Path(__file__).parents[2] / "studies" / "open_intents.toml"
+    text = re.sub("^datasets = .*", 'datasets = ["intents"]', path.read_text(), flags=re.M)
+    (tmp_path / "copy.toml").write_text(re.sub("^runs = .*", "runs = 1", text, flags=re.M))
+    study = load_study(tmp_path / "copy.toml").restrict(n_known=[0.5])
+    with Store(tmp_path / "r.sqlite", create=True) as store:
+        counts = run_study(study, store, data_home=home, jobs=1)
+        assert counts["done"] == len(study.methods), [
+            r["error"] for r in store.rows() if r["error"]
+        ]
+        store.export_csv(tmp_path / "r.csv")
+    table = pd.read_csv(tmp_path / "r.csv")
+    assert set(table["method"]) == set(study.methods)
+    assert table[["accuracy", "FMmacro"]].notna().all(axis=None)
+
+
 def test_an_export(home, tmp_path):
     with Store(tmp_path / "r.sqlite", create=True) as store:
         counts = run_study(_study().restrict(n_known=[0.25]), store, data_home=home, jobs=1)
@@ -133,10 +174,12 @@ def test_an_export(home, tmp_path):
 
 
 def test_logistic_regression_with_a_threshold(home):
-    study = _study(grids={})
-    row = run_task(Task("intents", 4, 0, "ThresholdRejector"), study, home)
-    assert row["status"] == "done", row["error"]
-    assert row["FMmicro"] > 0.5
+    for refit in (False, True):
+        point = {"alpha": 0.1, "by": "highest", "refit": refit}
+        study = _study(grids={}, operating_point=point)
+        row = run_task(Task("intents", 4, 0, "ThresholdRejector"), study, home)
+        assert row["status"] == "done", row["error"]
+        assert row["FMmicro"] > 0.5
 
 
 def test_results_of_another_rule_are_not_mixed():

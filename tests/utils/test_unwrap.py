@@ -82,3 +82,10 @@ def test_nothing_to_split_fitted_before_fit():
         split_fitted(GridSearchCV(OpenSetSVC(), {}))
     with pytest.raises(TypeError, match="not an open-set estimator"):
         split_fitted(LogisticRegression())
+
+
+def test_a_frozen_rejector_is_not_looked_into():
+    """FrozenEstimator passes on attributes, also ``estimator_`` of a wrapper that it freezes."""
+    rejector = ThresholdRejector(LogisticRegression()).fit(X, Y)
+    assert split_fitted(FrozenEstimator(rejector))[1] is rejector
+    assert unwrap(FrozenEstimator(FrozenEstimator(rejector))) is rejector

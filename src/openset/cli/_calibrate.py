@@ -21,6 +21,7 @@ def calibrate(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    unknown: options.Unknown = None,
     alpha: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Largest share of known rows to reject; default: 0.05."),
@@ -76,7 +77,7 @@ def calibrate(
         point |= {"criterion": "precision", "precision": precision}
         point["confidence"] = 0.95 if confidence is None else confidence
     scorer = TableScorer(model, jobs)
-    X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target)
+    X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target, unknown)
     result = calibrated(scorer.model, X, y, **point)
     rejector = unwrap(result)
     card = read_card(model) | {

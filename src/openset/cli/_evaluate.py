@@ -28,6 +28,7 @@ def evaluate(
             "--target", "-t", help="Column of the class; classes that were not learned are unknown."
         ),
     ],
+    unknown: options.Unknown = None,
     figures: Annotated[
         Path | None, typer.Option(help="Folder for figures: confusion matrix, curves, scores.")
     ] = None,
@@ -45,7 +46,7 @@ def evaluate(
         options.prepare_output(figures / "figure.png")
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
-    evaluation, others = _score(scorer, table, target)
+    evaluation, others = _score(scorer, table, target, unknown)
     drawn = _draw(evaluation, figures) if figures is not None else []
     if as_json:
         typer.echo(json.dumps(_as_json(evaluation, others), indent=1))
@@ -54,7 +55,7 @@ def evaluate(
     typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
 
 
-def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
+def _score(scorer, table, target, unknown) -> tuple[Evaluation, list[str]]:
     """The evaluation, and the labels that count as unknown; 1, 1.0 and "1" are one class."""
     import numpy as np
 
@@ -62,7 +63,7 @@ def _score(scorer, table, target) -> tuple[Evaluation, list[str]]:
     from openset.evaluation import Evaluation
     from openset.utils import answer_labels
 
-    final, reader = scorer.final, LabelReader(scorer, table, target)
+    final, reader = scorer.final, LabelReader(scorer, table, target, unknown)
     blocks = [(reader.codes(b.batch), b.scores) for b in scorer.blocks(table, "evaluate")]
     truth, scores = map(np.concatenate, zip(*blocks, strict=True))
     answers = answer_labels(final.classes_, final.unknown_label_)[truth]

@@ -32,6 +32,7 @@ def learn(
         str | None,
         typer.Option("--target", "-t", help="Column of the class in TRAIN; default: as fitted."),
     ] = None,
+    unknown: options.Unknown = None,
     remove: Annotated[
         list[str] | None, typer.Option(help="Class to remove; may be given several times.")
     ] = None,
@@ -54,8 +55,10 @@ def learn(
     from openset.persistence import descent, load_model, read_card, save_model
 
     options.prepare_output(output, *data, *([] if decisions is None else [decisions]))
-    if not (decisions or remove or rename):
-        raise ValueError("there is nothing to do: give --decisions, --remove or --rename")
+    if not (decisions or unknown or remove or rename):
+        raise ValueError(
+            "there is nothing to do: give --decisions, --unknown, --remove or --rename"
+        )
     card = read_card(model)
     described = card.get("data")
     if target is None and isinstance(described, dict):
@@ -79,6 +82,16 @@ def learn(
         told = read_decisions(
             decisions, len(X_new), scorer.final.classes_, scorer.final.unknown_label_
         )
+    if unknown in classes:
+        raise TableError(
+            f"--unknown: the model has learned {unknown!r} as a class; take it out with --remove"
+        )
+    if unknown is not None and unknown not in labels:  # as if they were new, and junk
+        junk = training.X[training.y == training.unknown_label(unknown, data[0])]
+        n = len(junk)
+        rows = np.append(told.rows, np.arange(len(X_new), len(X_new) + n))
+        told = Decisions(rows, [*told.kinds, *["junk"] * n], [*told.labels, *[None] * n])
+        X_new = np.concatenate([X_new, junk])
     learned = learn_decisions(
         load_model(model),
         training.X[used],

@@ -252,16 +252,22 @@ class LabelReader:
     """Reads the classes of rows as codes; 1, 1.0 and "1" are one class.
 
     The code K is of a row whose class was not learned; `others` are the names of such classes.
+    `unknown` names one that must not have been learned.
     """
 
-    def __init__(self, scorer: TableScorer, table: Table, target: str):
+    def __init__(self, scorer: TableScorer, table: Table, target: str, unknown: str | None):
         from openset.cli._training import label_text
-        from openset.datasets.tables import require
+        from openset.datasets.tables import TableError, require
 
         require(table, [target], "the target")
         self._text, self._path, self._target, self._n_rows = label_text, table.path, target, 0
         self._codes = {label_text(c): code for code, c in enumerate(scorer.final.classes_.tolist())}
         self.others: dict[str, None] = {}
+        if unknown in self._codes:
+            raise TableError(
+                f"--unknown: the model has learned {unknown!r} as a class; fit it again with "
+                f"--unknown {unknown!r}"
+            )
 
     def codes(self, batch: pa.RecordBatch) -> np.ndarray:
         """The codes of the next rows; TableError if one has no class."""
@@ -285,14 +291,14 @@ class LabelReader:
 
 
 def read_labelled(
-    scorer: TableScorer, table: Table, target: str
+    scorer: TableScorer, table: Table, target: str, unknown: str | None
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Features and answers of all rows, and how many are unknown."""
     import numpy as np
 
     from openset.utils import answer_labels
 
-    reader = LabelReader(scorer, table, target)
+    reader = LabelReader(scorer, table, target, unknown)
     blocks = [(block.X, reader.codes(block.batch)) for block in scorer.blocks(table, "read")]
     X, codes = map(np.concatenate, zip(*blocks, strict=True))
     labels = answer_labels(scorer.final.classes_, scorer.final.unknown_label_)

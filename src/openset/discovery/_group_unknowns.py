@@ -22,14 +22,12 @@ from ..wrappers import OpenSetWrapper
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2
 # Principal components that are clustered: in hundreds of dimensions all distances are alike.
-_COMPONENTS = 20
+_COMPONENTS = 12
 # A cluster whose members are farther apart than this fraction of the mean distance between all
 # rejected samples is background, not a group; there may be groups inside it.
 _BACKGROUND = 0.9
-# A member whose mean distance to the others exceeds this many times the median one is left out.
-_OUTLYING = 1.5
-# Neighbours that make a density.
-_NEIGHBORS = 10
+# Neighbours that make a density: at least so many, and this share of the smallest group.
+_NEIGHBORS, _NEIGHBOR_SHARE = 5, 0.4
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def group_unknowns(
 
     The rejected samples are clustered by HDBSCAN [1]_ in the space in which the model measures
     distances: after the transformers of a Pipeline, and with the metric of the estimator if it
-    has one. Of more than 20 features the first 20 principal components of the rejected samples are
+    has one. Of more than 12 features the first 12 principal components of the rejected samples are
     clustered; in hundreds of dimensions density says little. A cluster that is about as loose as
     all rejected samples together is no group: its members are clustered again.
 
@@ -172,13 +170,7 @@ def group_unknowns(
     points, metric = _in_own_space(estimator, _safe_indexing(X, unknown))
     # With allow_single, however loose.
     limit = np.inf if allow_single else _BACKGROUND * _mean_distance(points, metric)
-    cluster = HDBSCAN(
-        min_cluster_size=smallest,
-        min_samples=min(_NEIGHBORS, smallest),
-        allow_single_cluster=allow_single,
-        copy=True,
-    ).fit_predict
-    found = _tight_clusters(cluster, _reduced(points, metric), points, metric, limit, smallest)
+    found = _tight_clusters(points, metric, limit, smallest, allow_single)
     found.sort(key=lambda group: (-len(group[0]), group[0].min()))
     nearest = scores[unknown].argmax(axis=1)
     groups = []
@@ -215,19 +207,22 @@ def _mean_distance(points, metric):
     return DistancesTo(some, metric)(some).sum() / max(1, len(some) * (len(some) - 1))
 
 
-def _tight_clusters(cluster, space, points, metric, limit, smallest):
+def _tight_clusters(points, metric, limit, smallest, allow_single):
     """Clusters with a mean distance below the limit, as pairs of rows and mean distances."""
+    space = _reduced(points, metric)
     found, parts = [], [np.arange(len(points))]
     while parts:
         rows = parts.pop()
-        labels = cluster(space[rows])
+        labels = HDBSCAN(
+            min_cluster_size=smallest,
+            min_samples=min(smallest, max(_NEIGHBORS, round(_NEIGHBOR_SHARE * smallest))),
+            allow_single_cluster=allow_single,
+            copy=True,
+        ).fit_predict(space[rows])
         for k in range(labels.max() + 1):
             members, distance = _by_typicality(points, rows[labels == k], metric)
-            near = distance <= _OUTLYING * np.median(distance)
             if distance.mean() < limit:
-                if not near.all():
-                    members, distance = _by_typicality(points, members[near], metric)
-                found += [(members, distance)] if len(members) >= smallest else []
+                found.append((members, distance))
             elif len(members) < len(rows):
                 parts.append(members)
     return found

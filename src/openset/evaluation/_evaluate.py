@@ -348,7 +348,7 @@ def evaluate_method(
         if refit:
             rows = np.concatenate([train, calibration])
             again = fit_method(clone(fitted.model), _safe_indexing(X, rows), y[rows])
-            rejector.estimator_, rejector.promise_ = again.model, False
+            rejector.estimator_, rejector.promise_ = FrozenEstimator(again.model), False
             fitted = replace(
                 fitted, n_rows=again.n_rows, seconds_fit=fitted.seconds_fit + again.seconds_fit
             )

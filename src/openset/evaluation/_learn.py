@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
+from ..calibration import CalibratedRejector
 from ..discovery import Decisions
 from ..utils import split_fitted
 from ..wrappers import OpenSetWrapper
@@ -59,7 +61,9 @@ def learn_decisions(
 
     New classes and corrections join the training data. Junk becomes known unknowns if the method
     can learn from these, and is left out otherwise. The parameters of the model are kept. Then
-    classes are removed and renamed. A calibrated model is calibrated again.
+    classes are removed and renamed. A calibrated model is calibrated again; but if its operating
+    point was set on other samples (:func:`openset.calibration.calibrate`), it is dropped, with a
+    warning, because it says nothing about the new classes.
 
     The report comes from two more fits, of the old and of the new training data without a fifth of
     the rows, which both are measured on.
@@ -102,9 +106,10 @@ def learn_decisions(
     >>> print(learned.model.predict([[6, 6]]), learned.report["new"]["rejected_before"])
     ['c'] 1.0
     """
+    warnings: list[str] = []
+    model = _without_operating_point(model, warnings)
     transform, final = split_fitted(model)
     remove, rename = list(remove), dict(rename or {})
-    warnings: list[str] = []
     taught, report = deepcopy(final), {}
     y = np.asarray(y)
     if len(decisions):
@@ -143,6 +148,21 @@ def learn_decisions(
         "renamed": {str(old): str(new) for old, new in rename.items()},
     }
     return Learned(_put_back(model, taught), changes, report, warnings)
+
+
+def _without_operating_point(model, warnings):
+    """The model inside a rejector that was calibrated on samples which are not given here."""
+    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+    final = steps[-1][1]
+    if not (isinstance(final, CalibratedRejector) and isinstance(final.estimator, FrozenEstimator)):
+        return model
+    warnings.append(
+        "the operating point was dropped: it was set on samples of the old classes only. Set it "
+        "again, on samples of all classes, with openset.calibration.calibrate or `openset "
+        "calibrate`"
+    )
+    inner = final.estimator_.estimator
+    return Pipeline([*steps[:-1], (steps[-1][0], inner)]) if len(steps) > 1 else inner
 
 
 def _with_params(final, y, junk):

@@ -21,10 +21,9 @@ from ..kernels import Kernel, Linear
 from ..utils import thread_map
 from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
-from ._row_cache import RowCache, kernel_rows, rows_of_parts
+from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
 from ._tuning import tuning
-from ._working_sets import solve_by_working_sets
 from .cuda import on_gpu
 
 
@@ -137,14 +136,6 @@ def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutio
 
 
 def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop, **limits):
-    rows, n_problems = shares[0].rows, len(shares[0].problems)
-    if _working_sets_pay(rows, n_problems, problem_of) and len(gammas) == 1:
-        settings = {"n_jobs": n_jobs, "stop": stop, **limits}
-        for k, path in solve_by_working_sets(
-            rows.kernel_values, n_problems, problem_of, **settings
-        ):
-            yield 0, k, reduce(k, path, rows)
-        return
     from_identity = [_starts_from_identity(share.rows) for share in shares]
     # Where the first totals of each problem start at each gamma: left there by the previous one.
     heads = [
@@ -194,14 +185,6 @@ def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop,
         tasks = [(n, s, k) for n in block for s, share in enumerate(shares) for k in share.problems]
         for (n, _, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
             yield int(order[n]), k, result
-
-
-def _working_sets_pay(rows, n_problems, problem_of):
-    wide = isinstance(rows, RowCache) and not rows.kernel_values.narrow
-    if not wide or n_problems < tuning().working_problems:
-        return False
-    problem, totals = problem_of(0)
-    return problem.total is not None and len(totals) == 1
 
 
 def _starts_from_identity(rows):

@@ -174,8 +174,7 @@ class DistanceValues(KernelValues):
                 Z, self._largest = exact_scaling(X, largest)
             elif not self.narrow and needs_differences(kernel, np.sqrt(2) * norm):
                 self._X = np.ascontiguousarray(X)
-            # By columns where rows are matrix products: BLAS is nearly twice as fast then.
-            self._Z = np.asarray(Z, dtype=dtype, order="C" if self.narrow else "F")
+            self._Z = np.ascontiguousarray(Z, dtype=dtype)
         self._scale = scale
         if self.narrow:
             self._columns = padded_columns(self._Z)
@@ -192,8 +191,6 @@ class DistanceValues(KernelValues):
         part.n_rows, part.diagonal = len(index), self.diagonal[index]
         part._source = None  # sums are wanted of all rows only
         part._Z, part._norms = self._Z[index], self._norms[index]
-        if not self.narrow and not sparse.issparse(self._Z):
-            part._Z = np.asfortranarray(part._Z)
         if self._X is not None:
             part._X = self._X[index]
         if self.narrow:

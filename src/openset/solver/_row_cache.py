@@ -177,11 +177,6 @@ class RowCache(KernelRows):
         self._free = list(range(n_slots - 1, -1, -1))
 
     @property
-    def kernel_values(self) -> KernelValues:
-        """Where the rows come from."""
-        return self._values
-
-    @property
     def gamma(self) -> float:
         return self._values.gamma
 

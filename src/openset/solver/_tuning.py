@@ -25,10 +25,6 @@ class Tuning:
     widths_solutions: int = 10_000
     # Solutions per width from which a part of the samples has a kernel matrix of its own.
     part_solutions: int = 64
-    # Wide data whose matrix does not fit: problems from which working sets with shared passes pay,
-    # and numbers of v in memory at a time.
-    working_problems: int = 300
-    working_numbers: int = 2**26
     # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
     # Rows per matrix product, for rows on demand (few, because often only one is needed) and for

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from ._column_protocol import ColumnDraw, draw_from_column
+from ._operating_curve import operating_curve
 from ._runner import run_study
 from ._spec import MEASURES, Study, Task, load_study
 from ._store import Store, StoreError
@@ -19,6 +20,7 @@ __all__ = [
     "draw_from_column",
     "load_study",
     "make_split",
+    "operating_curve",
     "rank_methods",
     "run_study",
     "run_task",

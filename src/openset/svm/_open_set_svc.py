@@ -193,7 +193,7 @@ class OpenSetSVC(LandmarkClassifier):
 
         The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
         for all the data. With up to 64 features, its multipliers serve as the start, so on large
-        training sets this takes about half the time of a fit, less where the kernel is wide; the
+        training sets it takes half of the iterations and somewhat less time than a fit; the
         decision values of all samples under the present model are computed first. With more
         features, or sparse data, these would take longer than a fit: everything is fitted anew, in
         the time of a fit. The kernel width does not follow the new data: gamma="scale" and "auto"

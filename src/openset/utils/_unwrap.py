@@ -86,7 +86,7 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     OpenSetSVC()
     """
     for layer, _ in layers(estimator):
-        if hasattr(layer, "unknown_label"):
+        if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator):
             return layer
     raise TypeError(
         f"{type(layer).__name__} is not an open-set estimator and wraps none. "

@@ -1,0 +1,63 @@
+"""Accuracy and F1 at every threshold: what a study with an operating point records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..evaluation import Evaluation
+from ..utils import decide
+
+# Shares of the known test rows that are rejected.
+_SHARES = np.linspace(0, 0.6, 31)
+
+
+def operating_curve(evaluation: Evaluation) -> dict[str, Any]:
+    """Return accuracy and macro F1 by the share of known samples that is rejected.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of known and unknown samples.
+
+    Returns
+    -------
+    dict
+        Lists ``rejected``, ``accuracy`` and ``f1`` over thresholds, and under ``chosen`` the three
+        at the threshold of the model itself. F1 is averaged over the known classes and the open
+        class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import Evaluation
+    >>> from openset.study import operating_curve
+    >>> scores = np.array([[0.5, -1.0], [-0.2, 0.3], [-1.0, -1.0], [0.1, -0.5]])
+    >>> truth = np.array(["a", "b", "x", "y"])
+    >>> operating_curve(Evaluation(truth, scores, np.array(["a", "b"])))["chosen"]["accuracy"]
+    0.75
+    """
+    n_classes = len(evaluation.classes)
+    codes = np.searchsorted(evaluation.classes, evaluation.truth[evaluation.is_known])
+    truth = np.full(len(evaluation.truth), n_classes)
+    truth[evaluation.is_known] = codes
+    known = evaluation.scores[evaluation.is_known].max(axis=1)
+    names = ("rejected", "accuracy", "f1")
+    chosen = (np.mean(known < 0), *_accuracy_and_f1(truth, evaluation.scores))
+    thresholds = np.quantile(known, _SHARES)
+    values = [_accuracy_and_f1(truth, evaluation.scores - t) for t in thresholds]
+    columns = (_SHARES.round(3).tolist(), *np.round(values, 5).T.tolist())
+    return {
+        **dict(zip(names, columns, strict=True)),
+        "chosen": dict(zip(names, map(float, chosen), strict=True)),
+    }
+
+
+def _accuracy_and_f1(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """Accuracy and F1 averaged over the K classes and the open class, whose code is K."""
+    size = scores.shape[1] + 1
+    counts = np.bincount(truth * size + decide(scores), minlength=size * size).reshape(size, size)
+    right = np.diag(counts)
+    f1 = 2 * right / np.maximum(1, counts.sum(axis=0) + counts.sum(axis=1))
+    return right.sum() / counts.sum(), f1.mean()
