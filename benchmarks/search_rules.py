@@ -187,7 +187,7 @@ def families(tables, grid):
         add(f"balanced, {count}, no race", old.plain("balanced", count))
     add("balanced, 9, unbounded settings allowed", old.plain("balanced", 9, strict=False))
     for kind, what in {"most": "all classes but one known", "more rows": "3/4 of the rows"}.items():
-        if kind in tables[0].kind:
+        if any(kind in t.kind for t in tables):
             known = {n: kind if n == 6 or kind == "more rows" else "balanced" for n in (3, 6)}
             add(f"{what}, 6", lambda t, k=known: old.plain(k[t.n_known], 6)(t))
     for width in ((0.3, 0, 0.5), (0.5, 0, 1), (0.5, 0.5, 2)):
