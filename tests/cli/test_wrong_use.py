@@ -33,6 +33,7 @@ COLUMN = r"no column 'knid', .*did you mean .*'kind'\?"
 OVERWRITE = r"cannot write .*: it is read by this command; choose another name"
 JOBS = "--jobs.*0 threads are not possible; use 1 or more, or -1"
 ENCODING = "unknown encoding 'utf-99'; try latin-1"
+LEARNED = "--unknown: the model has learned 'a' as a class"
 NO_CLASS = r"no class 'q'; there are \['a', 'b', 'c', 'd'\]"
 # As newer and as older versions of typer say it.
 AT_LEAST = "(should be greater than or equal to |is not in the range x>=)"
@@ -65,6 +66,7 @@ WRONG = {
         "--encoding": ("utf-99", ENCODING),
     },
     "calibrate": {
+        "--unknown": ("a", LEARNED),
         "MODEL": ("{nothing}", NO_MODEL),
         "DATA": ("{nothing}", "there is no file .*nothing"),
         "--target": ("knid", COLUMN),
@@ -87,6 +89,7 @@ WRONG = {
         "--encoding": ("utf-99", ENCODING),
     },
     "evaluate": {
+        "--unknown": ("a", LEARNED),
         "MODEL": ("{table}", "table.csv is damaged or no model file"),
         "DATA": ("{nothing}", "there is no file .*nothing"),
         "--target": ("knid", COLUMN),
@@ -114,6 +117,7 @@ WRONG = {
         "--encoding": ("utf-99", ENCODING),
     },
     "learn": {
+        "--unknown": ("a", LEARNED),
         "MODEL": ("{nothing}", NO_MODEL),
         "--data": ("{nothing} {new}", "there is no file .*nothing"),
         "--output": ("{new}", OVERWRITE),
