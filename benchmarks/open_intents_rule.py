@@ -180,11 +180,12 @@ def write(areas, found):
         lines.append(f"| {fit} | {alphas} by ratio |{' |' * len(cells)} {total:.2f} |")
     fixed = {rule: total.mean() for rule, total in totals.items()}
     fit, alpha = max(fixed, key=fixed.get)
+    _, once = max((rule for rule in fixed if rule[0] == "train"), key=fixed.get)
     lines += [
         "",
         f"Of the rules that are one for all ratios, *{fit}* with alpha = {alpha} has the largest "
-        "sum: the rule of the study. An alpha of each ratio would need to know the share of "
-        "unknown rows.",
+        f"sum; of those with one fit (*train*), alpha = {once}, the rule of the study. An alpha of "
+        "each ratio would need to know the share of unknown rows.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -22,7 +22,6 @@ import os
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -67,12 +66,13 @@ def measure_again(task: dict, study, data_home) -> list[dict]:
         "folds": (second, np.concatenate(crossed)),
     }
     found = []
-    for (kind, (model, known)), alpha in product(kinds.items(), ALPHAS):
-        threshold = np.sort(known)[int(alpha * (len(known) + 1)) - 1]
-        scores = model.decision_function(X[draw.split.test]) - threshold
-        evaluation = Evaluation(y[draw.split.test], scores, model.classes_)
-        point = {"chosen": operating_curve(evaluation)["chosen"]}
-        found.append({**task, "fit": kind, "alpha": alpha, "extra": json.dumps(point)})
+    for kind, (model, known) in kinds.items():
+        scores = model.decision_function(X[draw.split.test])
+        for alpha in ALPHAS:
+            threshold = np.sort(known)[int(alpha * (len(known) + 1)) - 1]
+            evaluation = Evaluation(y[draw.split.test], scores - threshold, model.classes_)
+            point = {"chosen": operating_curve(evaluation)["chosen"]}
+            found.append({**task, "fit": kind, "alpha": alpha, "extra": json.dumps(point)})
     return found
 
 

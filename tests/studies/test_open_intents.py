@@ -44,7 +44,7 @@ def test_the_rule_stands_in_the_file():
     study = load_study(STUDIES / "open_intents.toml")
     assert study.datasets == ("clinc150-minilm", "banking77-minilm")
     assert (study.n_known, study.runs, study.seed) == ((0.25, 0.5, 0.75), 10, 0)
-    assert study.operating_point == {"alpha": 0.1, "by": "highest", "refit": True}
+    assert study.operating_point == {"alpha": 0.1, "by": "highest"}
 
 
 def test_report(tools, evaluation, golden_dir, tmp_path):
