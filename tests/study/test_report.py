@@ -140,6 +140,16 @@ def test_missing_of_a_study(frame, tmp_path):
     assert "there is nothing to rank yet" in html  # no cell has its five runs
 
 
+def test_ratios_without_the_data(frame, tmp_path):
+    """Nobody knows how many classes a quarter is, so the rows say what was planned."""
+    own = frame[frame["dataset"] == "own <set>"]
+    protocol = {"column": "split", "train": "train", "validation": "val"}
+    study = Study("tiny", ("own <set>",), (OSSVM, SVM), (0.25,), runs=4, protocol=protocol)
+    write_report(own, tmp_path, study=study)
+    assert "4 runs" in (tmp_path / "report.html").read_text("utf-8")
+    assert not (tmp_path / "tables" / "missing.csv").exists()
+
+
 def test_from_a_store_and_in_any_order(frame, report, tmp_path):
     shuffled = frame.sample(frac=1, random_state=0)
     with Store(tmp_path / "results.sqlite", create=True) as store:

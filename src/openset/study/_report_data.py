@@ -86,12 +86,13 @@ def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
 
 
 def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
-    if study is None:
-        blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
-        runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
-        methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})
-        return blocks.merge(runs, how="cross").merge(methods, how="cross")
-    return pd.DataFrame(list(study.tasks(_class_counts(study))), columns=KEY)
+    if study is not None and (tasks := list(study.tasks(_class_counts(study)))):
+        return pd.DataFrame(tasks, columns=KEY)
+    # No study, or ratios of unknown numbers of classes: what the rows show.
+    blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
+    runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
+    methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})
+    return blocks.merge(runs, how="cross").merge(methods, how="cross")
 
 
 def _class_counts(study: Study) -> dict[str, float]:
