@@ -12,7 +12,12 @@ from matplotlib.image import imread
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("[!_]*.py"))
-NEED_FILES = ["clinc150_intents.py", "clinc150_loop.py", "critical_difference.py"]
+NEED_FILES = [
+    "clinc150_intents.py",
+    "clinc150_loop.py",
+    "critical_difference.py",
+    "kdd99_attacks.py",
+]
 
 pytestmark = pytest.mark.slow
 

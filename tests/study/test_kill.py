@@ -64,7 +64,7 @@ def test_ctrl_c_and_going_on(tmp_path):
     process.send_signal(2)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert error == "openset: stopped. Finished tasks are kept; run again to go on.\n"
+    assert error == "openset: stopped. Finished tasks are kept; run again to resume.\n"
     assert 0 < count_rows(store) < 30
     assert start(*command, stderr=-3).wait() == 0
     assert count_rows(store) == 30
