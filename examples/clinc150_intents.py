@@ -8,7 +8,7 @@ chosen in two ways: from known queries only, with a guarantee, and with a hundre
 queries.
 
 The script needs ``clinc150-minilm.parquet`` in the folder ``OPENSET_DATA``. The setting below is
-the result of the search; ``--search`` repeats it, which takes about nine minutes on two cores.
+the result of the search; ``--search`` repeats it, which takes about 20 seconds on two cores.
 """
 
 import argparse
