@@ -84,8 +84,8 @@ class KernelRows(Protocol):
 
     def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep: bool = True):
         """``v -= K[:, index] @ coef``; with `keep` False, missing rows need not be cached."""
-        # Few at a time: a solver that needs room waits for all readers.
-        batch = max(1, min(len(self.store.rows) // 2, tuning().product_rows))
+        # Not all at once: a solver that needs room waits for all readers.
+        batch = max(1, min(len(self.store.rows) // 2, 2 * tuning().uncached))
         for k in range(0, len(index), batch):
             part = index[k : k + batch]
             with self.reading(part):
