@@ -25,82 +25,10 @@ from ..utils.distances import (
     squared_norms,
     with_sorted_indices,
 )
-from ._products import Wide, write_distances, write_rbf
+from ._precision import exact_scaling, needs_differences, safe_dtype
+from ._products import wide_points, write_distances, write_rbf
 from ._row_maker import Points
 from ._tuning import tuning
-
-# Largest error of a kernel value that the arithmetic may cause, by direct differences and by
-# products. A float32 kernel value carries a rounding error of 6e-8 anyway.
-_DIRECT_ERROR = 1e-6
-_PRODUCT_ERROR = 5e-6
-_EPS = float(np.finfo(np.float32).eps) / 2
-
-# A square from float64 products of at most this part of a norm is computed from the differences.
-_CLOSE = 2e-4
-# Largest part of all pairs for which computing them again is cheaper than products in float64.
-_FEW = 0.01
-
-# Largest coordinate of scaled points in float64.
-LARGEST = 1e300
-
-
-def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
-    """float32 where it is accurate enough for points of norm sqrt(gamma) * |x| <= `norm`."""
-    error = _kernel_error(kernel, norm, expanded, _EPS)
-    return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
-
-
-def exact_scaling(X: np.ndarray, gamma: float) -> tuple[np.ndarray, float]:
-    """Points for direct differences in float64: neither centred nor rounded.
-
-    The factor is a power of two near sqrt(gamma), so that every digit of X is kept, also of small
-    numbers among huge ones.
-
-    Returns
-    -------
-    Z : ndarray of the shape of X
-    square : float
-        The square of the factor; s is ``gamma / square`` times a squared distance of Z.
-    """
-    factor = 2.0 ** min(round(np.log2(gamma) / 2), 511)
-    with np.errstate(over="ignore"):
-        # No infinities, whose difference would be NaN.
-        return np.clip(X * factor, -LARGEST, LARGEST), factor * factor
-
-
-def needs_differences(kernel: Kernel, norm: float) -> bool:
-    """Whether expanded distances are too inaccurate for a kernel even in float64.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What the distances are for.
-    norm : float
-        Largest norm of the points, each scaled by sqrt(gamma).
-
-    Returns
-    -------
-    bool
-    """
-    return not product_error(kernel, norm) <= _DIRECT_ERROR
-
-
-def product_error(kernel: Kernel, norm: float) -> float:
-    """Largest error of a kernel value from products in float64; `norm` as above."""
-    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
-
-
-def _kernel_error(kernel, norm, expanded, eps):
-    """Largest error of a kernel value for points of norm sqrt(gamma) * |x| <= `norm`.
-
-    Expanding makes an error of up to 10 eps norm^2 in s (measured; from rounding coordinates,
-    products and their sum), direct differences one of 2 eps norm in sqrt(s). The effect on a
-    kernel value depends on the kernel: near zero some are much steeper than the RBF.
-    """
-    r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
-    with np.errstate(over="ignore"):
-        off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
-    return np.max(kernel.value(r**2) - kernel.value(off))
 
 
 class KernelValues:
@@ -192,7 +120,7 @@ class DistanceValues(KernelValues):
             norm = np.sqrt(norms.max(initial=0.0))
             dtype = safe_dtype(kernel, norm, expanded=not self.narrow)
             if not self.narrow:
-                self._wide = _wide(X, Z, norms, kernel, dtype, scale, one_width)
+                self._wide = wide_points(X, Z, kernel, dtype, scale, one_width)
             else:
                 if dtype is np.float64:
                     Z, self._largest = exact_scaling(X, largest)
@@ -275,30 +203,6 @@ class DistanceValues(KernelValues):
         # The distance of a point to itself must not be left to rounding.
         own = np.flatnonzero((index >= start) & (index < stop))
         out[own, index[own] - start] = 0.0
-
-
-def _wide(X, Z, norms, kernel, dtype, scale, one_width):
-    """Wide points, in float32 where that is accurate for all but few pairs."""
-    close = np.empty(0, dtype=np.float32)
-    if dtype is np.float64:
-        # An error d of s changes exp(-s) by d exp(-s), which matters for small s only.
-        error = 20 * _EPS * norms
-        if one_width and type(kernel) is RBF and error.max() < 1:
-            with np.errstate(divide="ignore"):
-                limits = (np.log(error / _PRODUCT_ERROR) + error).astype(np.float32)
-            if _share_of_close(Z, norms, limits) <= _FEW:
-                close, dtype = limits, np.float32
-        elif needs_differences(kernel, np.sqrt(2 * norms.max())):
-            close = (_CLOSE * norms).astype(np.float32)
-    X = np.ascontiguousarray(X) if close.size else np.empty((0, 0))
-    return Wide(np.asfortranarray(Z, dtype=dtype), norms, close, X, scale)
-
-
-def _share_of_close(Z, norms, limits):
-    """Part of some pairs of points whose squared distance is at most the limit of either."""
-    i, j = (np.arange(0, len(Z), -(-len(Z) // n)) for n in (64, 1024))
-    squares = norms[i, None] + norms[j] - 2 * (Z[i] @ Z[j].T)
-    return np.mean((squares <= np.maximum(limits[i, None], limits[j])) & (i[:, None] != j))
 
 
 class DotProducts(KernelValues):

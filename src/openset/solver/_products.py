@@ -7,12 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import exp_neg
+from ..kernels import RBF, Kernel, exp_neg
 from ..utils.compiled import njit
+from ..utils.distances import squared_norms
+from ._precision import EPS, PRODUCT_ERROR, needs_differences
 from ._state import BLOCK, fmax
 from ._tuning import tuning
 
 _FAST = {"contract", "nnan", "nsz"}
+
+# A square from float64 products of at most this part of a norm is computed from the differences.
+_CLOSE = 2e-4
+# Largest part of all pairs for which computing them again is cheaper than products in float64.
+_FEW = 0.01
 
 
 class Wide(NamedTuple):
@@ -45,6 +52,36 @@ class Wide(NamedTuple):
             close, X = close[index], X[index]
         Z = np.asfortranarray(self.Z[index])
         return self._replace(Z=Z, norms=self.norms[index], close=close, X=X)
+
+
+def wide_points(X, Z, kernel: Kernel, dtype: type, scale: float, one_width: bool) -> Wide:
+    """The points X; Z are the same, centred and scaled, for products in `dtype`.
+
+    Products in float64 become float32 if the kernel is the RBF at one width and that is accurate
+    for all but few pairs, which are then computed from the differences.
+    """
+    norms = squared_norms(Z)
+    close = np.empty(0, dtype=np.float32)
+    if dtype is np.float64:
+        # An error d of s changes exp(-s) by d exp(-s), which matters for small s only.
+        error = 20 * EPS * norms
+        if one_width and type(kernel) is RBF and error.max() < 1:
+            with np.errstate(divide="ignore"):
+                limits = (np.log(error / PRODUCT_ERROR) + error).astype(np.float32)
+            if _share_of_close(Z, norms, limits) <= _FEW:
+                close, dtype = limits, np.float32
+        elif needs_differences(kernel, np.sqrt(2 * norms.max())):
+            with np.errstate(over="ignore"):
+                close = (_CLOSE * norms).astype(np.float32)
+    X = np.ascontiguousarray(X) if close.size else np.empty((0, 0))
+    return Wide(np.asfortranarray(Z, dtype=dtype), norms, close, X, scale)
+
+
+def _share_of_close(Z, norms, limits):
+    """Part of some pairs of points whose squared distance is at most the limit of either."""
+    i, j = (np.arange(0, len(Z), -(-len(Z) // n)) for n in (64, 1024))
+    squares = norms[i, None] + norms[j] - 2 * (Z[i] @ Z[j].T)
+    return np.mean((squares <= np.maximum(limits[i, None], limits[j])) & (i[:, None] != j))
 
 
 def write_distances(wide: Wide, index: np.ndarray, start: int, out: np.ndarray) -> None:
