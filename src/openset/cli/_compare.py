@@ -23,9 +23,7 @@ _N_TUNING = 3
 def compare(
     data: options.Data,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path(
-        "compare.html"
-    ),
+    output: options.NewPage = Path("compare.html"),
     methods: Annotated[
         str, typer.Option(help="Methods to compare, comma-separated, or all.")
     ] = _DEFAULT,

@@ -3,7 +3,6 @@
 import json
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ _FEWEST_ROWS = 3
 def fit(
     data: options.Data,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: options.NewModel,
     method: Annotated[
         str, typer.Option("--method", "-m", help=f"One of {options.METHODS}.")
     ] = "ossvm",

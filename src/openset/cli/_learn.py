@@ -23,7 +23,7 @@ def learn(
         tuple[Path, Path],
         typer.Option("--data", metavar="TRAIN NEW", help="Training table, and the new one."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: options.NewModel,
     decisions: Annotated[
         Path | None,
         typer.Option(help="CSV with row, decision (new, class, junk) and label, from the page."),
@@ -47,7 +47,7 @@ def learn(
     """Teach a model: named groups become classes, corrections join theirs, junk is unknown."""
     import numpy as np
 
-    from openset.cli._predict import TableScorer
+    from openset.cli._scoring import TableScorer
     from openset.cli._training import read_training
     from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions

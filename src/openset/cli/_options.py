@@ -16,6 +16,14 @@ Data = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class.")]
+TrueTarget = Annotated[
+    str,
+    typer.Option(
+        "--target", "-t", help="Column of the class; classes that were not learned are unknown."
+    ),
+]
+NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")]
+NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")]
 Features = Annotated[
     str | None,
     typer.Option(help="Feature columns, comma-separated; default: all that can be used."),
