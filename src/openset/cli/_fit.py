@@ -41,7 +41,8 @@ def fit(
     search_rows: Annotated[
         int | None,
         typer.Option(
-            min=20, help="Rows for tuning; default: 3000, or 200 per class. The fit uses all."
+            min=20,
+            help="Rows for tuning; default: 3000, or 200 per class if more. The fit uses all.",
         ),
     ] = None,
     seed: options.Seed = 0,
