@@ -227,7 +227,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     def kept_samples(self):
         return self.extreme_vectors_, self.extreme_index_, self.metric
 
-    def inclusion_proba(self, X) -> np.ndarray:
+    def inclusion_proba(self, X: Any) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.
 
         Parameters

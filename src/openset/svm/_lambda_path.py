@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..base import validate_samples
 from ..base.machines import train_one_vs_rest
+from ..kernels import Kernel
 from ..solver import decision_values, lower_bias
 from ._open_set_svc import OpenSetSVC
 
@@ -46,15 +49,15 @@ class LambdaPath:
 
 
 def lambda_path(
-    X,
-    y,
+    X: Any,
+    y: ArrayLike,
     *,
-    lams=None,
-    X_validation=None,
-    C=1.0,
-    gamma="scale",
-    kernel="rbf",
-    sample_weight=None,
+    lams: ArrayLike | None = None,
+    X_validation: Any = None,
+    C: float | dict = 1.0,
+    gamma: float | str | dict = "scale",
+    kernel: str | Kernel = "rbf",
+    sample_weight: ArrayLike | None = None,
     tol: float = 1e-3,
     cache_size: float = 1000,
     n_jobs: int | None = None,
