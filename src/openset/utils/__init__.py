@@ -1,7 +1,8 @@
 """Helpers that every subpackage shares.
 
 The decision rule, unwrapping, threads, progress, atomic writes and the registry of estimators are
-here. Import the submodules ``distances``, ``estimator_checks``, ``page`` and ``stats`` by name.
+here. Import the submodules ``compiled``, ``distances``, ``estimator_checks``, ``page`` and
+``stats`` by name.
 """
 
 from ._critical_difference import critical_difference, critical_value
