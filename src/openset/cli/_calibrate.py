@@ -22,11 +22,11 @@ def calibrate(
     ] = None,
     precision: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Instead: share of the answers that must be right."),
+        typer.Option(min=0, max=1, help="Instead of --alpha: share of the answers to be right."),
     ] = None,
     costs: Annotated[
         str | None,
-        typer.Option(help="Instead: least cost, as reject=1,wrong=10,accept_unknown=20."),
+        typer.Option(help="Instead of --alpha: least cost; reject=1,wrong=10,accept_unknown=20."),
     ] = None,
     confidence: Annotated[
         float | None,

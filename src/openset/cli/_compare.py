@@ -32,7 +32,7 @@ def compare(
         float, typer.Option(min=0.1, help="Time to spend: it decides how many rows are used.")
     ] = 5.0,
     max_rows: Annotated[
-        int | None, typer.Option(min=20, help="Rows to compare on, drawn from all; for repeating.")
+        int | None, typer.Option(min=20, help="Rows to draw, instead of --minutes.")
     ] = None,
     unknown: options.Unknown = None,
     features: options.Features = None,

@@ -29,7 +29,7 @@ class Shown(NamedTuple):
 
 @reported
 def demo() -> None:
-    """Learn six of the ten digits, leave four unknown, and see who notices."""
+    """Compare three methods on digits: six are learned, four are unknown."""
     # Imported here, so that --version and --help do not load the estimators.
     from rich.console import Console
     from sklearn.datasets import load_digits

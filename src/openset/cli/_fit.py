@@ -24,7 +24,7 @@ def fit(
     ] = "ossvm",
     known: Annotated[
         str | None,
-        typer.Option(help="Classes to learn, comma-separated; rows of others count as unknown."),
+        typer.Option(help="Classes to learn, comma-separated; others are unknown in the report."),
     ] = None,
     unknown: options.Unknown = None,
     features: options.Features = None,

@@ -26,16 +26,16 @@ NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to wr
 NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")]
 Features = Annotated[
     str | None,
-    typer.Option(help="Feature columns, comma-separated; default: all that can be used."),
+    typer.Option(help="Feature columns, comma-separated; default: all usable ones."),
 ]
 Drop = Annotated[str | None, typer.Option(help="Columns to ignore, comma-separated.")]
 Missing = Annotated[
     Literal["error", "drop", "median"],
-    typer.Option(help="Rows with missing values: raise an error, drop them, or fill the median."),
+    typer.Option(help="Rows with missing values: an error, drop them, or fill in the median."),
 ]
 Unknown = Annotated[
     str | None,
-    typer.Option(metavar="LABEL", help="Class whose rows are examples of the unknown, no class."),
+    typer.Option(metavar="LABEL", help="Label of rows that are examples of the unknown."),
 ]
 Scheduler = Annotated[
     str | None,

@@ -25,12 +25,10 @@ def review(
     data: Annotated[Path, typer.Option("--data", help="Table that was answered.")],
     model: Annotated[Path, typer.Option("--model", help="Model that answered it.")],
     output: options.NewPage,
-    text: Annotated[
-        str | None, typer.Option(help="Column with a text that says what the row is.")
-    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of a text to show for each row.")] = None,
     image: Annotated[
         str | None,
-        typer.Option(help="Column with the paths of images, relative to the folder of DATA."),
+        typer.Option(help="Column of paths of images, relative to the folder of the table."),
     ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
