@@ -199,7 +199,7 @@ class OpenSetSplit(_HoldOut):
     .. [1] P. R. Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier",
        Machine Learning 106, 2017.
     .. [2] P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector
-       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems, 2021.
+       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems 52(6), 2022.
 
     Examples
     --------

@@ -10,11 +10,20 @@ from ._decision import answer_labels, decide
 from ._files import atomic_write
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
-from ._registry import METHODS, Method, MethodRow, all_estimators, method_names, method_table
+from ._registry import (
+    METHODS,
+    RENAMED_METHODS,
+    Method,
+    MethodRow,
+    all_estimators,
+    method_names,
+    method_table,
+)
 from ._unwrap import layers, split_fitted, split_pipeline, unwrap
 
 __all__ = [
     "METHODS",
+    "RENAMED_METHODS",
     "Method",
     "MethodRow",
     "Progress",
