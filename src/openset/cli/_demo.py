@@ -16,7 +16,7 @@ N_KNOWN = 6
 SEED = 0
 PICTURE = Path("demo-digits.png")
 OURS = "OpenSetSVC"
-# Samples of each digit in the picture, and inputs that show nothing at all.
+# Samples of each digit in the picture, and number of noise inputs.
 _N_SHOWN, _N_NOISE = 3, 1000
 
 

@@ -82,7 +82,7 @@ def columns(features: str | None, drop: str | None) -> dict[str, list[str] | Non
 
 
 def prepare_output(output: Path, *inputs: Path) -> None:
-    """Create the folder of an output file; raise, before any work is done, if it is no good."""
+    """Create the folder of an output file; raise, before any work, if it cannot be written."""
     if str(output) == "-":
         return
     if output.is_dir():

@@ -24,7 +24,7 @@ from ._splits import stratified_rows
 # Rows per class below which `fit_method` warns that a search cannot choose well.
 _FEW_ROWS = 30
 
-# Numbers per part of the rows that are sent to a cluster.
+# Array elements per part that is sent to a cluster.
 _PART = 2**22
 
 

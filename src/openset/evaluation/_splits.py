@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from ..base import known_classes
 from ..model_selection import OpenSetSplit, Simulation
 
-# Rows for a search: so many with few classes, so many per class with many. It fits on half of the
-# rows of half of the classes.
+# Rows for a search, and rows per class if these are more: it fits on half of the rows of half of
+# the classes.
 _TUNING_ROWS, _TUNING_ROWS_PER_CLASS = 3000, 200
 
 

@@ -21,18 +21,18 @@ from ..utils import thread_map
 from ..utils.compiled import njit
 from ..utils.distances import NARROW, DistancesTo
 
-# Samples of small classes are multiplied together until there are as many.
+# Small classes are multiplied together, up to about this many samples.
 _COLUMNS = 4096
 # Distances per block on the CPU and on the GPU.
 _BLOCK = 2**21
 _GPU_BLOCK = 2**27
 
-# The product is restricted to directions that hold this share of the variance if there are at most
-# this share of the features of them, found from so many samples.
+# The product takes the directions that hold the share _VARIANCE of the variance if they are at most
+# the share _DIRECTIONS of the features. They are found from _SAMPLES samples.
 _VARIANCE = 0.97
 _DIRECTIONS = 1 / 3
 _SAMPLES = 4096
-# Bounds that are compared with the limit at once.
+# Number of bounds that are compared with the limit at once.
 _CHUNK = 64
 
 _UNIT = np.finfo(np.float32).eps / 2

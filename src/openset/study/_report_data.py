@@ -90,7 +90,7 @@ def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
 def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
     if study is not None and (tasks := list(study.tasks(_class_counts(study)))):
         return pd.DataFrame(tasks, columns=KEY)
-    # No study, or ratios of unknown numbers of classes: what the rows show.
+    # Without a study, or if class counts are unknown: every method and run in every block.
     blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
     runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
     methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})

@@ -32,7 +32,7 @@ _PUT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
     "WHERE results.status != 'done'"
 )
-# The accuracy over all samples, unknown being one more class: in exports, under this name, too.
+# FMmicro is the accuracy over all samples; exports contain it under this name, too.
 _ACCURACY = "accuracy"
 # Columns that older exports do not have.
 _NEW = ("extra", "fingerprint")

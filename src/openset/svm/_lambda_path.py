@@ -145,7 +145,7 @@ def _smallest_bounding(path, rows, tol, stop):
     above = np.flatnonzero(path.bias > -tol)
     if above.size == 0 and path.totals[0] == 0:
         return 0.0
-    # Where it is bounded from the first lambda on: is it bounded without any?
+    # If the class is bounded at the first lambda already, look below it.
     k = above[-1] if above.size else 0
     found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
     return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))
