@@ -1,4 +1,4 @@
-"""The Extreme Value Machine: each training point knows how far its class may reach."""
+"""The Extreme Value Machine: a Weibull model of the margins around each training point."""
 
 from __future__ import annotations
 
@@ -49,15 +49,11 @@ class ExtremeValueMachine(OpenSetClassifier):
         article, exp(-(distance / scale)**shape).
     margin_factor : float, default=0.5
         Margin of a point to one of another class, as a fraction of their distance.
-    n_jobs : int, default=None
-        Number of threads; results do not depend on it.
-    unknown_label : "auto" or label, default="auto"
-        Answer for samples that no class accepts.
+    n_jobs, unknown_label
+        As for :class:`openset.OpenSetSVC`.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: threshold > 0 and metric="euclidean". False for
         the cosine metric, which does not see how far a sample is.
@@ -68,9 +64,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         Number of extreme vectors of each class.
     weibull_ : WeibullTail
         Models of the extreme vectors.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     Notes
     -----
@@ -195,7 +190,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         """Rows of X that are extreme vectors, one array per class."""
         if self.cover_threshold == 1:
             return [np.arange(start, stop) for start, stop in classes]
-        # Probabilities fall with the distance: covering is to be inside a ball.
+        # Probabilities fall with the distance, so a point covers a ball.
         radius = weibull.score_at(self.cover_threshold)
 
         def cover(rows):
@@ -227,7 +222,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     def kept_samples(self):
         return self.extreme_vectors_, self.extreme_index_, self.metric
 
-    def inclusion_proba(self, X) -> np.ndarray:
+    def inclusion_proba(self, X: Any) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.
 
         Parameters

@@ -42,10 +42,6 @@ class OpenSetLDA(DistanceClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     means_ : ndarray of shape (K, d)
         Means of the classes, of normalised samples with ``normalize=True``.
     covariance_ : ndarray of shape (d, d)
@@ -58,9 +54,8 @@ class OpenSetLDA(DistanceClassifier):
         Whether the accepted region is bounded: always for the plain distance; for the relative one
         exactly if the smallest eigenvalue of S^-1 - S_0^-1 is positive, with S_0 the covariance of
         all samples; never with ``normalize=True``, which accepts cones.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     Notes
     -----
@@ -172,7 +167,7 @@ class OpenSetLDA(DistanceClassifier):
             Of shapes (d,), (d, d), (K, d) and (d,). With z = basis' (x - mean), the distance to
             class c is ``sum_j factor_j z_j^2 - 2 centers_c' z + |centers_c|^2``.
         """
-        # The distance less sum_j z_j^2 / spread_j, with the squares of z taken together.
+        # The relative distance subtracts sum_j z_j^2 / spread_j.
         factor = 1.0 - 1.0 / self._spread if self.relative else np.ones(len(self._mean))
         return self._mean, self._basis, self._centers, factor
 

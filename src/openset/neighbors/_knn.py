@@ -14,7 +14,7 @@ from ..base.fitted import require
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
 from ._kth import KthDistances
 
-# Engines of the models that are alive, by model.
+# The engine of each live model; no attribute, so that it is in no pickle and no model file.
 _PREPARED: WeakKeyDictionary = WeakKeyDictionary()
 
 _GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
@@ -37,29 +37,21 @@ class OpenSetKNN(DistanceClassifier):
         classes is accepted. Changing it needs no new fit.
     normalize : bool, default=False
         Divide each sample by its norm first. A sample of zeros is an error.
-    n_jobs : int, default=None
-        Number of threads; None is 1, -1 all cores. Results do not depend on it.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where distances are computed; "auto" takes a GPU if there is one. A GPU needs the extra
-        ``openset[cuda]``.
+    n_jobs, device
+        As for :class:`openset.OpenSetSVC`.
     unknown_label : "auto" or label, default="auto"
         Answer for samples that no class accepts. Training rows that carry an explicit label are
         known unknowns: they can lower the radius, see :class:`openset.base.DistanceClassifier`.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     radius_ : ndarray of shape (K,)
         The largest distance that is accepted, the same for all classes.
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: always, except with ``normalize=True``, which
         accepts cones.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     References
     ----------
@@ -149,7 +141,7 @@ class OpenSetKNN(DistanceClassifier):
         found = _PREPARED.get(self)
         if found is None or found[0] != key:
             found = key, KthDistances(self._X, self._starts, self.n_jobs, self.device)
-            _PREPARED[self] = found  # not an attribute: it is no part of a pickle or a model file
+            _PREPARED[self] = found
         return found[1]
 
     def far_scores(self) -> np.ndarray:
