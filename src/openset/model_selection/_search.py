@@ -107,8 +107,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     Notes
     -----
-    With the default preset, the estimator's own setting, as it was passed, is one more candidate. It
-    is scored as it would be fitted, with ``ensure_bounded``. So the search does not choose what
+    With the default preset, the estimator's own setting, as it was passed, is one more candidate.
+    It is scored as it would be fitted, with ``ensure_bounded``. So the search does not choose what
     scores worse than plain defaults. It is the last row of ``cv_results_``.
 
     For the other settings ``ensure_bounded`` is off during the search. If it is set in the
