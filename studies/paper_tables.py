@@ -27,7 +27,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from openset.study import Store, load_study, write_report
-from openset.svm import DecisionBoundaryCarving, OneVsRestSVC, OpenSetSVC
+from openset.svm import DecisionBoundaryCarving, OneVsRestSVC, OpenSetSVC, one_vs_one_bias
 from openset.utils.page import Cell, ReportTable
 
 # our class -> name in the published files
@@ -175,8 +175,7 @@ def _pair_biases(search, X, y):
     for pair in combinations(np.unique(y), 2):
         rows = np.isin(y, pair)
         best = closed.fit(X[rows], y[rows]).best_params_
-        # The first class in sorted order is positive, as in LIBSVM.
-        found.append(OneVsRestSVC(**best).fit(X[rows], y[rows]).intercept_[0])
+        found.append(one_vs_one_bias(X[rows], y[rows], **best)[0])
     return found
 
 

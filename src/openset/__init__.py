@@ -29,6 +29,56 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily
 
 __version__ = "0.1.0.dev0"
 
+# public name -> submodule that defines it
+_NAMES = {
+    "CalibratedRejector": "calibration",
+    "CascadeRejector": "wrappers",
+    "DecisionBoundaryCarving": "svm",
+    "ExtremeValueMachine": "evt",
+    "MulticlassOneClassSVM": "svm",
+    "MulticlassSVDD": "svm",
+    "OneVsRestSVC": "svm",
+    "OneVsSetMachine": "svm",
+    "OSNN": "neighbors",
+    "OpenSetCentroids": "gaussian",
+    "OpenSetKNN": "neighbors",
+    "OpenSetLDA": "gaussian",
+    "OpenSetSVC": "svm",
+    "OpenSetSearchCV": "model_selection",
+    "PISVM": "evt",
+    "ThresholdRejector": "wrappers",
+    "FixedBiasSVC": "svm",
+    "WSVM": "evt",
+    "all_estimators": "utils",
+    "group_unknowns": "discovery",
+    "make_pipeline": "base",
+}
+
+_SUBMODULES = frozenset(
+    {
+        "base",
+        "calibration",
+        "datasets",
+        "discovery",
+        "evaluation",
+        "evt",
+        "export",
+        "gaussian",
+        "kernels",
+        "metrics",
+        "model_selection",
+        "monitoring",
+        "neighbors",
+        "persistence",
+        "plots",
+        "solver",
+        "study",
+        "svm",
+        "utils",
+        "wrappers",
+    }
+)
+
 __all__ = [
     "OSNN",
     "PISVM",
@@ -53,27 +103,6 @@ __all__ = [
     "group_unknowns",
     "make_pipeline",
 ]
-
-_SUBMODULES = frozenset(
-    "base calibration datasets discovery evaluation evt export gaussian kernels metrics "
-    "model_selection monitoring neighbors persistence plots solver study svm utils wrappers".split()
-)
-
-# Public names by the submodule that defines them, and the reverse.
-_MEMBERS = {
-    "base": "make_pipeline",
-    "calibration": "CalibratedRejector",
-    "discovery": "group_unknowns",
-    "evt": "PISVM WSVM ExtremeValueMachine",
-    "gaussian": "OpenSetCentroids OpenSetLDA",
-    "model_selection": "OpenSetSearchCV",
-    "neighbors": "OSNN OpenSetKNN",
-    "svm": "DecisionBoundaryCarving FixedBiasSVC MulticlassOneClassSVM MulticlassSVDD "
-    "OneVsRestSVC OneVsSetMachine OpenSetSVC",
-    "utils": "all_estimators",
-    "wrappers": "CascadeRejector ThresholdRejector",
-}
-_NAMES = {name: module for module, names in _MEMBERS.items() for name in names.split()}
 
 
 def __getattr__(name: str):

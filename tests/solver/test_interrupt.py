@@ -24,13 +24,14 @@ JOBS = {
     ),
     "raising lambda": "OpenSetSVC(C=1e4, gamma=1e-4, n_jobs=N).fit(X, y)",
     "path": "lambda_path(X, y, C=1e6, gamma=0.01, tol=1e-9, n_jobs=N)",
+    "pairs": "one_vs_one_bias(X, y, C=1e6, gamma=0.01, tol=1e-9, n_jobs=N)",
 }
 
 # Reads a job a line, says when it begins and how it ended.
 PROGRAM = """
 import sys
 import numpy as np
-from openset.svm import OneVsRestSVC, OpenSetSVC, lambda_path
+from openset.svm import OneVsRestSVC, OpenSetSVC, lambda_path, one_vs_one_bias
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1500, 3))
 y = (X[:, 0] ** 2 + X[:, 1] ** 2 + 0.5 * rng.normal(size=1500) > 0.7).astype(int)

@@ -49,11 +49,15 @@ class ExtremeValueMachine(OpenSetClassifier):
         article, exp(-(distance / scale)**shape).
     margin_factor : float, default=0.5
         Margin of a point to one of another class, as a fraction of their distance.
-    n_jobs, unknown_label
-        As for :class:`openset.OpenSetSVC`.
+    n_jobs : int, default=None
+        Number of threads; results do not depend on it.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: threshold > 0 and metric="euclidean". False for
         the cosine metric, which does not see how far a sample is.
@@ -64,8 +68,9 @@ class ExtremeValueMachine(OpenSetClassifier):
         Number of extreme vectors of each class.
     weibull_ : WeibullTail
         Models of the extreme vectors.
-    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
-        As for :class:`openset.OpenSetSVC`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
 
     Notes
     -----

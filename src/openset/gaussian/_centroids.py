@@ -38,6 +38,10 @@ class OpenSetCentroids(DistanceClassifier):
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     means_ : ndarray of shape (K, d)
         Means of the classes; of norm 1 for the cosine metric.
     radius_ : ndarray of shape (K,)
@@ -45,8 +49,9 @@ class OpenSetCentroids(DistanceClassifier):
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: always a ball for the Euclidean metric, never for
         the cosine metric, which accepts cones.
-    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
-        As for :class:`openset.OpenSetSVC`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
 
     References
     ----------

@@ -42,6 +42,10 @@ class OpenSetLDA(DistanceClassifier):
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     means_ : ndarray of shape (K, d)
         Means of the classes, of normalised samples with ``normalize=True``.
     covariance_ : ndarray of shape (d, d)
@@ -54,8 +58,9 @@ class OpenSetLDA(DistanceClassifier):
         Whether the accepted region is bounded: always for the plain distance; for the relative one
         exactly if the smallest eigenvalue of S^-1 - S_0^-1 is positive, with S_0 the covariance of
         all samples; never with ``normalize=True``, which accepts cones.
-    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
-        As for :class:`openset.OpenSetSVC`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
 
     Notes
     -----

@@ -37,21 +37,29 @@ class OpenSetKNN(DistanceClassifier):
         classes is accepted. Changing it needs no new fit.
     normalize : bool, default=False
         Divide each sample by its norm first. A sample of zeros is an error.
-    n_jobs, device
-        As for :class:`openset.OpenSetSVC`.
+    n_jobs : int, default=None
+        Number of threads; None is 1, -1 all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where distances are computed; "auto" takes a GPU if there is one. A GPU needs the extra
+        ``openset[cuda]``.
     unknown_label : "auto" or label, default="auto"
         Answer for samples that no class accepts. Training rows that carry an explicit label are
         known unknowns: they can lower the radius, see :class:`openset.base.DistanceClassifier`.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    n_known_unknowns_ : int
+        Number of training rows that carry an explicit unknown label.
     radius_ : ndarray of shape (K,)
         The largest distance that is accepted, the same for all classes.
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: always, except with ``normalize=True``, which
         accepts cones.
-    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
-        As for :class:`openset.OpenSetSVC`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
 
     References
     ----------

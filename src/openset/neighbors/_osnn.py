@@ -35,16 +35,21 @@ class OSNN(OpenSetClassifier):
         It has no threshold, and accepts samples however far away.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance between samples.
-    n_jobs, unknown_label
-        As for :class:`openset.OpenSetSVC`.
+    n_jobs : int, default=None
+        Number of threads; results do not depend on it.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts.
 
     Attributes
     ----------
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: rule="ratio", threshold < 1 and
         metric="euclidean" (the cosine metric does not see how far a sample is).
-    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
-        As for :class:`openset.OpenSetSVC`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only if X has names of columns.
 
     Notes
     -----

@@ -5,6 +5,7 @@ from ._distributed import fit_distributed, predict_distributed
 from ._fixed_bias import FixedBiasSVC
 from ._lambda_path import LambdaPath, lambda_path
 from ._one_class import MulticlassOneClassSVM
+from ._one_vs_one import one_vs_one_bias
 from ._one_vs_set import OneVsSetMachine
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC
@@ -21,5 +22,6 @@ __all__ = [
     "OpenSetSVC",
     "fit_distributed",
     "lambda_path",
+    "one_vs_one_bias",
     "predict_distributed",
 ]
