@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from openset import persistence
 from openset.cli._text import categories_of, features_of
 from openset.cli._training import LARGEST, indicator, label_text, too_large
 from openset.datasets.tables import Table, TableError, numbers, read_batches, require
-from openset.persistence import load_model, read_card
 from openset.utils import answer_labels, split_fitted
 
 
@@ -20,8 +20,8 @@ class TableScorer:
     """A model file, loaded to score the rows of tables; `final` is the open-set estimator."""
 
     def __init__(self, path: str | os.PathLike, jobs: int):
-        card = read_card(path)
-        self.model = model = load_model(path)
+        card = persistence.read_card(path)
+        self.model = model = persistence.load_model(path)
         self._transform, self.final = split_fitted(model)
         if "n_jobs" in self.final.get_params(deep=False):
             self.final.set_params(n_jobs=jobs)
