@@ -85,8 +85,9 @@ def main():
         f"once, at the end. Seconds are those of the processor.\n\n{markdown(rows)}\n\n"
         f"The intents that were not found:\n\n{markdown(missed)}\n{NOTES}\n"
         "## Other datasets\n\nThe same measure, where the other classes held back and a few "
-        "rejected samples of known classes are all the background there is. Four tenths of the known rows "
-        "and all rows of the classes held back arrive. Before, 5, 5, 11 and 20 classes were found."
+        "rejected samples of known classes are all the background there is. Four tenths of the "
+        "known rows and all rows of the classes held back arrive. Before, 5, 5, 11 and 20 classes "
+        "were found."
         f"\n\n{markdown(other_datasets())}\n"
     )
     Path(__file__).with_suffix(".md").write_text(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 from sklearn.covariance import ledoit_wolf
+from sklearn.metrics.pairwise import euclidean_distances
 
 # Directions that are looked at, if there are fewer groups: samples of the background that agree
 # with a group in a few directions differ from it in others.
@@ -73,7 +74,7 @@ def _expectation(points, probability, floor, widest):
     n_features = points.shape[1]
     weight = np.maximum(probability.sum(axis=0), np.finfo(float).tiny)
     means = (probability.T @ points) / weight[:, None]
-    squared = np.stack([((points - mean) ** 2).sum(axis=1) for mean in means[:-1]], axis=1)
+    squared = euclidean_distances(points, means[:-1], squared=True)
     variance = (probability[:, :-1] * squared).sum(axis=0) / weight[:-1] / n_features
     variance = np.clip(variance, floor, widest)
     groups = -0.5 * squared / variance - 0.5 * n_features * np.log(variance)
