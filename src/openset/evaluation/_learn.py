@@ -17,7 +17,7 @@ from ..discovery import Decisions
 from ..utils import split_fitted
 from ..wrappers import OpenSetWrapper
 
-# A loss of accuracy on the old classes above this, and of more rows than that, is worth a warning.
+# Warn if the old classes lose more accuracy than this, and more rows than that.
 _TOLERATED, _CHANCE = 0.01, 2
 # Classes with fewer rows are not held out.
 _FEWEST = 5

@@ -109,9 +109,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     Notes
     -----
-    The estimator's own setting, as it was passed, is always a candidate beside those of the default
-    preset, and is scored as it would be fitted, with ``ensure_bounded``. So the search does not
-    choose what scores worse than plain defaults by more than chance explains. It is the last row of
+    With the default preset, the estimator's own setting, as it was passed, is one more candidate.
+    It is scored as it would be fitted, with ``ensure_bounded``. So the search does not choose what
+    scores worse than plain defaults by more than chance explains. It is the last row of
     ``cv_results_``.
 
     For the other settings ``ensure_bounded`` is off during the search. If it is set in the
@@ -354,7 +354,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         return lambda scores, true: scorer.of_scores(true, scores)
 
     def _own_setting(self, candidates) -> list[dict[str, Any]]:
-        """The setting of the estimator as it was passed, a candidate beside those of a preset."""
+        """The setting of the estimator as it was passed, if it is a candidate."""
         if self.param_grid is not None or self.preset == "paper" or self.level_ == "class":
             return []
         params = self.estimator.get_params()
