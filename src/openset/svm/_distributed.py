@@ -244,6 +244,8 @@ class _Parts:
 class _DaskRows:
     """Training rows in the parts of a Dask collection: a ``TrainingRows`` of the solver."""
 
+    on_gpu = False
+
     def __init__(self, parts, training, features: LandmarkFeatures):
         self.codes, self.weight = training.codes, training.weight
         self._rows = training.rows  # positions among all rows, those of weight zero included

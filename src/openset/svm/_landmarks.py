@@ -179,6 +179,7 @@ class LandmarkClassifier(KernelMachineClassifier):
             *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
             cache_size=self.cache_size,
             n_jobs=self.n_jobs,
+            device=self.device,
         )
         support = [sample.rows[own != 0] for own in coef]
         return Landmarks(sample.X[chosen], sample.rows[chosen], support)
@@ -189,10 +190,7 @@ class LandmarkClassifier(KernelMachineClassifier):
         coef = np.zeros((n_classes, len(sample.codes)))
         if n_classes == 1 or len(np.unique(sample.codes)) < n_classes:
             return coef
-        # On the CPU: the sample is small.
-        exact = clone(self).set_params(
-            landmarks=None, tol=max(self.tol, _TOL), verbose=0, device="cpu"
-        )
+        exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
         if "ensure_bounded" in exact.get_params():
             exact.set_params(ensure_bounded=False)
         exact.classes_, exact.gamma_ = self.classes_, sample.gamma
