@@ -261,7 +261,7 @@ class Worst:
         rows, positions, size = (xp.concatenate(part) for part in zip(*parts, strict=True))
         if not len(rows):
             return rows, positions, size
-        order = xp.lexsort(xp.stack([rows, -size, positions]))
+        order = xp.lexsort(xp.stack([key.astype(np.float64) for key in (rows, -size, positions)]))
         count = xp.bincount(positions, minlength=len(query.classes))
         own = positions[order]
         rank = xp.arange(len(order)) - (xp.cumsum(count) - count)[own]
