@@ -108,9 +108,10 @@ def choose_rows(
         at = xp.asarray(new)
         column = values(everyone, new) - span[:, :k] @ span[at, :k].T
         square = column[at].astype(np.float64)
-        factor = xp.linalg.cholesky(square + _NULL * 1e-2 * xp.eye(len(new)))
+        # Rows near the span of others make it singular, but for rounding errors.
+        factor = xp.linalg.cholesky(square + 0.1 * _NULL * xp.eye(len(new)))
         inverse = xp.linalg.inv(factor).T
-        part = column @ inverse.astype(np.float32)
+        part = (column @ inverse).astype(np.float32)
         share = left[:, at] @ inverse
         left -= share.astype(np.float32) @ part.T
         distance -= (part * part).sum(axis=1)

@@ -30,9 +30,10 @@ from ._rows import Query, TrainingRows
 
 # Rows that every class starts with, and positives of its own in addition.
 _START, _OWN = 1000, 200
-# Violators that may become active in a round: at least this many, at most as many as are active.
+# Violators that may become active in a round: at least this many, at most as many as there are
+# rows with a multiplier. As many rows without one may stay active.
 _ADD = 100
-# Inactive rows whose constraint holds by more than this are dropped from the active set.
+# Rows without a multiplier whose constraint holds by more than this are dropped in any case.
 _MARGIN = 0.2
 # Early rounds are solved to this tolerance, later ones to a share of the violations last found.
 _LOOSE, _SHARE = 0.05, 0.2
@@ -278,7 +279,7 @@ def _query(rows, machines, tol, target, share):
         bias=np.array([machine.bias for machine in machines]),
         target=target,
         floor=tol + _ROUNDING * (1 + norms),
-        most=np.array([max(_ADD, len(machine.active)) for machine in machines]),
+        most=np.array([machine.most for machine in machines]),
         share=share,
     )
 
@@ -294,6 +295,8 @@ class _Machine:
         Multipliers of the slack and of the active rows.
     weights : ndarray of shape (r,)
     bias : float
+    most : int
+        Number of rows that may become active next.
     """
 
     def __init__(self, task, active, rows, target):
@@ -339,7 +342,10 @@ class _Machine:
             self.bias = self.task.hold
         # How far each constraint is violated (positive) or holds (negative).
         size = np.where(problem.upper > 0, 1.0, -1.0) * (found.v - self.bias)
-        keep = (found.beta != 0) | (size > -_MARGIN)
+        keep = found.beta != 0
+        self.most = max(_ADD, np.count_nonzero(keep))
+        idle = np.flatnonzero(~keep & (size > -_MARGIN))
+        keep[idle[np.argsort(-size[idle], kind="stable")[: self.most]]] = True
         # The two rows that bound the bias stay, however far from it they are.
         slack = 1e-9 * (problem.upper - problem.lower)
         keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
