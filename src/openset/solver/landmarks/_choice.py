@@ -107,10 +107,7 @@ def choose_rows(
         # Block step of a Cholesky factorisation.
         at = xp.asarray(new)
         column = values(everyone, new) - span[:, :k] @ span[at, :k].T
-        square = column[at].astype(np.float64)
-        # Rows near the span of others make it singular, but for rounding errors.
-        factor = xp.linalg.cholesky(square + 0.1 * _NULL * xp.eye(len(new)))
-        inverse = xp.linalg.inv(factor).T
+        inverse = xp.linalg.inv(_factor(xp, column[at].astype(np.float64))).T
         part = (column @ inverse).astype(np.float32)
         share = left[:, at] @ inverse
         left -= share.astype(np.float32) @ part.T
@@ -118,6 +115,18 @@ def choose_rows(
         span[:, k : k + len(new)] = part
         chosen = np.concatenate([chosen, new])
     return chosen
+
+
+def _factor(xp, square):
+    """Cholesky factor of a matrix that rounding may have made indefinite."""
+    for ridge in (1e-2 * _NULL, _NULL, 1e2 * _NULL):
+        try:
+            factor = xp.linalg.cholesky(square + ridge * xp.eye(len(square)))
+        except np.linalg.LinAlgError:
+            continue
+        if bool(xp.isfinite(factor).all()):  # CuPy raises nothing
+            break
+    return factor
 
 
 def _one_by_one(inner, outer, size):
