@@ -151,7 +151,7 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
     found: list = [None] * len(problems)
     for group in _alike(np.array([len(place) for place in places]), _PRODUCTS * free_memory(xp)):
         n = max(len(places[k]) for k in group)
-        # The places are padded with the first, which has an empty box.
+        # Shorter problems are padded with copies of the slack in empty boxes.
         place = np.zeros((len(group), n), dtype=np.intp)
         p, lower, upper, betas = np.zeros((4, len(group), n))
         for i, k in enumerate(group):

@@ -16,6 +16,8 @@ from .._tuning import tuning
 # The products of all rows are shared by the machines if they are at most so many times as many as
 # the machines need at first: they will need more.
 _COMMON = 8
+# Rows whose features are computed at a time.
+_APPENDED = 2**15
 # Place of the slack, whose features are zero.
 SLACK = 0
 
@@ -63,8 +65,9 @@ class Pool:
             self._gram = None
         if self.psi is not None and self._gram is None:
             self._forget_all_but(index)
-        if new.size:
-            self._append(new, self._rows.features(new))
+        for k in range(0, len(new), _APPENDED):
+            part = new[k : k + _APPENDED]
+            self._append(part, self._rows.features(part))
 
     def places(self, active):
         """Where the features of the slack and of some rows are."""

@@ -162,10 +162,14 @@ class LocalRows(TrainingRows):
 
     def features(self, index):
         step = self._map.block_rows
-        parts = [index[k : k + step] for k in range(0, len(index), step)]
-        return np.concatenate(
-            list(thread_map(lambda part: self._map(self._X[part]), parts, self._n_jobs))
-        )
+        psi = np.empty((len(index), self._map.n_features), dtype=np.float32)
+
+        def fill(k):
+            psi[k : k + step] = self._map(self._X[index[k : k + step]])
+
+        for _ in thread_map(fill, range(0, len(index), step), self._n_jobs):
+            pass
+        return psi
 
     def violators(self, query, active):
         n = len(self._blocks)
