@@ -17,6 +17,8 @@ from .matrix import launch
 
 # Every n-th row makes a block: so many blocks at least, and so many scores in each at most.
 _BLOCKS, _SCORES = 16, 2**28
+# Violators of a block that are listed and sorted; where there are more, the worst are found first.
+_FOUND = 2**23
 # Share of the free memory for kernel values of all rows, and for products of active rows.
 _SHARE, _PRODUCTS = 0.6, 0.3
 # Features gathered at a time, and the ratio of active rows in problems that are solved together.
@@ -95,7 +97,10 @@ class CudaRows(TrainingRows):
             size += np.float32(query.target)
             here = xp.flatnonzero(rows % n == k)
             size[rows[here] // n, position[here]] = -np.inf
-            found, where = xp.nonzero(size > _cut(xp, size, worst.query.floor, worst.query.most))
+            beyond = size > worst.query.floor
+            if int(beyond.sum()) > _FOUND:
+                beyond = size > _cut(xp, size, worst.query.floor, worst.query.most)
+            found, where = xp.nonzero(beyond)
             return found * n + k, where, size[found, where]
 
         found = worst.of(map(find, range(int(np.ceil(query.share * n)))))
