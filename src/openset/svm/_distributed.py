@@ -84,6 +84,9 @@ def fit_distributed(model: Model, X: Any, y: Any, *, sample_weight: Any = None) 
     given = model.prepare(sample, labels[drawn], weight[drawn], model.min_classes)
     everyone = np.flatnonzero(weight)
     codes = np.searchsorted(model.classes_, labels[everyone])
+    unknown = labels[everyone] == model.unknown_label_
+    codes[unknown] = len(model.classes_)
+    model.n_known_unknowns_ = int(unknown.sum())
     total = weight[everyone] * model.class_sample_weights(labels[everyone])
     training = TrainingSet(None, codes, total, everyone, given.kernel, given.gamma, given.params)
     if isinstance(model.landmarks, int | np.integer):
