@@ -16,13 +16,13 @@ import numba
 import numpy as np
 from numba import cuda
 
+from .._smo import ROUNDING, TINY
 from .reductions import WARP, with_shuffles, without_shuffles
 
 # numba-cuda 0.30 compiles only where NumPy has a name that NumPy 2.5 removed.
 vars(np).setdefault("row_stack", np.vstack)
 
 _INF = math.inf
-_TINY = np.float32(1e-12)
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 GROW, SHRINK = 1, 2
@@ -55,6 +55,13 @@ class Problems(NamedTuple):
     vs: Any
     n_iter: Any
     ends: Any
+
+
+@cuda.jit(device=True, inline=True)
+def _curvature(k_ii, k_tt, k_it):
+    """The curvature of a pair, as in ``_smo``."""
+    both = k_ii + k_tt
+    return max(both - numba.float32(2.0) * k_it, max(ROUNDING * both, TINY))
 
 
 @cache
@@ -136,8 +143,7 @@ def smo_kernel(rows_per_thread: int):
                     k_i[r] = K[first + i, t]
                     if state[r] & SHRINK and v[r] < top:
                         g = numba.float32(top - v[r])
-                        a = max(k_ii + diagonal[first + t] - numba.float32(2.0) * k_i[r], _TINY)
-                        gain = g * g / a
+                        gain = g * g / _curvature(k_ii, diagonal[first + t], k_i[r])
                         if gain > best:
                             best = gain
                             j = t
@@ -149,8 +155,7 @@ def smo_kernel(rows_per_thread: int):
                 if t < m:
                     k_j[r] = K[first + j, t]
                 if t == j:
-                    k_jj = diagonal[first + j]
-                    a = max(numba.float64(k_ii + k_jj - numba.float32(2.0) * k_i[r]), 1e-12)
+                    a = numba.float64(_curvature(k_ii, diagonal[first + j], k_i[r]))
                     room_i = shared[0]
                     room_j = beta[r] - lower[own, t]
                     d = min((top - v[r]) / a, min(room_i, room_j))
@@ -228,16 +233,13 @@ def _global_kernel(argmax, ends_of, scratch, limits):
             for t in range(tid, m, stride):
                 if flags[b, t] & SHRINK and vs[b, t] < top:
                     g = numba.float32(top - vs[b, t])
-                    k_tt = diagonal[first + t]
-                    a = max(k_ii + k_tt - numba.float32(2.0) * K[first + i, t], _TINY)
-                    gain = g * g / a
+                    gain = g * g / _curvature(k_ii, diagonal[first + t], K[first + i, t])
                     if gain > best:
                         best = gain
                         j_new = t
             best, j = argmax(best, numba.int32(j_new), gains, index_2)
             if tid == 0:
-                k_jj = diagonal[first + j]
-                a = max(numba.float64(k_ii + k_jj - numba.float32(2.0) * K[first + i, j]), 1e-12)
+                a = numba.float64(_curvature(k_ii, diagonal[first + j], K[first + i, j]))
                 room_i = upper[own, i] - betas[b, i]
                 room_j = betas[b, j] - lower[own, j]
                 d = min((top - vs[b, j]) / a, min(room_i, room_j))

@@ -11,6 +11,9 @@ from scipy import sparse
 from .._tuning import tuning
 from .kernels import SIMULATED, Matrix, smo_kernel
 
+# Threads of a block whose registers hold a problem; more of them would need more than there are.
+_MOST_THREADS = 8 if SIMULATED else 512
+
 
 def kernel_matrix(xp, X, kernel, gammas, memory: float):
     """The kernel matrix of X at the widths `gammas`, whole if it fits into `memory` bytes.
@@ -205,7 +208,7 @@ def launch(batch, matrix: Matrix, tol, max_iter):
     m, per_thread = matrix.values.shape[1], tuning().cuda_rows_per_thread
     max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
     threads = _threads(m, per_thread)
-    in_registers = m <= threads * per_thread
+    in_registers = m <= _MOST_THREADS * per_thread
     flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
     matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
     kernel = smo_kernel(per_thread if in_registers else 0)
@@ -216,7 +219,7 @@ def launch(batch, matrix: Matrix, tol, max_iter):
 def _threads(m, per_thread):
     if SIMULATED:
         return 8
-    for threads in (64, 128, 256):
+    for threads in (64, 128, 256, _MOST_THREADS):
         if m <= threads * per_thread:
             return threads
-    return 512 if m <= 512 * per_thread else 1024
+    return 1024
