@@ -77,3 +77,14 @@ def test_many_violators_are_cut_to_the_worst():
         """,
         NUMBA_ENABLE_CUDASIM="1",
     )
+
+
+def test_registers_of_a_block():
+    """A multiprocessor has 65,536; see the limits in ``smo_kernel``."""
+    run("""
+        from openset.solver.cuda.matrix import _block
+        for m in (1, 512, 513, 4096, 4097, 8192, 8193, 100_000):
+            threads, in_registers = _block(m, 8)
+            assert threads * (128 if in_registers else 64) <= 65_536
+            assert not in_registers or m <= 8 * threads
+    """)

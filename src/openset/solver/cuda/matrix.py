@@ -11,9 +11,6 @@ from scipy import sparse
 from .._tuning import tuning
 from .kernels import SIMULATED, Matrix, smo_kernel
 
-# Threads of a block whose registers hold a problem; more of them would need more than there are.
-_MOST_THREADS = 8 if SIMULATED else 512
-
 
 def kernel_matrix(xp, X, kernel, gammas, memory: float):
     """The kernel matrix of X at the widths `gammas`, whole if it fits into `memory` bytes.
@@ -207,8 +204,7 @@ def launch(batch, matrix: Matrix, tol, max_iter):
     """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
     m, per_thread = matrix.values.shape[1], tuning().cuda_rows_per_thread
     max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
-    threads = _threads(m, per_thread)
-    in_registers = m <= _MOST_THREADS * per_thread
+    threads, in_registers = _block(m, per_thread)
     flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
     matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
     kernel = smo_kernel(per_thread if in_registers else 0)
@@ -216,10 +212,14 @@ def launch(batch, matrix: Matrix, tol, max_iter):
     return max_iter
 
 
-def _threads(m, per_thread):
+def _block(m, per_thread):
+    """Threads of a block, and whether their registers hold a problem of m rows.
+
+    More threads than 512 would need more registers than a multiprocessor has.
+    """
     if SIMULATED:
-        return 8
-    for threads in (64, 128, 256, _MOST_THREADS):
+        return 8, m <= 8 * per_thread
+    for threads in (64, 128, 256, 512):
         if m <= threads * per_thread:
-            return threads
-    return 1024
+            return threads, True
+    return 1024, False
