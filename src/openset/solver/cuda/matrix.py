@@ -41,7 +41,7 @@ def whole_matrix(X, kernel, gamma: float):
     from .grid import array_module
 
     xp, gammas = array_module(), np.array([gamma])
-    matrix = kernel_matrix(xp, X, kernel, gammas, np.inf)
+    matrix = kernel_matrix(xp, X, kernel, gammas, np.inf, X.shape[0])
     matrix.use(gamma)
     return xp, matrix.values
 
