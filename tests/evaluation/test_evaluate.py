@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from openset import OneVsRestSVC, OpenSetSearchCV, OpenSetSVC, metrics
-from openset.evaluation import draw_split, evaluate_method, measures
+from openset.evaluation import Evaluation, draw_split, evaluate_method
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,8 @@ def test_by_hand(data):
 def test_agrees_with_counting():
     # Three known samples, one of them refused; two unknown ones, one of them accepted.
     scores = np.array([[1.0, -1], [-1, 2], [-1, -1], [-2, -1], [0, -1]])
-    found = measures(["a", "b", "b", "x", "y"], scores, ["a", "b"])
+    truth = np.array(["a", "b", "b", "x", "y"])
+    found = Evaluation(truth, scores, np.array(["a", "b"])).measures
     assert found["accuracy_known"] == pytest.approx(2 / 3)
     assert found["accuracy_unknown"] == 0.5
     assert found["normalized_accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
@@ -48,7 +49,8 @@ def test_agrees_with_counting():
 
 
 def test_measures_that_are_not_defined_are_left_out():
-    found = measures(["a", "b"], np.array([[1.0, -1], [-1, -1]]), ["a", "b"])
+    classes = np.array(["a", "b"])
+    found = Evaluation(classes, np.array([[1.0, -1], [-1, -1]]), classes).measures
     assert found["accuracy_known"] == 0.5
     assert "accuracy_unknown" not in found and "oscr_area" not in found
     assert np.isfinite(list(found.values())).all()

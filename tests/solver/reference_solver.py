@@ -71,7 +71,7 @@ def _violation(problem, v, can_grow, can_shrink):
 
 
 def _exchange(problem, K, beta, v, can_grow, can_shrink):
-    """Move the best amount from multiplier j to multiplier i: the sum stays (methods.md 9.4)."""
+    """Move the best amount from multiplier j to multiplier i: the sum stays."""
     i = np.argmax(np.where(can_grow, v, -np.inf))
     slope = v[i] - v
     curvature = K[i, i] + K.diagonal() - 2 * K[i]

@@ -100,6 +100,18 @@ def test_results_table(frame, report):
     assert shown.count("(3)") == 1
 
 
+def test_only_the_measures_of_the_study(frame, tmp_path):
+    done = frame[frame["dataset"] == "yeast"]
+    counts = tuple(int(n) for n in sorted(done["n_known"].unique()))
+    methods = tuple(done["method"].unique())
+    study = Study("some", ("yeast",), methods, counts, runs=4, measures=("AKS", "NA"))
+    folder = write_report(done, tmp_path, study=study).parent
+    shown = {path.stem for path in folder.glob("tables/results-*.csv")}
+    assert shown == {"results-AKS", "results-NA"}
+    for rankings in rank_methods(done, study=study):
+        assert [ranking.measure for ranking in rankings] == ["AKS", "NA"]
+
+
 def test_only_complete_blocks_are_ranked(frame, report):
     for name, methods, blocks in [
         ("", [OSSVM, SVM, EVM], BLOCKS[:3]),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +17,9 @@ from ._class_edits import ClassEdits
 from ._declarations import SearchSpec, Traits
 from ._explain import explain, surroundings_of
 from .fitted import check_attributes, check_labels
+
+if TYPE_CHECKING:
+    import pandas
 
 # Samples whose scores of all classes are in memory at the same time.
 _ROWS = 2**15
@@ -50,7 +54,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     # None leaves the arrays of a model file unchecked.
     fitted_attributes: Mapping[str, str] | None = None
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         """Acceptance scores.
 
         Parameters
@@ -64,7 +68,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         """
         return self.decide(self.raw_scores(X))
 
-    def raw_scores(self, X) -> np.ndarray:
+    def raw_scores(self, X: Any) -> np.ndarray:
         """Scores before the parameters that act after fitting are applied.
 
         Parameters
@@ -93,7 +97,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         """
         return raw
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Return the accepting class with the highest score, or ``unknown_label_`` without any.
 
         Parameters
@@ -108,7 +112,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         return answer_labels(self.classes_, self.unknown_label_)[codes]
 
     @property
-    def predict_proba(self):
+    def predict_proba(self) -> NoReturn:
         """Not available: an AttributeError tells what to use instead."""
         raise AttributeError(
             f"{type(self).__name__} has no predict_proba: how probable a class is depends on how "
@@ -117,7 +121,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
             "p_values(X), known_p_value(X), predict_set(X, alpha=0.05)."
         )
 
-    def predict_known(self, X) -> np.ndarray:
+    def predict_known(self, X: Any) -> np.ndarray:
         """Return the class with the highest score, accepted or not: the closed-set answer.
 
         Parameters
@@ -131,7 +135,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         best = self._by_blocks(X, lambda scores: scores.argmax(axis=1))
         return answer_labels(self.classes_, self.unknown_label_)[best]
 
-    def predict_set(self, X) -> np.ndarray:
+    def predict_set(self, X: Any) -> np.ndarray:
         """Return every class that accepts; an empty row is unknown.
 
         Parameters
@@ -144,7 +148,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         """
         return self.decision_function(X) >= 0
 
-    def known_score(self, X) -> np.ndarray:
+    def known_score(self, X: Any) -> np.ndarray:
         """Return the highest acceptance score of each sample: larger is more known.
 
         Parameters
@@ -165,7 +169,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         blocks = (_safe_indexing(X, rows) for rows in gen_batches(n, _ROWS))
         return np.concatenate([reduce(self.decision_function(block)) for block in blocks])
 
-    def score(self, X, y, sample_weight=None) -> float:
+    def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
         """Return the accuracy, in which a label outside the classes is unknown.
 
         Parameters
@@ -183,7 +187,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         right = encode_labels(self.predict(X), self.classes_) == encode_labels(y, self.classes_)
         return float(np.average(right, weights=sample_weight))
 
-    def explain(self, X):
+    def explain(self, X: Any) -> pandas.DataFrame:
         """Explain each answer: see :func:`openset.base.explain`.
 
         Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
@@ -9,6 +11,9 @@ from sklearn.utils.metaestimators import available_if
 from ..utils import split_fitted, unwrap
 from ._classifier import OpenSetClassifier
 from ._explain import explain
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class DelegatingClassifier(OpenSetClassifier):
@@ -24,11 +29,11 @@ class DelegatingClassifier(OpenSetClassifier):
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what answers for it.")
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         return self.delegate().decision_function(X)
 
     @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
-    def inclusion_proba(self, X) -> np.ndarray:
+    def inclusion_proba(self, X: Any) -> np.ndarray:
         """Probabilities of inclusion, where the method defines them.
 
         Parameters
@@ -42,7 +47,7 @@ class DelegatingClassifier(OpenSetClassifier):
         transform, final = split_fitted(self.delegate())
         return final.inclusion_proba(transform(X))
 
-    def explain(self, X):
+    def explain(self, X: Any) -> pandas.DataFrame:
         return explain(self.delegate(), X)
 
     def far_scores(self) -> np.ndarray:
@@ -54,7 +59,7 @@ class DelegatingClassifier(OpenSetClassifier):
         return unwrap(self.delegate()).classes_
 
     @property
-    def unknown_label_(self):
+    def unknown_label_(self) -> Any:
         """The answer for a sample that no class accepts."""
         return unwrap(self.delegate()).unknown_label_
 

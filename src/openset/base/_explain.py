@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, gen_batches
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..utils import answer_labels, split_fitted
+from ..utils import answer_labels, decide, split_fitted
 from ..utils.distances import DistancesTo, row_blocks
 from ._certificate import Certificate
 from ._validation import validate_samples
+
+if TYPE_CHECKING:
+    import pandas
 
 # Samples per batch: their scores are in memory at the same time.
 _ROWS = 4096
 
 
-def explain(estimator: BaseEstimator, X):
+def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
     """Explain each answer in a table.
 
     Parameters
@@ -86,15 +92,15 @@ def explain(estimator: BaseEstimator, X):
 
     def columns(rows):
         block = transform(_safe_indexing(X, rows))
-        return *best_two(model.decision_function(block)), *surroundings(block)
+        scores = model.decision_function(block)
+        return decide(scores), *best_two(scores), *surroundings(block)
 
     # Without any samples there is still one block, so that the estimator can complain.
     parts = [columns(rows) for rows in gen_batches(max(1, _num_samples(X)), _ROWS)]
-    best, second, score, margin, n_accept, similar, distance, gap = map(
+    answer, best, second, score, margin, n_accept, similar, distance, gap = map(
         np.concatenate, zip(*parts, strict=True)
     )
     labels = answer_labels(model.classes_, model.unknown_label_)
-    answer = np.where(n_accept > 0, best, len(labels) - 1)
     runner_up = labels[second].astype(object)
     if len(labels) == 2:  # one class
         runner_up[:] = None
@@ -143,7 +149,7 @@ def _reason(nearest, second, score, n_accept, gap) -> str:
     return f"none accepts; nearest is {nearest}; missed by {round(max(-score, 1e-4), 4)}{far}"
 
 
-def surroundings_of(model: BaseEstimator):
+def surroundings_of(model: BaseEstimator) -> Callable:
     """``surroundings`` of a fitted open-set classifier, by its ``kept_samples``.
 
     Those of a model with ``known_radius_`` are its support vectors.

@@ -137,7 +137,9 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         self.fit_machines(training, train)
         return self
 
-    def prepare(self, X, y, sample_weight, min_classes: int) -> TrainingSet:
+    def prepare(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, min_classes: int
+    ) -> TrainingSet:
         """Validate the arguments of fit and resolve all parameters of the machines.
 
         Parameters

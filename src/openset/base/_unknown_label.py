@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -53,7 +54,7 @@ def set_labels(estimator: BaseEstimator, y: np.ndarray, min_classes: int = 1) ->
     return codes
 
 
-def known_classes(unknown_label, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def known_classes(unknown_label: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes of y, and the codes of all labels.
 
     Parameters
@@ -88,7 +89,7 @@ def known_classes(unknown_label, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return np.delete(classes, unknown), codes
 
 
-def find_unknown_label(unknown_label, labels: np.ndarray) -> int:
+def find_unknown_label(unknown_label: Any, labels: np.ndarray) -> int:
     """Return the index of an explicit unknown label in sorted labels; -1 where it is missing.
 
     Parameters
@@ -117,7 +118,7 @@ def find_unknown_label(unknown_label, labels: np.ndarray) -> int:
     return values.index(unknown_label) if same_kind and unknown_label in values else -1
 
 
-def takes_known_unknowns(estimator: BaseEstimator, unknown_label) -> bool:
+def takes_known_unknowns(estimator: BaseEstimator, unknown_label: Any) -> bool:
     """Whether an estimator learns from training rows that carry a label.
 
     Parameters
@@ -171,7 +172,7 @@ def usable_rows(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray:
     return np.flatnonzero(codes < len(classes))
 
 
-def resolve_unknown_label(unknown_label, classes: np.ndarray):
+def resolve_unknown_label(unknown_label: Any, classes: np.ndarray) -> Any:
     """Return the label of unknown samples for a set of classes.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, assert_all_finite, indexable
 from sklearn.utils.multiclass import check_classification_targets
@@ -40,9 +41,9 @@ class TrainingData(NamedTuple):
 
 def validate_training_data(
     estimator: BaseEstimator,
-    X,
-    y,
-    sample_weight=None,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None = None,
     *,
     accept_sparse: bool | str = False,
     min_classes: int = 1,
@@ -79,7 +80,7 @@ def validate_training_data(
 
 
 def validate_targets(
-    estimator: BaseEstimator, X, y, sample_weight=None
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: ArrayLike | None = None
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
     """Validate labels and weights for an estimator that passes X on unchanged to others.
 
@@ -112,7 +113,7 @@ def validate_targets(
     return X, y, weight
 
 
-def validate_samples(estimator: BaseEstimator, X, *, accept_sparse: bool | str = False):
+def validate_samples(estimator: BaseEstimator, X: Any, *, accept_sparse: bool | str = False) -> Any:
     """Validate the argument of a prediction method.
 
     Parameters
@@ -148,7 +149,7 @@ def _check_weight(sample_weight, X):
     return weight, rows
 
 
-def check_labels(y) -> None:
+def check_labels(y: Any) -> None:
     """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype.
 
     Parameters

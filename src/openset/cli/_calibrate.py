@@ -1,7 +1,6 @@
 """``openset calibrate``: a model and a table it has not seen in, the model with a promise out."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,13 +13,8 @@ from openset.cli._failures import reported, say
 def calibrate(
     model: options.Model,
     data: options.Data,
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target", "-t", help="Column of the class; classes that were not learned are unknown."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    target: options.TrueTarget,
+    output: options.NewModel,
     unknown: options.Unknown = None,
     alpha: Annotated[
         float | None,
@@ -28,11 +22,11 @@ def calibrate(
     ] = None,
     precision: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Instead: share of the answers that must be right."),
+        typer.Option(min=0, max=1, help="Instead of --alpha: share of the answers to be right."),
     ] = None,
     costs: Annotated[
         str | None,
-        typer.Option(help="Instead: least cost, as reject=1,wrong=10,accept_unknown=20."),
+        typer.Option(help="Instead of --alpha: least cost; reject=1,wrong=10,accept_unknown=20."),
     ] = None,
     confidence: Annotated[
         float | None,
@@ -52,8 +46,10 @@ def calibrate(
     as_json: options.AsJson = False,
 ) -> None:
     """Set the thresholds of a model on rows that it has not seen; `predict` then uses them."""
+    import numpy as np
+
     from openset.calibration import calibrate as calibrated
-    from openset.cli._predict import TableScorer, read_labelled
+    from openset.cli._scoring import LabelledTable, TableScorer
     from openset.cli._text import describe_operating_point
     from openset.datasets.tables import open_table
     from openset.evaluation import certificate_card
@@ -77,7 +73,8 @@ def calibrate(
         point |= {"criterion": "precision", "precision": precision}
         point["confidence"] = 0.95 if confidence is None else confidence
     scorer = TableScorer(model, jobs)
-    X, y, n_unknown = read_labelled(scorer, open_table(data, encoding), target, unknown)
+    table = LabelledTable(scorer, open_table(data, encoding), target, unknown)
+    X, y = map(np.concatenate, zip(*table.blocks("read"), strict=True))
     result = calibrated(scorer.model, X, y, **point)
     rejector = unwrap(result)
     card = read_card(model) | {
@@ -85,7 +82,7 @@ def calibrate(
             **point,
             "source": data.name,
             "rows": rejector.n_calibration_,
-            "unknown_rows": n_unknown,
+            "unknown_rows": int(np.sum(y == scorer.final.unknown_label_)),
             "promise": rejector.promise_,
             "thresholds": rejector.thresholds_.tolist(),
         },

@@ -23,9 +23,7 @@ _N_TUNING = 3
 def compare(
     data: options.Data,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path(
-        "compare.html"
-    ),
+    output: options.NewPage = Path("compare.html"),
     methods: Annotated[
         str, typer.Option(help="Methods to compare, comma-separated, or all.")
     ] = _DEFAULT,
@@ -34,7 +32,7 @@ def compare(
         float, typer.Option(min=0.1, help="Time to spend: it decides how many rows are used.")
     ] = 5.0,
     max_rows: Annotated[
-        int | None, typer.Option(min=20, help="Rows to compare on, drawn from all; for repeating.")
+        int | None, typer.Option(min=20, help="Rows to draw, instead of --minutes.")
     ] = None,
     unknown: options.Unknown = None,
     features: options.Features = None,

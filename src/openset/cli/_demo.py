@@ -16,7 +16,7 @@ N_KNOWN = 6
 SEED = 0
 PICTURE = Path("demo-digits.png")
 OURS = "OpenSetSVC"
-# Samples of each digit in the picture, and inputs that show nothing at all.
+# Samples of each digit in the picture, and number of noise inputs.
 _N_SHOWN, _N_NOISE = 3, 1000
 
 
@@ -29,7 +29,7 @@ class Shown(NamedTuple):
 
 @reported
 def demo() -> None:
-    """Learn six of the ten digits, leave four unknown, and see who notices."""
+    """Compare three methods on digits: six are learned, four are unknown."""
     # Imported here, so that --version and --help do not load the estimators.
     from rich.console import Console
     from sklearn.datasets import load_digits
@@ -70,15 +70,15 @@ def run_methods(X, y, split) -> dict[str, Shown]:
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
-    from openset.base.parameters import unit_gamma
+    from openset.base.parameters import BOXES, SCALED_GAMMAS, unit_gamma
     from openset.evaluation import evaluate_method
     from openset.model_selection import OpenSetSearchCV
     from openset.svm import OneVsRestSVC, OpenSetSVC
     from openset.wrappers import ThresholdRejector
 
     unit = unit_gamma(X[split.train], np.ones(len(split.train)))
-    widths = [unit * 2.0**k for k in range(-7, 10, 2)]  # those that OpenSetSVC tries
-    boxes = {"estimator__C": [1.0, 8.0]}
+    widths = [unit * factor for factor in SCALED_GAMMAS]
+    boxes = {"estimator__C": BOXES}
     probabilities = {"threshold": np.linspace(0, 1, 101)[:-1].tolist()}
     margins = {"threshold": np.linspace(-1, 1, 81).tolist(), "estimator__gamma": widths}
     logistic = ThresholdRejector(LogisticRegression(max_iter=5000))
@@ -156,11 +156,11 @@ def _first_of_each(y) -> np.ndarray:
     return np.stack([np.flatnonzero(y == digit)[:_N_SHOWN] for digit in range(10)])
 
 
-def _terminal(images, names, per_row: int = 5) -> str:
+def _terminal(images, names) -> str:
     """Images of 8 x 8 pixels as characters, two pixels on top of each other in each, with names."""
     import numpy as np
 
-    lines = []
+    lines, per_row = [], 5
     for start in range(0, len(images), per_row):
         row = [np.asarray(image).reshape(8, 8) > 0.4 for image in images[start : start + per_row]]
         for top in range(0, 8, 2):

@@ -22,12 +22,7 @@ _CURVE_POINTS = 200
 def evaluate(
     model: options.Model,
     data: options.Data,
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target", "-t", help="Column of the class; classes that were not learned are unknown."
-        ),
-    ],
+    target: options.TrueTarget,
     unknown: options.Unknown = None,
     figures: Annotated[
         Path | None, typer.Option(help="Folder for figures: confusion matrix, curves, scores.")
@@ -37,7 +32,7 @@ def evaluate(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
-    from openset.cli._predict import TableScorer
+    from openset.cli._scoring import TableScorer
     from openset.datasets.tables import open_table
 
     if figures is not None:  # fail before any work is done
@@ -56,19 +51,17 @@ def evaluate(
 
 
 def _score(scorer, table, target, unknown) -> tuple[Evaluation, list[str]]:
-    """The evaluation, and the labels that count as unknown; 1, 1.0 and "1" are one class."""
+    """The evaluation, and the classes that count as unknown."""
     import numpy as np
 
-    from openset.cli._predict import LabelReader
+    from openset.cli._scoring import LabelledTable
     from openset.evaluation import Evaluation
-    from openset.utils import answer_labels
 
-    final, reader = scorer.final, LabelReader(scorer, table, target, unknown)
-    blocks = [(reader.codes(b.batch), b.scores) for b in scorer.blocks(table, "evaluate")]
+    final, labelled = scorer.final, LabelledTable(scorer, table, target, unknown)
+    blocks = [(y, scorer.score(X)[1]) for X, y in labelled.blocks("evaluate")]
     truth, scores = map(np.concatenate, zip(*blocks, strict=True))
-    answers = answer_labels(final.classes_, final.unknown_label_)[truth]
-    evaluation = Evaluation(answers, scores, final.classes_, final.unknown_label_)
-    return evaluation, list(reader.others)
+    evaluation = Evaluation(truth, scores, final.classes_, final.unknown_label_)
+    return evaluation, list(labelled.others)
 
 
 def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:

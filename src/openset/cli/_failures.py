@@ -47,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Print lines of text that may hold names from files of strangers."""
+    """Print lines of text, which may hold names from untrusted files."""
     typer.echo("\n".join(printable(line) for line in lines), err=err)
 
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,13 +20,13 @@ _HEADS = 200_000
 def fit(
     data: options.Data,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: options.NewModel,
     method: Annotated[
         str, typer.Option("--method", "-m", help=f"One of {options.METHODS}.")
     ] = "ossvm",
     known: Annotated[
         str | None,
-        typer.Option(help="Classes to learn, comma-separated; rows of others count as unknown."),
+        typer.Option(help="Classes to learn, comma-separated; others are unknown in the report."),
     ] = None,
     unknown: options.Unknown = None,
     features: options.Features = None,
@@ -44,7 +43,8 @@ def fit(
     search_rows: Annotated[
         int | None,
         typer.Option(
-            min=20, help="Rows for tuning; default: 3000, or 200 per class. The fit uses all."
+            min=20,
+            help="Rows for tuning; default: 3000, or 200 per class if more. The fit uses all.",
         ),
     ] = None,
     seed: options.Seed = 0,

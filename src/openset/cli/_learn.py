@@ -23,10 +23,12 @@ def learn(
         tuple[Path, Path],
         typer.Option("--data", metavar="TRAIN NEW", help="Training table, and the new one."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: options.NewModel,
     decisions: Annotated[
         Path | None,
-        typer.Option(help="CSV with row, decision (new, class, junk) and label, from the page."),
+        typer.Option(
+            help="CSV with row, decision (new, class, junk), label; from `openset review`."
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -37,17 +39,17 @@ def learn(
         list[str] | None, typer.Option(help="Class to remove; may be given several times.")
     ] = None,
     rename: Annotated[
-        list[str] | None, typer.Option(help="OLD=NEW; may be given several times.")
+        list[str] | None, typer.Option(help="Rename a class: OLD=NEW; may be given several times.")
     ] = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
 ) -> None:
-    """Teach a model: named groups become classes, corrections join theirs, junk is unknown."""
+    """Teach a model: new classes, corrected rows, rows of no class; remove or rename classes."""
     import numpy as np
 
-    from openset.cli._predict import TableScorer
+    from openset.cli._scoring import TableScorer
     from openset.cli._training import read_training
     from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions

@@ -20,14 +20,14 @@ def monitor(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="State of the monitor.")],
     rate: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Start with this share of unknown answers as normal."),
+        typer.Option(min=0, max=1, help="Start a monitor: normal share of unknown answers."),
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Start with the answers of a normal period, from `openset predict`."),
+        typer.Option(help="Start a monitor: answers of a normal period, from `openset predict`."),
     ] = None,
     test: Annotated[
-        Literal["rate", "scores"], typer.Option(help="Watch the share of unknown, or all scores.")
+        Literal["rate", "scores"], typer.Option(help="What to watch: share of unknown, or scores.")
     ] = "rate",
     alpha: Annotated[
         float, typer.Option(min=0, max=1, help="Largest probability of ever raising a false alarm.")

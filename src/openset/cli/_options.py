@@ -16,18 +16,26 @@ Data = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class.")]
+TrueTarget = Annotated[
+    str,
+    typer.Option(
+        "--target", "-t", help="Column of the class; classes that were not learned are unknown."
+    ),
+]
+NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")]
+NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")]
 Features = Annotated[
     str | None,
-    typer.Option(help="Feature columns, comma-separated; default: all that can be used."),
+    typer.Option(help="Feature columns, comma-separated; default: all usable ones."),
 ]
 Drop = Annotated[str | None, typer.Option(help="Columns to ignore, comma-separated.")]
 Missing = Annotated[
     Literal["error", "drop", "median"],
-    typer.Option(help="Rows with missing values: raise an error, drop them, or fill the median."),
+    typer.Option(help="Rows with missing values: an error, drop them, or fill in the median."),
 ]
 Unknown = Annotated[
     str | None,
-    typer.Option(metavar="LABEL", help="Class whose rows are examples of the unknown, no class."),
+    typer.Option(metavar="LABEL", help="Label of rows that are examples of the unknown."),
 ]
 Scheduler = Annotated[
     str | None,
@@ -74,7 +82,7 @@ def columns(features: str | None, drop: str | None) -> dict[str, list[str] | Non
 
 
 def prepare_output(output: Path, *inputs: Path) -> None:
-    """Create the folder of an output file; raise, before any work is done, if it is no good."""
+    """Create the folder of an output file; raise, before any work, if it cannot be written."""
     if str(output) == "-":
         return
     if output.is_dir():

@@ -24,20 +24,18 @@ def review(
     ],
     data: Annotated[Path, typer.Option("--data", help="Table that was answered.")],
     model: Annotated[Path, typer.Option("--model", help="Model that answered it.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")],
-    text: Annotated[
-        str | None, typer.Option(help="Column with a text that says what the row is.")
-    ] = None,
+    output: options.NewPage,
+    text: Annotated[str | None, typer.Option(help="Column of a text to show for each row.")] = None,
     image: Annotated[
         str | None,
-        typer.Option(help="Column with the paths of images, relative to the folder of DATA."),
+        typer.Option(help="Column of paths of images, relative to the folder of the table."),
     ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
 ) -> None:
     """Show the unknown rows on one page, in groups; names given there go to decisions.csv."""
-    from openset.cli._predict import TableScorer
+    from openset.cli._scoring import TableScorer
     from openset.datasets.tables import open_table
     from openset.discovery import review_data, write_review
 

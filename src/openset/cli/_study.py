@@ -20,9 +20,9 @@ _Home = Annotated[
     Path | None,
     typer.Option(help="Folder of the datasets.", envvar="OPENSET_DATA", show_envvar=True),
 ]
-_Datasets = Annotated[str, typer.Option(help="Only these datasets, in this order; with commas.")]
+_Datasets = Annotated[str, typer.Option(help="Only these datasets, comma-separated, in order.")]
 _Methods = Annotated[str, typer.Option(help="Only these methods, comma-separated.")]
-_Numbers = Annotated[str, typer.Option(help="Only these numbers (or ratios) of known classes.")]
+_Numbers = Annotated[str, typer.Option(help="Only these n_known, comma-separated.")]
 _Jobs = Annotated[int | None, typer.Option(help="Number of processes; default: one per core.")]
 _Scheduler = Annotated[
     str | None,
@@ -74,7 +74,7 @@ def _running(retry: bool, help: str):
 app.command("run")(
     _running(False, "Run all remaining tasks. Safe to interrupt; run again to resume.")
 )
-app.command("retry")(_running(True, "Run the tasks again that failed."))
+app.command("retry")(_running(True, "Run the failed tasks again."))
 
 
 @app.command()
@@ -99,7 +99,7 @@ def status(study: _Study, store: _Store = None) -> None:
 @reported
 def export(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(help="CSV file to write; .gz compresses it.")],
+    csv: Annotated[Path, typer.Argument(metavar="CSV", help="File to write; .gz compresses it.")],
     store: _Store = None,
 ) -> None:
     """Write the results to a CSV file."""
@@ -111,7 +111,7 @@ def export(
 @reported
 def import_(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(help="CSV file written by export, here or elsewhere.")],
+    csv: Annotated[Path, typer.Argument(metavar="CSV", help="File that export wrote.")],
     store: _Store = None,
 ) -> None:
     """Add the rows of a CSV file to the results."""
@@ -126,7 +126,7 @@ _REFERENCE = "CSV file of other results to print next to these: dataset, n_known
 @reported
 def report(
     study: _Study,
-    folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")],
     store: _Store = None,
     reference: Annotated[
         Path | None, typer.Option(help=f"{_REFERENCE}mean, standard_error.")

@@ -20,7 +20,7 @@ _MEANT_AS_NUMBERS = 0.5
 _MOST_CATEGORIES = 20
 # Larger numbers cannot be squared, so distances would overflow.
 LARGEST = 1e150
-# Names under which people file what is none of their classes.
+# Names of classes that look like rows of no class.
 _UNKNOWN_NAMES = {
     *("unknown", "none", "none of these", "other", "others", "oos", "ood", "out of scope"),
     *("out-of-scope", "out_of_scope", "background", "reject", "rest", "n/a", "misc"),

@@ -12,7 +12,8 @@ from ._compare import (
     paired_differences,
     rows_within,
 )
-from ._evaluate import Evaluation, FittedMethod, MethodResult, evaluate_method, fit_method, measures
+from ._evaluation import Evaluation
+from ._harness import FittedMethod, MethodResult, evaluate_method, fit_method
 from ._held_out import HeldOutReport, certificate_card, held_out_report, model_card
 from ._learn import Learned, learn_decisions
 from ._methods import make_method
@@ -37,7 +38,6 @@ __all__ = [
     "held_out_report",
     "learn_decisions",
     "make_method",
-    "measures",
     "model_card",
     "paired_differences",
     "rows_within",

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 
 from ..model_selection import OpenSetSearchCV
 from ..utils import Progress, decide
-from ._evaluate import MethodResult, evaluate_method
+from ._harness import MethodResult, evaluate_method
 from ._splits import stratified_rows
 
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from ..base import find_unknown_label, known_classes
 from ..utils import unwrap
-from ._evaluate import FittedMethod, evaluate_method
+from ._harness import FittedMethod, evaluate_method
 from ._splits import Split
 
 # Share of the rows of each class that is held out for testing, at least one row.
@@ -123,9 +123,9 @@ def held_out_report(
     (2, True)
     """
     y = np.asarray(y)
-    label = unwrap(estimator).unknown_label
-    classes, _ = known_classes(label, y if known is None else np.asarray(known))
-    splits = _turn_splits(y, classes, n_turns, random_state, label)
+    unknown_label = unwrap(estimator).unknown_label
+    classes, _ = known_classes(unknown_label, y if known is None else np.asarray(known))
+    splits = _turn_splits(y, classes, n_turns, random_state, unknown_label)
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     whole: list[dict[str, float]] = []  # measures with no class withheld

@@ -9,6 +9,10 @@ from numpy.typing import ArrayLike
 from ..base import known_classes
 from ..model_selection import OpenSetSplit, Simulation
 
+# Rows for a search, and rows per class if these are more: it fits on half of the rows of half of
+# the classes.
+_TUNING_ROWS, _TUNING_ROWS_PER_CLASS = 3000, 200
+
 
 class Split(NamedTuple):
     """Rows of one experiment.
@@ -140,17 +144,13 @@ def stratified_rows(
     return np.sort(np.concatenate(kept))
 
 
-def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 200) -> int:
+def tuning_rows(y: ArrayLike) -> int:
     """Return how many rows a search should use: more where there are more classes.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Classes of all rows.
-    at_least : int, default=3000
-        Rows with few classes.
-    per_class : int, default=200
-        Rows per class with many: a search fits on half of the rows of half of the classes.
 
     Returns
     -------
@@ -165,4 +165,4 @@ def tuning_rows(y: ArrayLike, *, at_least: int = 3000, per_class: int = 200) -> 
     (3000, 15000)
     """
     y = np.asarray(y)
-    return min(len(y), max(at_least, per_class * len(np.unique(y))))
+    return min(len(y), max(_TUNING_ROWS, _TUNING_ROWS_PER_CLASS * len(np.unique(y))))

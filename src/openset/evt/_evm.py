@@ -1,4 +1,4 @@
-"""The Extreme Value Machine: each training point knows how far its class may reach."""
+"""The Extreme Value Machine: a Weibull model of the margins around each training point."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         """Rows of X that are extreme vectors, one array per class."""
         if self.cover_threshold == 1:
             return [np.arange(start, stop) for start, stop in classes]
-        # Probabilities fall with the distance: covering is to be inside a ball.
+        # Probabilities fall with the distance, so a point covers a ball.
         radius = weibull.score_at(self.cover_threshold)
 
         def cover(rows):
@@ -227,7 +227,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     def kept_samples(self):
         return self.extreme_vectors_, self.extreme_index_, self.metric
 
-    def inclusion_proba(self, X) -> np.ndarray:
+    def inclusion_proba(self, X: Any) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.
 
         Parameters

@@ -150,7 +150,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         # Far away the decision values tend to the bias.
         return self.far_values(self.decide(self._include(self.intercept_)))
 
-    def inclusion_proba(self, X) -> np.ndarray:
+    def inclusion_proba(self, X: Any) -> np.ndarray:
         """Probability that each sample belongs to each class; rows need not sum to 1.
 
         Parameters

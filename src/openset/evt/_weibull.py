@@ -11,11 +11,12 @@ for data of every scale and spread, and where both ends of a bracket are known b
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..utils.compiled import njit
 
 
-def fit_weibull(z, counts=None) -> tuple[np.ndarray, np.ndarray]:
+def fit_weibull(z: ArrayLike, counts: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Fit a Weibull distribution to each row by maximum likelihood.
 
     Parameters

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..base.fitted import check_array, require
 from ._weibull import fit_weibull
@@ -63,7 +64,7 @@ class WeibullTail:
     survivor: bool
 
     def check(self, name: str, n_models: int) -> None:
-        """Raise ValueError unless this holds `n_models` valid models, of which one file may lie.
+        """Raise ValueError unless this holds `n_models` valid models; a file may hold anything.
 
         Parameters
         ----------
@@ -81,7 +82,7 @@ class WeibullTail:
         require(is_number and isinstance(self.survivor, bool), f"{name} has no form")
 
     @classmethod
-    def low_positives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
+    def low_positives(cls, scores: ArrayLike, size: int, resolution: float = 0.0) -> WeibullTail:
         """From the `size` smallest scores of positive samples: rises to 1 with the score.
 
         Parameters
@@ -107,7 +108,7 @@ class WeibullTail:
         return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
 
     @classmethod
-    def high_negatives(cls, scores, size: int, resolution: float = 0.0) -> WeibullTail:
+    def high_negatives(cls, scores: ArrayLike, size: int, resolution: float = 0.0) -> WeibullTail:
         """From the `size` largest scores of negative samples: rises from 0 with the score.
 
         Parameters
@@ -128,7 +129,7 @@ class WeibullTail:
         return cls(scale, shape, location, sign=1, translate=1.0, survivor=False)
 
     @classmethod
-    def low_distances(cls, distances, size: int) -> WeibullTail:
+    def low_distances(cls, distances: ArrayLike, size: int) -> WeibullTail:
         """From the `size` smallest distances: falls with the distance, to 0 at 1 + location.
 
         A tail without two distinct distances takes in further ones until it has them.
@@ -151,7 +152,7 @@ class WeibullTail:
         return cls(scale, shape, location, sign=-1, translate=1.0, survivor=False)
 
     @classmethod
-    def low_margins(cls, distances, size: int) -> WeibullTail:
+    def low_margins(cls, distances: ArrayLike, size: int) -> WeibullTail:
         """From the `size` smallest distances > 0, without transform: falls from 1 at distance 0.
 
         A tail without two distinct distances takes in further ones until it has them. Zeros are
@@ -192,7 +193,7 @@ class WeibullTail:
         parts: Any = {name: getattr(self, name)[index] for name in _ARRAYS}
         return replace(self, **parts)
 
-    def probability(self, s) -> np.ndarray:
+    def probability(self, s: ArrayLike) -> np.ndarray:
         """Probability at each score.
 
         Parameters

@@ -194,7 +194,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         raw = np.stack([cap, self._product(self.intercept_)], axis=-1)
         return self.far_values(self.decide(raw))
 
-    def inclusion_proba(self, X) -> np.ndarray:
+    def inclusion_proba(self, X: Any) -> np.ndarray:
         """Product of the two probabilities, 0 where the CAP rejects; rows need not sum to 1.
 
         Parameters

@@ -172,7 +172,7 @@ class OpenSetLDA(DistanceClassifier):
             Of shapes (d,), (d, d), (K, d) and (d,). With z = basis' (x - mean), the distance to
             class c is ``sum_j factor_j z_j^2 - 2 centers_c' z + |centers_c|^2``.
         """
-        # The distance less sum_j z_j^2 / spread_j, with the squares of z taken together.
+        # The relative distance subtracts sum_j z_j^2 / spread_j.
         factor = 1.0 - 1.0 / self._spread if self.relative else np.ones(len(self._mean))
         return self._mean, self._basis, self._centers, factor
 

@@ -113,9 +113,9 @@ def encode(
         )
     pred = _look_up(labels, {**index, unknown_label: n_known}, "y_pred")
     if pred.min() < 0:
-        stranger = labels[int(np.argmin(pred))]
+        other = labels[int(np.argmin(pred))]
         raise ValueError(
-            f"y_pred contains {stranger!r}, which is neither in known nor "
+            f"y_pred contains {other!r}, which is neither in known nor "
             f"unknown_label={unknown_label!r}; pass the classes and the unknown label of the "
             "estimator that predicted."
         )

@@ -84,7 +84,7 @@ class OpenSetReport(dict):
         *known, (label, last) = self["per_class"].items()
         shown, note = known, ""
         if n_classes is not None and n_classes < len(known):
-            # A class without samples has no F1 to be bad at.
+            # Classes without samples come last: their F1 means nothing.
             shown = sorted(known, key=lambda item: (not item[1]["support"], item[1]["f1"]))
             shown = shown[:n_classes]
             note = (

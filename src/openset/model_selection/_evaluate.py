@@ -236,7 +236,7 @@ def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:
 
 
 def spec_of(final: BaseEstimator) -> SearchSpec:
-    """What the method declares for the search; nothing for an estimator of somebody else."""
+    """What the method declares for the search; nothing for other estimators."""
     return getattr(final, "search_spec", SearchSpec())
 
 

@@ -199,7 +199,7 @@ class OpenSetSplit(_HoldOut):
     .. [1] P. R. Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier",
        Machine Learning 106, 2017.
     .. [2] P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector
-       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems, 2021.
+       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems 52(6), 2022.
 
     Examples
     --------
@@ -230,7 +230,13 @@ class OpenSetSplit(_HoldOut):
     """
 
     def __init__(
-        self, n_repeats=6, *, test_size=0.5, n_known=None, random_state=None, unknown_label="auto"
+        self,
+        n_repeats: int = 6,
+        *,
+        test_size: float = 0.5,
+        n_known: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        unknown_label: Any = "auto",
     ):
         self.n_repeats = n_repeats
         self.test_size = test_size
@@ -303,7 +309,14 @@ class ClosedSetSplit(_HoldOut):
     ['a' 'b'] ['a' 'a' 'b']
     """
 
-    def __init__(self, n_repeats=1, *, test_size=0.5, random_state=None, unknown_label="auto"):
+    def __init__(
+        self,
+        n_repeats: int = 1,
+        *,
+        test_size: float = 0.5,
+        random_state: int | np.random.RandomState | None = None,
+        unknown_label: Any = "auto",
+    ):
         self.n_repeats = n_repeats
         self.test_size = test_size
         self.random_state = random_state

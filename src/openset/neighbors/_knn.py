@@ -14,7 +14,7 @@ from ..base.fitted import require
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
 from ._kth import KthDistances
 
-# Engines of the models that are alive, by model.
+# The engine of each live model; no attribute, so that it is in no pickle and no model file.
 _PREPARED: WeakKeyDictionary = WeakKeyDictionary()
 
 _GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
@@ -149,7 +149,7 @@ class OpenSetKNN(DistanceClassifier):
         found = _PREPARED.get(self)
         if found is None or found[0] != key:
             found = key, KthDistances(self._X, self._starts, self.n_jobs, self.device)
-            _PREPARED[self] = found  # not an attribute: it is no part of a pickle or a model file
+            _PREPARED[self] = found
         return found[1]
 
     def far_scores(self) -> np.ndarray:

@@ -11,7 +11,7 @@ rest is one more column of the product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -21,18 +21,18 @@ from ..utils import thread_map
 from ..utils.compiled import njit
 from ..utils.distances import NARROW, DistancesTo
 
-# Samples of small classes are multiplied together until there are as many.
+# Small classes are multiplied together, up to about this many samples.
 _COLUMNS = 4096
 # Distances per block on the CPU and on the GPU.
 _BLOCK = 2**21
 _GPU_BLOCK = 2**27
 
-# The product is restricted to directions that hold this share of the variance if there are at most
-# this share of the features of them, found from so many samples.
+# The product takes the directions that hold the share _VARIANCE of the variance if they are at most
+# the share _DIRECTIONS of the features. They are found from _SAMPLES samples.
 _VARIANCE = 0.97
 _DIRECTIONS = 1 / 3
 _SAMPLES = 4096
-# Bounds that are compared with the limit at once.
+# Number of bounds that are compared with the limit at once.
 _CHUNK = 64
 
 _UNIT = np.finfo(np.float32).eps / 2
@@ -53,13 +53,11 @@ class KthDistances:
     """
 
     def __init__(self, B: np.ndarray, starts: np.ndarray, n_jobs: int | None, device: str):
-        self._B, self._starts, self._n_jobs = B, starts, n_jobs
-        self._block = self._gpu if on_gpu(device) else self._wide
-        self._prepare = self._queries if self._block == self._wide else np.asarray
-        self._size = _GPU_BLOCK if on_gpu(device) else _BLOCK
-        if not on_gpu(device) and B.shape[1] <= NARROW:
-            self._block, self._prepare = self._narrow, np.asarray
-            self._to = DistancesTo(B, "euclidean")
+        self._B, self._starts, self._n_jobs, self._size = B, starts, n_jobs, _BLOCK
+        self._prepare: Callable = np.asarray
+        gpu = on_gpu(device)
+        if not gpu and B.shape[1] <= NARROW:
+            self._block, self._to = self._narrow, DistancesTo(B, "euclidean")
             return
         # Centred, and scaled so that single precision neither over- nor underflows.
         self._center = B.mean(axis=0)
@@ -68,13 +66,14 @@ class KthDistances:
         centred /= self._scale
         self._norms = np.einsum("ij,ij->i", centred, centred)
         self._largest = np.sqrt(self._norms.max())
-        if on_gpu(device):
+        if gpu:
             from ..solver.cuda.grid import array_module
 
             self._xp = array_module()
             self._points = self._xp.asarray(centred), self._xp.asarray(self._norms)
-            self._n_jobs = 1
+            self._block, self._size, self._n_jobs = self._gpu, _GPU_BLOCK, 1
         else:
+            self._block, self._prepare = self._wide, self._queries
             self._basis = _main_directions(centred)
             self._single = self._columns(centred, self._norms)
             self._half_norms = (self._norms / 2).astype(np.float32)

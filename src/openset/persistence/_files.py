@@ -25,7 +25,7 @@ from .. import __version__, kernels
 from ..base import OpenSetPipeline
 from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
-from ..utils import all_estimators, atomic_write, unwrap
+from ..utils import RENAMED_METHODS, all_estimators, atomic_write, unwrap
 from ._checks import check_model, check_sizes
 
 # Number of the layout of a model file. A reader refuses numbers above its own.
@@ -39,9 +39,6 @@ _CONTENT = (
     "A model file holds estimators and kernels of openset, and of scikit-learn those that skops "
     "trusts."
 )
-
-# Old name of a class -> its name today.
-_RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
 
 class ModelFileError(ValueError):
@@ -249,10 +246,10 @@ def descent(path: str | os.PathLike, changes: Mapping[str, Any]) -> list[dict[st
 def _check_renamed(path, foreign) -> None:
     for name in sorted(foreign):
         package, _, old = name.rpartition(".")
-        if package.startswith("openset.") and old in _RENAMED:
+        if package.startswith("openset.") and old in RENAMED_METHODS:
             raise ModelFileError(
-                f"{path} holds a model of class {old}, which is now {_RENAMED[old]}. Fit "
-                f"{_RENAMED[old]} with the same parameters and save it again."
+                f"{path} holds a model of class {old}, which is now {RENAMED_METHODS[old]}. Fit "
+                f"{RENAMED_METHODS[old]} with the same parameters and save it again."
             )
 
 

@@ -12,9 +12,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils.validation import check_consistent_length
 
+from ..base import Certificate
 from ..metrics import encode_labels
 from ..utils import decide, split_fitted, unwrap
 from . import _style
@@ -239,10 +239,5 @@ def _beyond_certificate(estimator: BaseEstimator, X: Any) -> np.ndarray:
             f"certificate=True needs known_radius_, which {type(model).__name__} does not have. "
             "Use OpenSetSVC, or certificate=False."
         )
-    X = np.asarray(transform(X))
-    beyond = np.full((len(model.classes_), len(X)), np.nan)
-    for c in np.flatnonzero(np.isfinite(model.known_radius_)):
-        positive = model.support_vectors_[model.dual_coef_[c] > 0]
-        if positive.shape[0]:
-            beyond[c] = pairwise_distances_argmin_min(X, positive)[1] - model.known_radius_[c]
-    return beyond
+    margin = Certificate(model).margin(transform(X)).T
+    return np.where(np.isfinite(margin), margin, np.nan)

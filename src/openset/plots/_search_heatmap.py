@@ -139,7 +139,7 @@ def _rows_of(results, class_label):
                 "all classes; leave class_label out."
             )
         first = results["params"][0]
-        # The estimator's own setting may name a value, such as gamma="scale": it has no place.
+        # The estimator's own setting may name a value, such as gamma="scale", without a place.
         own = [
             any(
                 isinstance(v, str) and not isinstance(first[k], str)

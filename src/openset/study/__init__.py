@@ -3,9 +3,10 @@
 from importlib import import_module
 
 from ._column_protocol import ColumnDraw, draw_from_column
+from ._load_study import load_study
 from ._operating_curve import operating_curve
 from ._runner import run_study
-from ._spec import MEASURES, Study, Task, load_study
+from ._spec import MEASURES, Study, Task
 from ._store import Store, StoreError
 from ._tasks import make_split, run_task
 

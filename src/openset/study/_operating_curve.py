@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import Evaluation
+from ..metrics import OpenSetCounts, encode_labels
 from ..utils import decide
 
 # Shares of the known test rows that are rejected.
@@ -38,10 +39,7 @@ def operating_curve(evaluation: Evaluation) -> dict[str, Any]:
     >>> operating_curve(Evaluation(truth, scores, np.array(["a", "b"])))["chosen"]["accuracy"]
     0.75
     """
-    n_classes = len(evaluation.classes)
-    codes = np.searchsorted(evaluation.classes, evaluation.truth[evaluation.is_known])
-    truth = np.full(len(evaluation.truth), n_classes)
-    truth[evaluation.is_known] = codes
+    truth = encode_labels(evaluation.truth, evaluation.classes)
     known = evaluation.scores[evaluation.is_known].max(axis=1)
     names = ("rejected", "accuracy", "f1")
     chosen = (np.mean(known < 0), *_accuracy_and_f1(truth, evaluation.scores))
@@ -56,8 +54,6 @@ def operating_curve(evaluation: Evaluation) -> dict[str, Any]:
 
 def _accuracy_and_f1(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
     """Accuracy and F1 averaged over the K classes and the open class, whose code is K."""
-    size = scores.shape[1] + 1
-    counts = np.bincount(truth * size + decide(scores), minlength=size * size).reshape(size, size)
-    right = np.diag(counts)
-    f1 = 2 * right / np.maximum(1, counts.sum(axis=0) + counts.sum(axis=1))
-    return right.sum() / counts.sum(), f1.mean()
+    counts = OpenSetCounts.from_codes(truth, decide(scores), scores.shape[1])
+    f1 = 2 * counts.hit / np.maximum(1, counts.predicted + counts.support)
+    return counts.hit.sum() / len(truth), f1.mean()

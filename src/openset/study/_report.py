@@ -24,7 +24,6 @@ from ._report_data import (
 )
 from ._report_ranks import Ranking, add_ranks, rank_groups
 from ._report_reference import add_reference, read_reference
-from ._spec import MEASURES
 
 if TYPE_CHECKING:
     from ._spec import Study
@@ -148,7 +147,7 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
     )
     names = short_names(data.methods)
     table = cells(data.done)
-    for measure in MEASURES:
+    for measure in data.measures:
         part = table[table["measure"] == measure]
         rows = []
         for (dataset, n), group in part.groupby(BLOCK, observed=True):
@@ -161,7 +160,7 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
             rows.append([dataset, str(n), *row.values()])
         head = ["dataset", "n", *names.values()]
         table_of = ReportTable(f"results-{measure}", f"{measure}.", head, rows, part)
-        table_of.write(folder, page, folded=measure != "NA")
+        table_of.write(folder, page, folded=measure != data.measures[0])
 
 
 def _add_times(page: Page, folder: Path, data: Results) -> None:

@@ -35,6 +35,7 @@ class Results:
 
     rows: pd.DataFrame  # all, as in a store; datasets and methods are ordered categories
     runs: tuple[int, ...]  # of a complete cell
+    measures: tuple[str, ...]  # to show
     missing: pd.DataFrame  # columns of `KEY`: tasks that are planned and not done
 
     @property
@@ -76,7 +77,8 @@ def collect(results: pd.DataFrame | Store, study: Study | None, control: str) ->
     done = pd.MultiIndex.from_frame(rows.loc[rows["status"] == "done", KEY].astype(object))
     left = planned[~pd.MultiIndex.from_frame(planned.astype(object)).isin(done)]
     runs = tuple(sorted(planned["run"].unique().tolist()))
-    return Results(rows, runs, left.reset_index(drop=True))
+    measures = study.measures if study else tuple(MEASURES)
+    return Results(rows, runs, measures, left.reset_index(drop=True))
 
 
 def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
@@ -88,7 +90,7 @@ def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
 def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
     if study is not None and (tasks := list(study.tasks(_class_counts(study)))):
         return pd.DataFrame(tasks, columns=KEY)
-    # No study, or ratios of unknown numbers of classes: what the rows show.
+    # Without a study, or if class counts are unknown: every method and run in every block.
     blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
     runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
     methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})

@@ -79,7 +79,7 @@ def _rank(results: Results, methods: list[str], blocks: pd.Index) -> list[Rankin
     done = results.done[results.done["run"].isin(results.runs)]
     means = done.groupby(CELL, observed=True)[list(MEASURES)].mean()
     rankings = []
-    for measure in MEASURES:
+    for measure in results.measures:
         scores = means[measure].unstack("method").loc[blocks, methods].to_numpy()
         average = pd.Series(stats.average_ranks(scores), methods).sort_values(kind="stable")
         rankings.append(Ranking(measure, average.to_dict(), len(scores), stats.friedman(scores)))

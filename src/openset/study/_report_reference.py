@@ -8,7 +8,6 @@ import pandas as pd
 
 from ..utils.page import Cell, Page, ReportTable
 from ._report_data import CELL, Results, cells, number, short_names, with_error
-from ._spec import MEASURES
 
 REFERENCE = [*CELL, "measure", "mean", "standard_error"]
 
@@ -88,12 +87,12 @@ def add_reference(
         ("reference", "cell by cell", table, ["dataset", "n_known"]),
     ):
         page.section(f"{where[0].upper()}{where[1:]}", level=3)
-        for measure in MEASURES:
+        for measure in results.measures:
             part = frame[frame["measure"] == measure]
             rows = _rows(part, keys, names)
             head = ["dataset" if len(keys) == 1 else "dataset, n", *names.values()]
             ReportTable(f"{prefix}-{measure}", f"{measure}, {where}.", head, rows, part).write(
-                folder, page, folded=measure != "NA"
+                folder, page, folded=measure != results.measures[0]
             )
 
 

@@ -13,7 +13,7 @@ from ._spec import Study, Task
 from ._store import Store
 from ._tasks import class_count, failed, run_task
 
-# A process may be killed because of another one; a task that kills its own does so again.
+# A process may be killed because others filled the memory; a second time it is the task itself.
 _TRIES = 2
 
 

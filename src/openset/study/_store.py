@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..utils import atomic_write
+from ..utils import RENAMED_METHODS, atomic_write
 from ._spec import Study, Task
 from ._tasks import COLUMNS, Row
 
@@ -32,12 +32,10 @@ _PUT = (
     f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
     "WHERE results.status != 'done'"
 )
-# The accuracy over all samples, unknown being one more class: in exports, under this name, too.
+# FMmicro is the accuracy over all samples; exports contain it under this name, too.
 _ACCURACY = "accuracy"
 # Columns that older exports do not have.
 _NEW = ("extra", "fingerprint")
-# Methods in older exports -> their names now.
-_RENAMED = {"OpenSetNearestNeighbors": "OSNN", "UnbiasedSVC": "FixedBiasSVC", "WeibullSVM": "WSVM"}
 
 
 class StoreError(RuntimeError):
@@ -288,7 +286,7 @@ def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
             row: Row = {n: COLUMNS[n](cells[n]) if n in cells else None for n in [*ours, *_NEW]}
             if more := {n: json.loads(cells[n]) for n in header if n not in ours and n in cells}:
                 row["extra"] = json.dumps(json.loads(row.get("extra") or "{}") | more)
-            row["method"] = _RENAMED.get(row["method"], row["method"])
+            row["method"] = RENAMED_METHODS.get(row["method"], row["method"])
             if None in [row[name] for name in Task._fields]:
                 raise ValueError(f"one of {_KEY} is empty")
             if row["status"] not in ("done", "failed"):

@@ -49,7 +49,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     References
     ----------
     P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector Machines", IEEE
-    Transactions on Systems, Man, and Cybernetics: Systems, 2021 (as future work).
+    Transactions on Systems, Man, and Cybernetics: Systems 52(6), 2022 (as future work).
 
     Examples
     --------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..base import validate_samples
 from ..base.machines import train_one_vs_rest
+from ..kernels import Kernel
 from ..solver import decision_values, lower_bias
 from ._open_set_svc import OpenSetSVC
 
@@ -46,15 +49,15 @@ class LambdaPath:
 
 
 def lambda_path(
-    X,
-    y,
+    X: Any,
+    y: ArrayLike,
     *,
-    lams=None,
-    X_validation=None,
-    C=1.0,
-    gamma="scale",
-    kernel="rbf",
-    sample_weight=None,
+    lams: ArrayLike | None = None,
+    X_validation: Any = None,
+    C: float | dict = 1.0,
+    gamma: float | str | dict = "scale",
+    kernel: str | Kernel = "rbf",
+    sample_weight: ArrayLike | None = None,
     tol: float = 1e-3,
     cache_size: float = 1000,
     n_jobs: int | None = None,
@@ -142,7 +145,7 @@ def _smallest_bounding(path, rows, tol, stop):
     above = np.flatnonzero(path.bias > -tol)
     if above.size == 0 and path.totals[0] == 0:
         return 0.0
-    # Where it is bounded from the first lambda on: is it bounded without any?
+    # If the class is bounded at the first lambda already, look below it.
     k = above[-1] if above.size else 0
     found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
     return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))

@@ -1,24 +1,27 @@
-"""Signs of the bias between pairs of classes, for the paper's bias table."""
+"""Biases of the plain SVM between pairs of classes."""
 
 from __future__ import annotations
 
 import threading
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..kernels import Kernel, Linear
 from ..solver import kernel_rows, solve, svm_problem
 from ..utils import thread_map
 from ._svc import OneVsRestSVC
 
 
 def one_vs_one_bias(
-    X,
-    y,
+    X: Any,
+    y: ArrayLike,
     *,
     C: float = 1.0,
     gamma: float | str = 1.0,
-    kernel="rbf",
+    kernel: str | Kernel | Linear = "rbf",
     tol: float = 1e-3,
     cache_size: float = 1000,
     n_jobs: int | None = None,

@@ -118,7 +118,7 @@ class OpenSetSVC(LandmarkClassifier):
     References
     ----------
     .. [1] P. R. Mendes Júnior, T. E. Boult, J. Wainer, A. Rocha, "Open-Set Support Vector
-       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems, 2021.
+       Machines", IEEE Transactions on Systems, Man, and Cybernetics: Systems 52(6), 2022.
     .. [2] C. Williams, M. Seeger, "Using the Nyström Method to Speed Up Kernel Machines",
        Advances in Neural Information Processing Systems 13, 2001.
 

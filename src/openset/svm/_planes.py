@@ -8,7 +8,7 @@ import numpy as np
 
 from ..utils.compiled import njit
 
-# Widths below this count as this.
+# Smaller widths are treated as this one.
 _NARROWEST = 1e-4
 
 
@@ -85,7 +85,7 @@ def _exhaust(low, high, hits, others, spread, near, far):
         left = total - hits[i]
         if left <= 0.0:
             break
-        # Of the two terms of the width one is 1; the third is smallest with all that is left.
+        # One of the two width terms is 1; the third is smallest if all positives left are found.
         room = best - 1.0 - (left + total) / left
         first = max(first, i)
         while first < n and room * max(high[first] - low[i], _NARROWEST) < spread:

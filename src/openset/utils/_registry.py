@@ -49,6 +49,13 @@ METHODS: list[Method] = [
     Method("WSVM", "openset.evt", "w-svm"),
 ]
 
+# Former name of a class -> its name today, for model files and results from that time.
+RENAMED_METHODS = {
+    "OpenSetNearestNeighbors": "OSNN",
+    "UnbiasedSVC": "FixedBiasSVC",
+    "WeibullSVM": "WSVM",
+}
+
 
 def _load(method: Method) -> Any:
     return getattr(import_module(method.module), method.estimator)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from openset.utils import Progress
+from ...utils import Progress
 
 # Rows per batch, where the format leaves the choice.
 CHUNK = 65_536

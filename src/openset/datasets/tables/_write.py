@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from openset.utils import atomic_write
-
+from ...utils import atomic_write
 from ._table import TableError, text_suffix
 
 WRITABLE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".feather")

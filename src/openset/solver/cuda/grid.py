@@ -68,13 +68,20 @@ class LazyRows:
         return getattr(self._rows, name)
 
 
-def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop):
-    """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`."""
+def solve_grid_cuda(
+    X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop, outside=None
+):
+    """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`.
+
+    `outside`, if given, are the samples whose rows of X follow those of the problems; paths have
+    their scores.
+    """
     xp = array_module()
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
     free = free_memory(xp)
-    matrix = kernel_matrix(xp, X, kernel, gammas[order], tuning().cuda_matrix * free)
+    m = len(problems[0][0].p)
+    matrix = kernel_matrix(xp, X, kernel, gammas[order], tuning().cuda_matrix * free, m)
     longest = max(len(totals) for _, totals in problems)
     # Four arrays of float64 per problem: multipliers, v, boxes.
     per_batch = max(1, int(tuning().cuda_state * free / (32.0 * X.shape[0] * longest)))
@@ -92,13 +99,16 @@ def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter,
             left -= matrix.launch(batch, tol, left)
             # The GPU works meanwhile.
             if ready is not None:
-                yield from _reduced(ready, problems, reduce, rows, n_jobs, tol)
+                yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
             while batch.gap() > tol and left > 0:
                 if stop is not None and stop.is_set():
                     raise Interrupted
                 left -= matrix.launch(batch, tol, left)
-            ready = g, gammas[g], batch.first, batch.to_host()
-    yield from _reduced(ready, problems, reduce, rows, n_jobs, tol)
+            found = [batch.betas, batch.vs, batch.n_iter]
+            if outside is not None:
+                found.append(matrix.outside(batch.betas))
+            ready = g, gammas[g], batch.first, [_to_host(xp, array) for array in found]
+    yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
 
 
 def free_memory(xp) -> float:
@@ -109,9 +119,9 @@ def free_memory(xp) -> float:
     return xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
 
 
-def _reduced(ready, problems, reduce, rows, n_jobs, tol):
+def _reduced(ready, problems, reduce, rows, n_jobs, tol, outside):
     """Yield the reduced results of a batch that was copied to the host."""
-    g, gamma, first, (betas, vs, n_iter) = ready
+    g, gamma, first, (betas, vs, n_iter, *sums) = ready
     rows.use(gamma)
     parts = []
     end = 0
@@ -126,7 +136,8 @@ def _reduced(ready, problems, reduce, rows, n_jobs, tol):
         problem, totals = problems[k]
         summary = biases_of(problem, betas[part], vs[part])
         totals = np.asarray(totals, dtype=np.float64)
-        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol)
+        rest = outside, *(array[part] for array in sums)
+        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol, *rest)
         for t in np.flatnonzero(path.kkt_gap > tol):
             warn_not_converged(path.n_iter[t], path.kkt_gap[t], tol)
         return int(g), k, reduce(k, path, rows)
@@ -237,10 +248,6 @@ class Batch:
         """The largest gap; waits for the GPU."""
         ends = self.ends if self.xp is np else self.ends.get()
         return float((ends[:, 0] - ends[:, 1]).max())
-
-    def to_host(self):
-        """Multipliers, v and numbers of iterations."""
-        return [_to_host(self.xp, array) for array in (self.betas, self.vs, self.n_iter)]
 
 
 def _open(xp, n):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -16,128 +15,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing
 
-from .. import metrics
-from ..base import resolve_unknown_label, usable_rows
+from ..base import usable_rows
 from ..calibration import CalibratedRejector
 from ..svm import fit_distributed
-from ..utils import answer_labels, decide, unwrap
+from ..utils import unwrap
+from ._evaluation import Evaluation
 from ._splits import stratified_rows
 
 # Rows per class below which `fit_method` warns that a search cannot choose well.
 _FEW_ROWS = 30
 
-# Numbers per part of the rows that are sent to a cluster.
+# Array elements per part that is sent to a cluster.
 _PART = 2**22
-
-
-def measures(y_true: ArrayLike, scores: np.ndarray, classes: ArrayLike) -> dict[str, float]:
-    """Return every measure that is defined for these samples.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        True labels; a label outside `classes` is unknown.
-    scores : ndarray of shape (n, K)
-        Acceptance scores, as returned by ``decision_function``.
-    classes : array-like of shape (K,)
-        The known classes.
-
-    Returns
-    -------
-    dict {str: float}
-        By the names of the functions of openset.metrics. Measures of unknown samples are left out
-        where there are none, and likewise those of known samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.evaluation import measures
-    >>> scores = np.array([[0.5, -1.0], [-0.2, 0.3], [-1.0, -1.0], [0.1, -0.5]])
-    >>> found = measures(["a", "b", "x", "y"], scores, ["a", "b"])
-    >>> found["accuracy_known"], found["accuracy_unknown"]
-    (1.0, 0.5)
-    """
-    return Evaluation(np.asarray(y_true), scores, np.asarray(classes)).measures
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """True labels of samples and the scores that a model gives them.
-
-    Attributes
-    ----------
-    truth : ndarray of shape (n,)
-        True labels; a label outside `classes` is unknown.
-    scores : ndarray of shape (n, K)
-        Acceptance scores.
-    classes : ndarray of shape (K,)
-        The known classes.
-    unknown_label : label, default=None
-        The label of the answer "unknown"; None takes the default of the estimators.
-    """
-
-    truth: np.ndarray
-    scores: np.ndarray
-    classes: np.ndarray
-    unknown_label: Hashable = None
-
-    def __post_init__(self):
-        if self.unknown_label is None:
-            object.__setattr__(self, "unknown_label", resolve_unknown_label("auto", self.classes))
-
-    @cached_property
-    def answers(self) -> np.ndarray:
-        """What ``predict`` answers, (n,)."""
-        return answer_labels(self.classes, self.unknown_label)[decide(self.scores)]
-
-    @cached_property
-    def is_known(self) -> np.ndarray:
-        """Which samples are of a known class, (n,) bool."""
-        return np.isin(self.truth, self.classes)
-
-    @cached_property
-    def report(self) -> metrics.OpenSetReport:
-        """Measures of the answers, and precision, recall and F per class."""
-        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
-        return metrics.open_set_report(self.truth, self.answers, **labels)
-
-    @cached_property
-    def confusion_matrix(self) -> np.ndarray:
-        """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
-        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
-        return metrics.open_set_confusion_matrix(self.truth, self.answers, **labels)
-
-    @cached_property
-    def measures(self) -> dict[str, float]:
-        """Every measure that is defined for these samples; see :func:`measures`."""
-        found = {name: value for name, value in self.report.items() if isinstance(value, float)}
-        best = self.scores.max(axis=1)
-        found["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
-        found["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
-        found["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
-        return {name: float(value) for name, value in found.items() if np.isfinite(value)}
-
-    def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
-        """Return the share of known samples accepted at given shares of unknown ones accepted.
-
-        Parameters
-        ----------
-        false_positive_rates : array-like of shape (k,)
-            Increasing, from 0 to 1.
-        named : bool, default=True
-            Count only samples that are also given their own class (the OSCR curve); False counts
-            all that are accepted (the ROC curve of known against unknown).
-
-        Returns
-        -------
-        ndarray of shape (k,)
-        """
-        if named:
-            fpr, rate, _ = metrics.oscr_curve(self.truth, self.scores, known=self.classes)
-        else:  # the OSCR curve of a single class that all known samples belong to
-            best = self.scores.max(axis=1)[:, None]
-            fpr, rate, _ = metrics.oscr_curve(self.is_known, best, known=[True])
-        return np.interp(np.asarray(false_positive_rates, dtype=float), fpr, rate)
 
 
 @dataclass(frozen=True)
@@ -253,17 +142,14 @@ def fit_method(
             unwrap(estimator).set_params(device=search.device)
     searched = perf_counter()
     rows = usable_rows(unwrap(estimator), y)
+    used = (X, y) if len(rows) == len(y) else (_safe_indexing(X, rows), y[rows])
     model = clone(estimator)
-    if len(rows) < len(y):
-        X, y_used = _safe_indexing(X, rows), y[rows]
-    else:
-        y_used = y
     counts = Counter(y.tolist())
     if distributed:
-        model, read = _fit_on_cluster(model, X, y_used, distributed)
+        model, read = _fit_on_cluster(model, *used, readers=distributed)
         counts = counts if read is None else read
     else:
-        model.fit(X, y_used)
+        model.fit(*used)
     times = searched - start, perf_counter() - searched
     n_rows = sum(counts.values())
     return FittedMethod(model, search, params, n_rows, n_tuning_rows, *times, dict(counts))
