@@ -8,9 +8,9 @@ from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 _TITLES = {
-    "letter": "letter, 20 known classes, 7,708 rows, all of them landmarks in the last line; setting "
-    "by a search of the exact machine over part of the default grid (5 widths, 2 C, 3 lambdas, two "
-    "repeats)",
+    "letter": "letter, 20 known classes, 7,708 rows, all of them landmarks in the last line; "
+    "setting by a search of the exact machine over part of the default grid (5 widths, 2 C, 3 "
+    "lambdas, two repeats)",
     "clinc150": "CLINC150 with its out-of-scope test, 15,000 rows; setting of clinc150.md",
     "mnist": "MNIST, digits 0 to 5 known, 36,017 rows; setting by the default search on 3000 rows",
 }
