@@ -95,7 +95,7 @@ def smo_kernel(rows_per_thread: int):
             return
         tid = cuda.threadIdx.x
         stride = cuda.blockDim.x
-        m = K.shape[1]
+        m = vs.shape[1]
         own = path[b]
         first = b * stride_of_K
 
@@ -199,7 +199,7 @@ def _global_kernel(argmax, ends_of, scratch, limits):
             return
         tid = cuda.threadIdx.x
         stride = cuda.blockDim.x
-        m = K.shape[1]
+        m = vs.shape[1]
         own = path[b]
         first = b * stride_of_K
         for t in range(tid, m, stride):

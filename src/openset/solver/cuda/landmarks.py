@@ -185,7 +185,7 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
             (betas[part, None, :] @ psi[place[part]].astype(np.float64))[:, 0, :] for part in parts
         ]
         sums, gaps = to_host(xp.concatenate(sums)), to_host(batch.ends[:, 0] - batch.ends[:, 1])
-        betas, vs, n_iter = batch.to_host()
+        betas, vs, n_iter = map(to_host, (batch.betas, batch.vs, batch.n_iter))
         for i, k in enumerate(group):
             own = slice(len(places[k]))
             gap = max(float(gaps[i]), 0.0)

@@ -41,7 +41,7 @@ def whole_matrix(X, kernel, gamma: float):
     from .grid import array_module
 
     xp, gammas = array_module(), np.array([gamma])
-    matrix = kernel_matrix(xp, X, kernel, gammas, np.inf)
+    matrix = kernel_matrix(xp, X, kernel, gammas, np.inf, X.shape[0])
     matrix.use(gamma)
     return xp, matrix.values
 
@@ -217,7 +217,7 @@ class KernelPoints(_Points):
 
 def launch(batch, matrix: Matrix, tol, max_iter):
     """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
-    m, per_thread = matrix.values.shape[1], tuning().cuda_rows_per_thread
+    m, per_thread = batch.vs.shape[1], tuning().cuda_rows_per_thread
     max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
     threads, in_registers = _block(m, per_thread)
     flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
