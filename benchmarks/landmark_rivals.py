@@ -1,6 +1,6 @@
 """Landmark models against Nystroem + OneVsRestClassifier(LinearSVC) with the same landmarks.
 
-``python -m benchmarks.landmark_rivals [letter kdd] [--limit 240]`` writes
+``python -m benchmarks.landmark_rivals [letter kdd] [--losses hinge] [--limit 240]`` writes
 results/landmark-rivals.json. The rivals reject a sample if no class has a positive decision value,
 as ours does. Each runs in a process of its own, which is ended after so many seconds of fitting.
 """
@@ -38,10 +38,7 @@ def _kdd():
 
 
 CASES = {"letter": _letter, "kdd": _kdd}
-RIVALS = {
-    "Nystroem + LinearSVC": {"loss": "hinge", "tol": 1e-3},
-    "Nystroem + LinearSVC, squared hinge": {"dual": False, "tol": 1e-3},
-}
+LOSSES = {"hinge": {"loss": "hinge", "tol": 1e-3}, "squared hinge": {"dual": False, "tol": 1e-3}}
 
 
 class _Given(Nystroem):
@@ -52,7 +49,7 @@ class _Given(Nystroem):
         return self.fit(points)
 
 
-def race(name, limit):
+def race(name, losses, limit):
     (X, y, X_test, y_test), setting, n_landmarks = CASES[name]()
     known = np.unique(y)
 
@@ -68,9 +65,9 @@ def race(name, limit):
     yield "openset", row | _judge(y_test, answers, known, model.unknown_label_)
     points, unknown = model.support_vectors_, model.unknown_label_
     context = get_context("spawn")
-    for rival in RIVALS:
+    for loss in losses:
         queue = context.Queue()
-        process = context.Process(target=_rival, args=(queue, name, rival, points, unknown))
+        process = context.Process(target=_rival, args=(queue, name, loss, points, unknown))
         process.start()
         queue.get()  # the data are loaded
         try:
@@ -79,10 +76,10 @@ def race(name, limit):
             row = {"more_than": limit}
         os.killpg(process.pid, signal.SIGKILL)  # with its workers
         process.join()
-        yield rival, row
+        yield f"Nystroem + LinearSVC, {loss}", row
 
 
-def _rival(queue, name, rival, points, unknown):
+def _rival(queue, name, loss, points, unknown):
     os.setpgrp()
     (X, y, X_test, y_test), setting, _ = CASES[name]()
     known = np.unique(y)
@@ -90,7 +87,7 @@ def _rival(queue, name, rival, points, unknown):
 
     def fit():
         features = _Given(gamma=setting["gamma"], random_state=0).fit_points(points)
-        machine = OneVsRestClassifier(LinearSVC(C=setting["C"], **RIVALS[rival]), n_jobs=N_JOBS)
+        machine = OneVsRestClassifier(LinearSVC(C=setting["C"], **LOSSES[loss]), n_jobs=N_JOBS)
         return features, machine.fit(features.transform(X), y)
 
     (features, machine), row = _timed(fit)
@@ -115,16 +112,16 @@ def _judge(y_test, answers, known, unknown):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=[*CASES])
+    parser.add_argument("--losses", nargs="+", default=[*LOSSES])
     parser.add_argument("--limit", type=float, default=240)
     parser.add_argument("--store", type=Path, default=STORE)
     options = parser.parse_args()
     store = options.store
     results = json.loads(store.read_text()) if store.exists() else {}
     for name in options.names:
-        results[name] = {}
-        for program, row in race(name, options.limit):
+        for program, row in race(name, options.losses, options.limit):
             print(name, program, row, flush=True)
-            results[name][program] = row
+            results.setdefault(name, {})[program] = row
             store.write_text(json.dumps(results, indent=1) + "\n")
 
 

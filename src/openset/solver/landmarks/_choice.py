@@ -78,7 +78,7 @@ def choose_rows(
         from ..cuda.matrix import whole_matrix
 
         xp, K = whole_matrix(X, kernel, gamma)
-        left = (xp.asarray(coef) @ K).astype(np.float32)
+        left = xp.asarray(coef.astype(np.float32)) @ K
 
         def values(rows, columns):
             return K[xp.asarray(rows)[:, None], xp.asarray(columns)]
@@ -108,8 +108,8 @@ def choose_rows(
         at = xp.asarray(new)
         column = values(everyone, new) - span[:, :k] @ span[at, :k].T
         inverse = xp.linalg.inv(_factor(xp, column[at].astype(np.float64))).T
-        part = (column @ inverse).astype(np.float32)
-        share = left[:, at] @ inverse
+        part = (column.astype(np.float64) @ inverse).astype(np.float32)
+        share = left[:, at].astype(np.float64) @ inverse
         left -= share.astype(np.float32) @ part.T
         distance -= (part * part).sum(axis=1)
         span[:, k : k + len(new)] = part
