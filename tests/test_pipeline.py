@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from openset import WSVM, OpenSetSearchCV, OpenSetSVC, make_pipeline
+from openset.calibration import calibrate
 from openset.model_selection import OpenSetSplit, get_scorer
 from openset.persistence import load_model, save_model
 
@@ -48,6 +49,14 @@ def test_methods_that_only_some_estimators_have():
     model = make_pipeline(StandardScaler(), WSVM()).fit(X, y)
     assert model.inclusion_proba(X[:3]).shape == (3, 3)
     assert not hasattr(model, "known_radius_")
+
+
+def test_a_calibrated_pipeline_keeps_the_contract(model):
+    calibrated = calibrate(model, X[::2], y[::2], alpha=0.1)
+    assert type(calibrated) is type(model)
+    np.testing.assert_array_equal(calibrated.unknown_label_, -1)
+    shift = calibrated[-1].thresholds_[0]
+    np.testing.assert_allclose(calibrated.known_score(X), model.known_score(X) - shift, atol=1e-6)
 
 
 def test_search_and_file(model, tmp_path):

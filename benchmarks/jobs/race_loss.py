@@ -8,7 +8,8 @@ from sklearn.preprocessing import minmax_scale
 
 from openset import OpenSetSVC
 from openset.model_selection import OpenSetSearchCV
-from openset.model_selection._candidates import make_candidates
+from openset.model_selection._candidates import make_settings
+from openset.model_selection._evaluate import Candidate
 from openset.model_selection._race import in_the_race
 
 from ..data import Absent, _load, clinc, letter
@@ -81,9 +82,9 @@ def _losses(search, whole, X, y, grid):
     )
     classes = np.unique(y)
     data = search._simulate(X, y, np.ones(len(y)), classes, OpenSetSVC())
-    candidates = make_candidates(OpenSetSVC(), grid, "model")
-    started = search.cv_results_["params"][:-1]
-    looked = np.isnan(search.cv_results_["split0_test_score"][:-1])
+    candidates = [Candidate(*c) for c in enumerate(make_settings(OpenSetSVC(), grid, "model"))]
+    started = search.cv_results_["params"][: len(candidates)]
+    looked = np.isnan(search.cv_results_["split0_test_score"][: len(candidates)])
     gone = {str(params) for params, out in zip(started, looked, strict=True) if out}
     candidates = [c for c in candidates if str(c.params) not in gone]
     orders = list(permutations(range(scores.shape[1])))

@@ -211,3 +211,20 @@ def test_landmark_machines():
             assert b.kkt_gap <= 1.1e-5
         """
     )
+
+
+def test_chosen_landmarks():
+    in_simulator(
+        """
+        from openset.solver.landmarks import choose_rows
+
+        X = rng.normal(size=(200, 3))
+        coef = rng.normal(size=(4, 200)) * (rng.random((4, 200)) < 0.3)
+        first = np.array([3, 17])
+        cpu, gpu = (
+            choose_rows(X, coef, RBF(), 0.5, 90, first, device=device)
+            for device in ("cpu", "cuda")
+        )
+        np.testing.assert_array_equal(gpu[:60], cpu[:60])
+        """
+    )

@@ -62,5 +62,5 @@ def calibrate(model: BaseEstimator, X: Any, y: Any, **operating_point: Any) -> B
         unknown = _safe_indexing(Z, np.flatnonzero(~known))
     rejector.fit(_safe_indexing(Z, np.flatnonzero(known)), y[known], X_unknown=unknown)
     if inside and isinstance(model, Pipeline):
-        return Pipeline([*steps[:-1], (steps[-1][0], rejector)])
+        return type(model)([*steps[:-1], (steps[-1][0], rejector)])
     return rejector

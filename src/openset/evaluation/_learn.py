@@ -162,7 +162,7 @@ def _without_operating_point(model, warnings):
         "calibrate`"
     )
     inner = final.estimator_.estimator
-    return Pipeline([*steps[:-1], (steps[-1][0], inner)]) if len(steps) > 1 else inner
+    return type(model)([*steps[:-1], (steps[-1][0], inner)]) if len(steps) > 1 else inner
 
 
 def _with_params(final, y, junk):
@@ -242,7 +242,7 @@ def _put_back(model, final):
     """The model with another last step."""
     if isinstance(model, Pipeline):
         name, _ = model.steps[-1]
-        return Pipeline([*model.steps[:-1], (name, final)])
+        return type(model)([*model.steps[:-1], (name, final)])
     if isinstance(model, OpenSetWrapper) or type(model) is type(final):
         return final
     raise ValueError(

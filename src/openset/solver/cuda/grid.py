@@ -211,16 +211,25 @@ class Batch:
 
     def part(self, problem, index):
         """The rows `index` of each problem as a batch, for problems restricted to them."""
-        xp = self.xp
-        part = object.__new__(Batch)
-        part.xp, part._arrays = xp, None
         own = self.path[problem]
-        part.lower, part.upper = self.lower[own, index], self.upper[own, index]
-        part.path = xp.arange(len(index), dtype=np.int32)
-        part.betas, part.vs = self.betas[problem, index], self.vs[problem, index]
-        part.ends = _open(xp, len(index))
-        part.n_iter = xp.zeros(len(index), dtype=np.int64)
-        return part
+        return Batch.of(
+            self.xp,
+            (self.lower[own, index], self.upper[own, index]),
+            self.betas[problem, index],
+            self.vs[problem, index],
+        )
+
+    @classmethod
+    def of(cls, xp, boxes, betas, vs):
+        """A batch of problems with boxes of their own, from where they are: arrays (n, m)."""
+        batch = object.__new__(cls)
+        batch.xp, batch._arrays = xp, None
+        batch.lower, batch.upper = boxes
+        batch.path = xp.arange(len(vs), dtype=np.int32)
+        batch.betas, batch.vs = betas, vs
+        batch.ends = _open(xp, len(vs))
+        batch.n_iter = xp.zeros(len(vs), dtype=np.int64)
+        return batch
 
     def measure(self):
         """Update `ends`, where the kernel has not done it."""

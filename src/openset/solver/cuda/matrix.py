@@ -36,6 +36,16 @@ def kernel_matrix(xp, X, kernel, gammas, memory: float, n_solved: int):
     return KernelMatrix(xp, X, kernel, gammas, n_solved, len(gammas) > 1 and 2 * size <= memory)
 
 
+def whole_matrix(X, kernel, gamma: float):
+    """The array module, and the kernel matrix of X at one width as an array (m, m), float32."""
+    from .grid import array_module
+
+    xp, gammas = array_module(), np.array([gamma])
+    matrix = kernel_matrix(xp, X, kernel, gammas, np.inf, X.shape[0])
+    matrix.use(gamma)
+    return xp, matrix.values
+
+
 class _Whole:
     """What is the same for every whole matrix, given `values` and `diagonal`."""
 
@@ -60,9 +70,7 @@ class _Whole:
 
     def launch(self, batch, tol, max_iter):
         """Start at most `max_iter` iterations on every problem; return the limit used."""
-        max_iter = min(max_iter, max(64, int(tuning().cuda_launch / self.n_rows)))
-        launch(batch, Matrix(self.values, 0, self.diagonal), tol, max_iter)
-        return max_iter
+        return launch(batch, Matrix(self.values, 0, self.diagonal), tol, max_iter)
 
 
 class LinearMatrix(_Whole):
@@ -181,8 +189,7 @@ class KernelPoints(_Points):
         batch.measure()
         # Below a tenth of the gap the few rows say little about all.
         inner = max(tol, 0.1 * batch.gap())
-        max_iter = min(max_iter, max(64, int(tuning().cuda_launch / q)))
-        launch(part, Matrix(values, q, xp.ones(q, dtype=np.float32)), inner, max_iter)
+        launch(part, Matrix(values, q, xp.ones(len(values), dtype=np.float32)), inner, max_iter)
         change = part.betas - batch.betas[problem, index]
         batch.betas[problem, index] = part.betas
         batch.n_iter += part.n_iter
@@ -209,20 +216,25 @@ class KernelPoints(_Points):
 
 
 def launch(batch, matrix: Matrix, tol, max_iter):
-    """Start SMO on every problem of a batch."""
-    m, per_thread = len(matrix.diagonal), tuning().cuda_rows_per_thread
-    threads = _threads(m, per_thread)
-    in_registers = m <= threads * per_thread
+    """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
+    m, per_thread = batch.vs.shape[1], tuning().cuda_rows_per_thread
+    max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
+    threads, in_registers = _block(m, per_thread)
     flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
     matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
     kernel = smo_kernel(per_thread if in_registers else 0)
     kernel[len(batch.path), threads](matrix, batch.arrays(), batch.view(flags), tol, max_iter)
+    return max_iter
 
 
-def _threads(m, per_thread):
+def _block(m, per_thread):
+    """Threads of a block, and whether their registers hold a problem of m rows.
+
+    More threads than 512 would need more registers than a multiprocessor has.
+    """
     if SIMULATED:
-        return 8
-    for threads in (64, 128, 256):
+        return 8, m <= 8 * per_thread
+    for threads in (64, 128, 256, 512):
         if m <= threads * per_thread:
-            return threads
-    return 512 if m <= 512 * per_thread else 1024
+            return threads, True
+    return 1024, False
