@@ -64,8 +64,8 @@ class KernelValues:
         """The values between the samples `index` alone."""
         raise NotImplementedError
 
-    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
-        """K beta, shape (n_rows,), with at most this error, whatever the precision of the rows."""
+    def exact_sums(self, beta: np.ndarray, error: float, index: np.ndarray) -> np.ndarray:
+        """K[index] beta with at most this error, whatever the precision of the rows."""
         raise NotImplementedError
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
@@ -165,16 +165,16 @@ class DistanceValues(KernelValues):
         else:
             super().write(index, rows, slots)
 
-    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
+    def exact_sums(self, beta: np.ndarray, error: float, index: np.ndarray) -> np.ndarray:
         from ._expansion import Expansion
 
         X, support = self._source, np.flatnonzero(beta)
         if support.size == 0:
-            return np.zeros(self.n_rows)
+            return np.zeros(len(index))
         coef = beta[None, support]
         expansion = Expansion(X[support], coef, self.kernel, self.gamma, exact=True)
         step = tuning().points
-        blocks = (X[k : k + step] for k in range(0, self.n_rows, step))
+        blocks = (X[index[k : k + step]] for k in range(0, len(index), step))
         return np.concatenate([expansion.sums_within(error, block) for block in blocks])[:, 0]
 
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
@@ -213,8 +213,8 @@ class DotProducts(KernelValues):
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
 
-    def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
-        return self._X @ (self._X.T @ beta)
+    def exact_sums(self, beta: np.ndarray, error: float, index: np.ndarray) -> np.ndarray:
+        return self._X[index] @ (self._X.T @ beta)
 
     def subset(self, index: np.ndarray) -> DotProducts:
         return DotProducts(self._X[index])

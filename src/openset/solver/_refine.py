@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ._path import Path
+from ._precision import PRODUCT_ERROR
 from ._problem import Problem, Solution, fixed_bias_problem
 from ._rows import KernelRows
 from ._solve import biases_of, solve, warn_not_converged
@@ -71,11 +72,18 @@ def refined(
 
 
 def _as_it_is(problem, solution, rows, tol):
-    """The solution with v, bias, objective and KKT gap in float64."""
-    v = problem.p - rows._values.exact_sums(solution.beta, _SHARE * tol)
-    (bias,), (interval,), (objective,) = biases_of(problem, solution.beta[None], v[None])
-    growth = v[solution.beta < problem.upper].max(initial=-np.inf)
-    shrinkage = v[solution.beta > problem.lower].min(initial=np.inf)
+    """The solution with bias, objective and KKT gap in float64, and v where it matters for them."""
+    beta, v = solution.beta, solution.v.copy()
+    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
+    # Other samples are too far from the ends of the bias interval to become one.
+    largest = max(1.0, float(rows.store.diagonal.max()))
+    band = 2 * PRODUCT_ERROR * largest * np.abs(beta).sum()
+    which = (beta != 0) | (can_grow & (v >= v[can_grow].max(initial=-np.inf) - band))
+    which |= can_shrink & (v <= v[can_shrink].min(initial=np.inf) + band)
+    which = np.flatnonzero(which)
+    v[which] = problem.p[which] - rows._values.exact_sums(beta, _SHARE * tol, which)
+    (bias,), (interval,), (objective,) = biases_of(problem, beta[None], v[None])
+    growth, shrinkage = v[can_grow].max(initial=-np.inf), v[can_shrink].min(initial=np.inf)
     pair = growth - shrinkage if problem.total is not None else 2 * max(growth, -shrinkage)
     gap = max(float(pair), 0.0)
     return replace(
