@@ -140,7 +140,7 @@ def _optimise_sets(problem, rows, state, tol, max_iter, stop):
         top, bottom = v[ends[0]] + state.grow[ends[0]], v[ends[1]] + state.shrink[ends[1]]
         gap = top - bottom if problem.total is not None else 2 * max(top, -bottom)
         n_free = np.count_nonzero((state.grow == 0) & (state.shrink == 0))
-        n = min(len(v), rows.working, max(tuning().working, 2 * n_free))
+        n = min(len(v), rows.working, max(tuning().working, 3 * n_free // 2))
         if gap <= tol or n_iter >= max_iter or n_free >= n:
             break
         active = np.union1d(_working_set(state, problem, rows, n), ends)
