@@ -53,6 +53,11 @@ class KernelValues:
     points: Points | None = None
 
     @property
+    def size(self) -> int:
+        """Memory of wide points, which is part of the budget, in float32 numbers."""
+        return 0
+
+    @property
     def batch(self) -> int:
         """How many rows are best computed together."""
         return 1 if self.narrow else tuning().product_rows
@@ -127,6 +132,10 @@ class DistanceValues(KernelValues):
                 self._Z = np.ascontiguousarray(Z, dtype=dtype)
                 self._columns = padded_columns(self._Z)
         self.use(largest)
+
+    @property
+    def size(self) -> int:
+        return 0 if self._wide is None else self._wide.Z.nbytes // 4
 
     def use(self, gamma: float) -> None:
         self.gamma = gamma

@@ -65,7 +65,7 @@ def kernel_rows(
     gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
     values = kernel_values(X, kernel, gammas)
     m, constants = values.n_rows, tuning()
-    budget = int(cache_size * 2**20) // 4
+    budget = max(0, int(cache_size * 2**20) // 4 - values.size)
     # The budget includes one part of up to a fifth of the samples. Every further thread has one of
     # its own: nothing here depends on `n_jobs`, so that results do not either.
     part_size = min(budget // 8, (m // 5) ** 2)
