@@ -1,13 +1,15 @@
 """Landmark models against the exact machine at the exact machine's setting.
 
-``python -m benchmarks.landmark_quality [letter clinc150 mnist]`` writes
-benchmarks/results/landmarks.json; with ``--random`` it adds models whose landmarks are drawn
-uniformly, to tell what the choice of landmarks is worth. ``python -m benchmarks.scale_report``
-makes the page and the figure.
+``python -m benchmarks.landmark_quality [letter clinc150 mnist] [--sizes exact 4000 8000]`` writes
+benchmarks/results/landmarks.json. Each model is fitted in a process of its own and replaces the row
+of the same size, so the sizes of a case can be measured one after another. With ``--random``
+landmarks are drawn uniformly, to tell what the choice of landmarks is worth.
+``python -m benchmarks.scale_report`` makes the page and the figure.
 """
 
+import argparse
 import json
-import sys
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -18,7 +20,7 @@ from openset.metrics import normalized_accuracy
 
 from .data import _load, open_set_run
 
-SIZES = [4000, 2000, 1000, 500, 8000]
+SIZES = ["exact", "4000", "2000", "1000", "500", "8000"]
 SEED = 0
 _HERE = Path(__file__).resolve().parent
 
@@ -52,49 +54,67 @@ def _mnist():
 CASES = {"letter": _letter, "clinc150": _clinc, "mnist": _mnist}
 
 
-def measure(name, at_random):
-    """Exact and landmark models on one case, or models with random landmarks: one row each."""
+def measure(name, size, at_random, jobs):
+    """The row of one model; `size` is None for the exact one, more than all rows means all."""
     (X, y, X_test, y_test), setting = CASES[name]()
     known = np.unique(y)
+    size = size and min(size, len(y))
     order = np.random.default_rng(SEED).permutation(len(y))
-    for size in SIZES if at_random else [None, *SIZES]:
-        if size is not None and size > len(y):
-            continue
-        landmarks = X[order[:size]] if at_random else size
-        model = OpenSetSVC(
-            landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=-1, **setting
-        )
-        start, cpu = perf_counter(), process_time()
-        model.fit(X, y)
-        seconds, cpu = perf_counter() - start, process_time() - cpu
-        answers = model.predict(X_test)
-        names = {"known": known, "unknown_label": model.unknown_label_}
-        yield {
-            "landmarks": size,
-            "drawn": "at random" if at_random else "chosen",
-            "NA": float(normalized_accuracy(y_test, answers, **names)),
-            "seconds": seconds,
-            "cpu_seconds": cpu,
-            "vectors": len(model.support_),
-            "kkt_gap": float(model.kkt_gap_.max()),
-            "bounded": int(model.bounded_.sum()),
-            "n_train": len(y),
-            "n_classes": len(known),
-            **setting,
-        }
+    landmarks = X[order[:size]] if at_random else size
+    model = OpenSetSVC(
+        landmarks=landmarks, random_state=SEED, cache_size=2000, n_jobs=jobs, **setting
+    )
+    start, cpu = perf_counter(), process_time()
+    model.fit(X, y)
+    seconds, cpu = perf_counter() - start, process_time() - cpu
+    answers = model.predict(X_test)
+    names = {"known": known, "unknown_label": model.unknown_label_}
+    return {
+        "landmarks": size,
+        "drawn": "at random" if at_random else "chosen",
+        "NA": float(normalized_accuracy(y_test, answers, **names)),
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "vectors": len(model.support_),
+        "kkt_gap": float(model.kkt_gap_.max()),
+        "bounded": int(model.bounded_.sum()),
+        "n_train": len(y),
+        "n_classes": len(known),
+        **setting,
+    }
+
+
+def _run(queue, *arguments):
+    queue.put(measure(*arguments))
+
+
+def _key(row):
+    return row["drawn"] == "at random", row["landmarks"] or 0
 
 
 def main():
-    at_random = "--random" in sys.argv
-    names = [name for name in sys.argv[1:] if name in CASES] or list(CASES)
-    store = _HERE / "results" / "landmarks.json"
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", default=[*CASES])
+    parser.add_argument("--sizes", nargs="+", default=SIZES)
+    parser.add_argument("--random", action="store_true")
+    parser.add_argument("--jobs", type=int, default=-1)
+    parser.add_argument("--store", type=Path, default=_HERE / "results" / "landmarks.json")
+    options = parser.parse_args()
+    store, context = options.store, get_context("spawn")
     results = json.loads(store.read_text()) if store.exists() else {}
-    for name in names:
-        if not at_random:
-            results[name] = []
-        for row in measure(name, at_random):
+    for name in options.names:
+        for size in options.sizes:
+            size = None if size == "exact" else int(size)
+            queue = context.Queue()
+            process = context.Process(
+                target=_run, args=(queue, name, size, options.random, options.jobs)
+            )
+            process.start()
+            row = queue.get()
+            process.join()
             print(name, row, flush=True)
-            results[name].append(row)
+            others = [old for old in results.get(name, []) if _key(old) != _key(row)]
+            results[name] = sorted([*others, row], key=_key)
             store.write_text(json.dumps(results, indent=1) + "\n")
 
 

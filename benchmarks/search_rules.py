@@ -99,8 +99,11 @@ class Rules:
         """The setting with the highest mean."""
         return lambda t: self.test_at(t, self.mean(t, t.which(kind, count), strict))
 
-    def raced(self, kind, count, rounds=(1, 2), floor=lambda n: 0.02):
+    def raced(self, kind, count, rounds=(1, 2), floor=lambda n: 0.02, bonus=None, narrow=False):
         """The highest mean of the settings that stay in a race.
+
+        A bonus is added to the final means; `narrow` takes the narrowest width within one standard
+        error of the best mean, over simulations, and its best setting.
 
         After each number of simulations in `rounds`, settings drop out that are behind the best by
         more than three standard errors of a mean of shares, or by `floor(n)` after one simulation
@@ -116,7 +119,16 @@ class Rules:
                 share = np.mean((1 / t.n_judged[which[:r]]).sum(axis=1))
                 error = 0.5 * np.sqrt(abs(top) * (1 - abs(top)) * share)
                 left &= mean >= top - max(3 * error, floor(t.n_known)) / np.sqrt(r)
-            return self.test_at(t, np.where(left, self.mean(t, which), -2.0))
+            mean = np.where(left, self.mean(t, which), -2.0)
+            if bonus is not None:
+                mean = mean + bonus[t.key]
+            if narrow:
+                scores = np.array([t.na[s][self.part] for s in which]).reshape(len(which), -1)
+                behind = scores[:, np.argmax(mean)][:, None] - scores
+                error = behind.std(axis=0, ddof=1).reshape(mean.shape) / np.sqrt(len(which))
+                near = (mean >= mean.max() - error).any(axis=(1, 2))
+                mean[: np.flatnonzero(near)[-1]] = -2.0
+            return self.test_at(t, mean)
 
         return rule
 
@@ -141,17 +153,17 @@ class Rules:
             found |= {t.key: self.test_at(t, mean) for t in own}
         return found
 
-    def with_prior(self, tables, kind, count, weight):
-        """Add the mean test score of a setting on the other datasets, times a weight."""
+    def priors(self, tables, weight, by_n=False):
+        """By task, a weight times the mean test score of a setting on the other datasets."""
         sums: dict = {}
         for t in tables:
             own = t.test[self.part]
-            sums.setdefault(t.dataset, []).append(own - own.mean())
-        means = {d: np.mean(v, axis=0) for d, v in sums.items()}
+            sums.setdefault((t.n_known if by_n else 0, t.dataset), []).append(own - own.mean())
+        means = {key: np.mean(v, axis=0) for key, v in sums.items()}
         found = {}
         for t in tables:
-            prior = np.mean([m for d, m in means.items() if d != t.dataset], axis=0)
-            found[t.key] = self.test_at(t, self.mean(t, t.which(kind, count)) + weight * prior)
+            others = [m for (n, d), m in means.items() if d != t.dataset and n in (0, t.n_known)]
+            found[t.key] = weight * np.mean(others, axis=0)
         return found
 
 
@@ -193,19 +205,27 @@ def families(tables, grid):
     for width in ((0.3, 0, 0.5), (0.5, 0, 1), (0.5, 0.5, 2)):
         add(f"balanced, 9, smoothed {width}", old.smooth("balanced", 9, width))
     for weight in (0.1, 0.2, 0.4):
-        name = f"balanced, 9, prior of the other sets, weight {weight}"
-        found[name] = old.with_prior(tables, "balanced", 9, weight)
+        prior = old.priors(tables, weight)
+        rule = old.raced("balanced", 9, rounds=(), bonus=prior)
+        add(f"balanced, 9, prior of the other sets, weight {weight}", rule)
     only = Rules(part_of(grid, OLD[0], (8,), OLD[2]))
     add("balanced, 9, C = 8 only", only.plain("balanced", 9))
     add("balanced, 9, earlier race", old.raced("balanced", 9))
     add("balanced, 9, new race and grid", new.raced("balanced", 9, (1, 2, 4), floor))
     add("balanced, 6, earlier race", old.raced("balanced", 6))
-    add(CHOSEN, new.raced("balanced", 6, (1, 2, 4), floor))
+    race = "balanced", 6, (1, 2, 4), floor
+    add(CHOSEN, new.raced(*race))
+    for weight in (0.1, 0.2, 0.3):
+        for by_n in (False, True):
+            prior = new.priors(tables, weight, by_n)
+            name = f"the same, prior of the other sets{' by n' * by_n}, weight {weight}"
+            add(name, new.raced(*race, bonus=prior))
+    add("the same, narrowest width within one standard error", new.raced(*race, narrow=True))
     return found, old
 
 
 BASELINE = "random, 5, race (the earlier default)"
-CHOSEN = "balanced, 6, new race and grid (the default)"
+CHOSEN = "balanced, 6, new race and grid (the default without finer widths)"
 
 
 def _cells(cells):

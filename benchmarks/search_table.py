@@ -232,15 +232,18 @@ def run_task(dataset, n_known, run, home, grid_name):
     everything = [(np.arange(m), np.arange(m, m + len(y_test)), np.arange(len(labels)))]
     codes = np.append(np.searchsorted(labels, y), np.full(len(y_test), len(labels)))
     true = np.where(np.isin(y_test, labels), np.searchsorted(labels, y_test), len(labels))
-    for found in model.grid_scores(settings, np.vstack([train, test]), codes, weight, everything):
-        fill(None, found, true)
+    arguments = settings, np.vstack([train, test]), codes, weight, everything
+    list(model.grid_scores(*arguments, lambda found: fill(None, found, true)))
     splits = [(fit, judge, np.searchsorted(labels, known)) for _, known, fit, judge in drawn]
     codes = []
     for _, known, _, judge in drawn:
         inside = np.isin(y[judge], known)
         codes.append(np.where(inside, np.searchsorted(known, y[judge]), len(known)))
-    for found in model.grid_scores(settings, train, y, np.ones(m), splits):
+
+    def judge(found):
         fill(found.split, found, codes[found.split])
+
+    list(model.grid_scores(settings, train, y, np.ones(m), splits, judge))
     table["kind"] = np.array([kind for kind, *_ in drawn])
     counts = [(np.sum(code < code.max()), np.sum(code == code.max())) for code in codes]
     table["n_judged"] = np.array(counts, np.int32)

@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-from openset.persistence import read_card
+from openset.persistence import load_model, read_card
 
 from .conftest import blobs
 
@@ -204,18 +204,47 @@ def test_the_old_model_survives_a_kill_while_the_new_one_is_written(run, trained
     assert read_card(model)["method"] == "OSNN"
 
 
+# Killed in the fit, just before or just after the new model takes the name of the old one.
+_KILLED_AT = """
+import os, signal, sys
+import openset.evaluation
+moment, replace = sys.argv.pop(1), os.replace
+def kill(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+def replace_and_kill(source, target):
+    if not str(target).endswith(".skops"):
+        return replace(source, target)
+    if moment == "after":
+        replace(source, target)
+    kill()
+if moment == "learning":
+    openset.evaluation.learn_decisions = kill
+os.replace = replace_and_kill
+from openset.cli import main
+main()
+"""
+
+
 @pytest.mark.slow
-def test_a_model_survives_a_kill_while_it_learns(trained, tmp_path):
-    model = tmp_path / "m.skops"
+@pytest.mark.parametrize("moment", ["learning", "writing", "before", "after"])
+def test_a_model_survives_a_kill_while_it_learns(trained, tmp_path, moment):
+    """The model is the old or the new one, and the decisions, which are only read, stay."""
+    model, decisions = tmp_path / "m.skops", tmp_path / "decisions.csv"
     model.write_bytes(trained.model.read_bytes())
+    told = "row,decision,label\n1,junk,\n2,class,b\n"
+    decisions.write_text(told)
     arguments = ["learn", model, "--data", trained.train, trained.train, "--rename", "a=z"]
+    arguments += ["--decisions", decisions, "-o", model]
+    code = [_KILLED] if moment == "writing" else [_KILLED_AT, moment]
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, *map(str, arguments), "-o", str(model)],
-        capture_output=True,
-        timeout=300,
+        [sys.executable, "-c", *code, *map(str, arguments)], capture_output=True, timeout=300
     )
-    assert killed.returncode == -signal.SIGKILL
-    assert model.read_bytes() == trained.model.read_bytes()
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert decisions.read_text() == told
+    if moment == "after":
+        assert "z" in load_model(model).classes_
+    else:
+        assert model.read_bytes() == trained.model.read_bytes()
 
 
 def test_an_error_of_our_own_is_one_line(fails, trained, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import multivariate_normal
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -223,6 +224,37 @@ def test_finds_groups_in_a_cloud(blobs):
     assert len(found) == 4
     for group in found.groups:
         assert np.mean(truth[group.members] == truth[group.members[0]]) > 0.9
+
+
+@pytest.mark.parametrize("n_features", [4, 20])
+def test_members_are_those_of_the_true_mixture(n_features):
+    """Three normal distributions in a background: members as the best classifier has them."""
+    rng = np.random.default_rng(0)
+    X, y = make_blobs(120, n_features=n_features, centers=3, random_state=0)
+    model = OpenSetSVC(gamma=10.0, C=8.0).fit(X, y)
+    wide, apart, narrow = (30, 20, 4) if n_features == 4 else (20, 15, 11)
+    parts = [(400, np.zeros(n_features), wide)]
+    parts += [(100, apart * rng.normal(size=n_features), narrow) for _ in range(3)]
+    new = np.vstack([mean + s * rng.normal(size=(n, n_features)) for n, mean, s in parts])
+    density = [n * multivariate_normal(m, s**2 * np.eye(n_features)).pdf(new) for n, m, s in parts]
+    found = group_unknowns(model, new)
+    assert len(found) == 3
+    # Labels of the groups in the order of the distributions.
+    order = [np.argmax(np.bincount(found.labels[400 + 100 * k :][:100] + 2)) - 2 for k in range(3)]
+    expected = np.array([-1, *order])[np.argmax(density, axis=0)]
+    assert np.mean(found.labels == expected) > 0.97
+
+
+def test_duplicates_and_constant_features():
+    X, y = make_blobs(120, n_features=3, centers=3, cluster_std=0.5, random_state=0)
+    X[:, 2] = 1.0
+    model = OpenSetSVC(gamma=1.0).fit(X, y)
+    new = np.repeat([[40.0, 40.0, 1.0], [-40.0, 40.0, 1.0]], 30, axis=0)
+    found = group_unknowns(model, new)
+    assert [group.members.tolist() for group in found.groups] == [
+        list(range(30)),
+        list(range(30, 60)),
+    ]
 
 
 @pytest.mark.parametrize("draw", [0, pytest.param(1, marks=pytest.mark.slow)])

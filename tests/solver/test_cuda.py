@@ -140,6 +140,39 @@ def test_other_problems_and_kernels():
     """)
 
 
+@pytest.mark.parametrize("memory", [0.7, 1e-12], ids=["whole", "piece by piece"])
+def test_parts_and_the_scores_outside(memory):
+    in_simulator(
+        f"""
+        parts = [np.arange(0, m, 3), np.sort(rng.permutation(m)[:7])]
+        y[parts[0]] = np.arange(len(parts[0])) % 2
+        y[parts[1]] = np.arange(7) % 2
+
+        def problem_of(k):
+            signs = np.zeros(m)
+            part = parts[k // 2]
+            signs[part] = np.where(y[part] == k % 2, 1.0, -1.0)
+            problem = svm_problem(signs, rng_boxes, 0.0)
+            return problem, np.array([0.0, 0.3]) * problem.upper.sum()
+
+        def run(**settings):
+            def scores(k, path, rows):
+                validation = np.setdiff1d(np.arange(m), parts[k // 2])
+                return path.scores_at(validation, np.array([1.0, 2.0]), np.array([0.0, 1.0]))
+
+            found = solve_grid(X, RBF(), [2.0, 0.3], 4, problem_of, scores, tol=1e-5, **settings)
+            return {{(g, k): result for g, k, result in found}}
+
+        expected = run()
+        with tuned(cuda_matrix={memory}):
+            found = run(device="cuda", parts=parts, part_of=[0, 0, 1, 1])
+        assert found.keys() == expected.keys()
+        for key, scores in expected.items():
+            np.testing.assert_allclose(found[key], scores, atol=1e-4)
+        """
+    )
+
+
 @pytest.mark.slow
 def test_batches_and_iteration_limit():
     in_simulator("""
@@ -176,5 +209,22 @@ def test_landmark_machines():
             np.testing.assert_allclose(b.objective, a.objective, rtol=1e-5)
             np.testing.assert_allclose(b.weights, a.weights, atol=1e-3)
             assert b.kkt_gap <= 1.1e-5
+        """
+    )
+
+
+def test_chosen_landmarks():
+    in_simulator(
+        """
+        from openset.solver.landmarks import choose_rows
+
+        X = rng.normal(size=(200, 3))
+        coef = rng.normal(size=(4, 200)) * (rng.random((4, 200)) < 0.3)
+        first = np.array([3, 17])
+        cpu, gpu = (
+            choose_rows(X, coef, RBF(), 0.5, 90, first, device=device)
+            for device in ("cpu", "cuda")
+        )
+        np.testing.assert_array_equal(gpu[:60], cpu[:60])
         """
     )

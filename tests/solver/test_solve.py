@@ -301,3 +301,18 @@ def test_total_at_the_end_of_its_range():
     full = Problem(problem.p, problem.lower, problem.upper, problem.upper.sum())
     with pytest.raises(ValueError, match="one side only"):
         solve(full, rows, tol=1e-3)
+
+
+@pytest.mark.parametrize("distance", [1e-2, 1e-4, 3e-5])
+@pytest.mark.parametrize("C", [8.0, 1e3])
+def test_rows_that_are_equal_but_for_rounding(distance, C):
+    """SMO does not move multipliers between near copies forever."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(40, 200))
+    base /= np.linalg.norm(base, axis=1)[:, None]
+    X = np.repeat(base, 20, axis=0) + distance * rng.normal(size=(800, 200)) / 14
+    signs = np.where(rng.random(800) < 0.3, 1.0, -1.0)
+    rows = kernel_rows(X, Linear(), 1.0, 100)
+    found = solve(svm_problem(signs, np.full(800, C), 0.0), rows, tol=1e-3, max_iter=100_000)
+    assert found.status == "optimal"
+    assert found.n_iter < 20_000

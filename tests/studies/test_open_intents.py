@@ -65,7 +65,7 @@ def test_report(tools, evaluation, golden_dir, tmp_path):
         store.export_csv(tmp_path / "r.csv")
     rules = pd.read_csv(tmp_path / "r.csv")
     pd.concat(
-        [rules.assign(alpha=a, fit=fit) for fit in ("train", "refit") for a in (0.05, 0.1)]
+        [rules.assign(alpha=a, fit=fit) for fit in ("train", "refit") for a in (0.05, 0.12)]
     ).to_csv(tmp_path / "rules.csv")
     page = tools["report"](
         *(STUDIES / "open_intents.toml", tmp_path / "r.csv", tmp_path / "out"),
@@ -75,6 +75,8 @@ def test_report(tools, evaluation, golden_dir, tmp_path):
     text = page.read_text()
     for words in ("tuning on the test could reach", "Operating curves", "Other rules", "DA-ADB"):
         assert words in text
+    assert "train, alpha 0.12, 0.12, 0.08 by ratio" in text  # refit has not all shares
+    assert "refit, alpha 0.15, 0.12, 0.08 by ratio" not in text
     point = found["chosen"]
     assert f"{100 * point['accuracy']:.2f} / {100 * point['f1']:.2f}" in text
 

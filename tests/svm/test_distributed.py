@@ -71,6 +71,17 @@ def test_weights_and_strings_and_frames():
     assert_array_equal(answers.to_numpy(), expected.predict(frame))
 
 
+def test_known_unknowns():
+    X, y = blobs(600)
+    expected = model(unknown_label=2).fit(X, y)
+    fitted = fit_distributed(
+        model(unknown_label=2), da.from_array(X, (200, 4)), da.from_array(y, 200)
+    )
+    assert fitted.classes_.tolist() == [0, 1, 3, 4]
+    assert fitted.n_known_unknowns_ == expected.n_known_unknowns_ == np.sum(y == 2)
+    agree(fitted, expected, X)
+
+
 def test_empty_parts_and_a_class_in_one_part_only():
     X, y = blobs(600)
     order = np.argsort(y, kind="stable")

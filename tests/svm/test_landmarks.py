@@ -97,6 +97,23 @@ def test_all_rows_as_landmarks_are_the_exact_machine():
     assert_allclose(model.dual_objective_, exact.dual_objective_, rtol=1e-3)
 
 
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+@pytest.mark.parametrize("Estimator", [OpenSetSVC, OneVsRestSVC])
+def test_known_unknowns(Estimator, n_classes):
+    """Rows with the unknown label are negatives of every class, as for the exact machine."""
+    X, y = blobs(2, m=300, n_classes=n_classes + 1)
+    names = np.array(["a", "none", "b", "c"])[y]  # the unknown label sorts between the classes
+    settings = {"gamma": 1.0, "C": 4.0, "tol": 1e-6, "unknown_label": "none"}
+    exact = Estimator(**settings).fit(X, names)
+    model = Estimator(**settings, landmarks=X).fit(X, names)
+    assert model.n_known_unknowns_ == np.sum(names == "none")
+    assert_array_equal(model.classes_, exact.classes_)
+    assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
+    chosen = Estimator(**settings, landmarks=60, random_state=0).fit(X, names)
+    assert_array_equal(chosen.classes_, exact.classes_)
+    assert np.mean(chosen.predict(X) == exact.predict(X)) > 0.8
+
+
 def test_no_theorem_where_products_are_negative():
     # methods.md 18.7: b > 0 for every lambda below Lambda, so only a held bias bounds the region.
     X, y, Z = [[2.44], [-0.64]], [1, 0], [[0.0], [0.5]]

@@ -12,6 +12,8 @@ from openset.cli._failures import reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3
+# Rows that are read here, where workers read all rows of a folder.
+_HEADS = 200_000
 
 
 @reported
@@ -57,8 +59,8 @@ def fit(
     from openset import evaluation
     from openset.cli._cluster import connect
     from openset.cli._text import describe_data, describe_result
-    from openset.cli._training import read_training
-    from openset.datasets.tables import open_table
+    from openset.cli._training import PartReader, read_training
+    from openset.datasets.tables import heads, open_table
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model
 
@@ -73,7 +75,9 @@ def fit(
     evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
     options.prepare_output(output, data)
     table = open_table(data, encoding)
-    training = read_training(table, target, **options.columns(features, drop), missing=missing)
+    parts = table.parts if scheduler is not None else None
+    some = table if parts is None else heads(table, _HEADS)
+    training = read_training(some, target, **options.columns(features, drop), missing=missing)
     label = training.unknown_label(unknown, table.path)
     classes = training.known_classes(options.split(known, "--known"), table.path, label)
     training.check_sizes(classes, _FEWEST_ROWS)
@@ -88,10 +92,18 @@ def fit(
     X, y = training.X[rows], training.y[rows]
     stage(f"tuning and fitting on {len(y):,} rows")
     n_tuning = search_rows or evaluation.tuning_rows(y)
+    distributed: Any = scheduler is not None
+    if parts is not None:
+        kept = None if known is None else np.unique(y)
+        distributed = [PartReader(part, target, training, missing, kept) for part in parts]
     with nullcontext() if scheduler is None else connect(scheduler):
         fitted = evaluation.fit_method(
-            search, X, y, max_tuning_rows=n_tuning, distributed=scheduler is not None
+            search, X, y, max_tuning_rows=n_tuning, distributed=distributed
         )
+    if parts is not None:
+        summary["rows"] = summary["rows_used"] = fitted.n_rows
+        summary["rows_by_class"] = {str(k): n for k, n in sorted(fitted.class_counts.items())}
+        tell(f"{data.name}: {fitted.n_rows:,} rows learned, read by the workers")
     report = evaluation.HeldOutReport()
     if turns:
         report = evaluation.held_out_report(

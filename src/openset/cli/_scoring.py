@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from openset import persistence
 from openset.cli._text import categories_of, features_of
-from openset.cli._training import LARGEST, indicator, label_text, too_large
-from openset.datasets.tables import Table, TableError, numbers, read_batches, require
+from openset.cli._training import coded_features, feature_matrix, label_text
+from openset.datasets.tables import Table, TableError, read_batches, require
 from openset.utils import answer_labels, split_fitted
 
 
@@ -27,12 +27,7 @@ class TableScorer:
             self.final.set_params(n_jobs=jobs)
         self._n_features = model.n_features_in_
         self._names = features_of(card)
-        # Features "column=value" of categorical columns -> column and value.
-        self._coded = {
-            f"{column}={value}": (column, value)
-            for column, values in categories_of(card).items()
-            for value in values
-        }
+        self._coded = coded_features(categories_of(card))
         if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
             self._names = model.feature_names_in_.tolist()
         self._fills_gaps = "SimpleImputer" in card.get("steps", [])
@@ -92,27 +87,7 @@ class TableScorer:
             return Z, self.final.decision_function(Z)
 
     def _matrix(self, table, batch, names, n_before):
-        X = np.empty((batch.num_rows, len(names)))
-        for j, name in enumerate(names):
-            if name in self._coded:
-                column, value = self._coded[name]
-                X[:, j] = indicator(batch.column(column), value)
-                continue
-            X[:, j], bad = numbers(batch.column(name))
-            if len(bad):
-                content = batch.column(name)[int(bad[0])].as_py()
-                raise TableError(
-                    f"{table.path}: column {name!r} has {content!r} in data row "
-                    f"{n_before + bad[0] + 1}; the model needs a number there"
-                )
-        huge = np.abs(X) > LARGEST
-        for i, j in np.argwhere(huge if self._fills_gaps else huge | np.isnan(X))[:1]:
-            where = f"in data row {n_before + i + 1}; fix it"
-            what = f"is {too_large(X[i, j])} {where}"
-            if np.isnan(X[i, j]):
-                what = f"has no value {where}, or fit with --missing median to have it filled"
-            raise TableError(f"{table.path}: column {names[j]!r} {what}")
-        return X
+        return feature_matrix(table, batch, (names, self._coded), n_before, self._fills_gaps)
 
 
 class LabelledTable:

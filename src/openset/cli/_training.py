@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -153,6 +153,91 @@ def read_training(
     if not kept.any():
         raise TableError(f"{table.path} has no row without a missing value; try --missing median")
     return TrainingData(X[kept], y[kept], names, dropped, n_rows, categories)
+
+
+@dataclass
+class PartReader:
+    """Reads one part of a table with the columns of training data that others were read as."""
+
+    part: Table
+    target: str
+    like: TrainingData
+    missing: str
+    classes: np.ndarray | None  # labels to keep; None for all
+
+    def __post_init__(self):
+        self.like = replace(self.like, X=self.like.X[:0], y=self.like.y[:0])  # small to send
+
+    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features and labels of the rows."""
+        coded = coded_features(self.like.categories)
+        names, X, labels, n_rows = self.like.features, [], [], 0
+        for batch in self.part.batches():
+            gaps = self.missing != "error"
+            X.append(feature_matrix(self.part, batch, (names, coded), n_rows, gaps))
+            labels += [label_text(value) for value in batch.column(self.target).to_pylist()]
+            n_rows += batch.num_rows
+        matrix = np.vstack([np.empty((0, len(names))), *X])
+        kept = np.array([label is not None for label in labels], dtype=bool)
+        if self.missing == "error" and not kept.all():
+            raise TableError(
+                f"{self.part.path} has no class in data row {np.argmin(kept) + 1}; fill it, or use "
+                "--missing drop"
+            )
+        if self.missing == "drop":
+            kept &= ~np.isnan(matrix).any(axis=1)
+        texts = [label for label, keep in zip(labels, kept, strict=True) if keep]
+        if self.like.y.dtype.kind == "i":
+            odd = next((text for text in texts if not _is_integer(text)), None)
+            if odd is not None:
+                raise TableError(
+                    f"{self.part.path} has the class {odd!r}, but the first classes of all parts "
+                    "are integers; name all classes alike"
+                )
+            y = np.array([int(text) for text in texts], dtype=self.like.y.dtype)
+        else:
+            y = np.array(texts, dtype=str)
+        rows = np.ones(len(y), dtype=bool) if self.classes is None else np.isin(y, self.classes)
+        return matrix[kept][rows], y[rows]
+
+
+def coded_features(categories: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
+    """Features "column=value" of categorical columns, with column and value."""
+    return {
+        f"{column}={value}": (column, value)
+        for column, values in categories.items()
+        for value in values
+    }
+
+
+def feature_matrix(table: Table, batch, features, n_before: int, gaps: bool) -> np.ndarray:
+    """Features of the rows of a batch, NaN for missing numbers if `gaps` are allowed.
+
+    `features` are their names, and which of them are `coded_features`; `n_before` is the number of
+    rows before the batch.
+    """
+    names, coded = features
+    X = np.empty((batch.num_rows, len(names)))
+    for j, name in enumerate(names):
+        if name in coded:
+            column, value = coded[name]
+            X[:, j] = indicator(batch.column(column), value)
+            continue
+        X[:, j], bad = numbers(batch.column(name))
+        if len(bad):
+            content = batch.column(name)[int(bad[0])].as_py()
+            raise TableError(
+                f"{table.path}: column {name!r} has {content!r} in data row "
+                f"{n_before + bad[0] + 1}; the model needs a number there"
+            )
+    huge = np.abs(X) > LARGEST
+    for i, j in np.argwhere(huge if gaps else huge | np.isnan(X))[:1]:
+        where = f"in data row {n_before + i + 1}; fix it"
+        what = f"is {too_large(X[i, j])} {where}"
+        if np.isnan(X[i, j]):
+            what = f"has no value {where}, or fit with --missing median to have it filled"
+        raise TableError(f"{table.path}: column {names[j]!r} {what}")
+    return X
 
 
 class _Column:

@@ -62,6 +62,7 @@ def read_decisions(
     ----------
     path : path-like
         CSV with the columns row (counted from 1), decision ("new", "class" or "junk") and label.
+        Its last line ends with a line break, too: without one the file may be cut off.
     n_rows : int
         Rows of the data that the decisions are about.
     classes : sequence of labels
@@ -77,7 +78,8 @@ def read_decisions(
     ------
     DecisionError
         For the first line that names a row outside the data, a class that the model does not have,
-        a new class that it has already, or a row for the second time.
+        a new class that it has already, or a row for the second time, and for a line that is cut
+        off.
 
     Examples
     --------
@@ -121,18 +123,28 @@ def read_decisions(
 
 
 def _read_lines(path):
+    number = 0
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
-            if missing:
+            lines = list(file)
+        reader = csv.DictReader(lines, strict=True)
+        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
+        if missing:
+            raise DecisionError(
+                f"{path} has no column {missing[0]!r}; the columns are {', '.join(_COLUMNS)}"
+            )
+        for line in reader:
+            number = reader.line_num
+            if number == len(lines) and not lines[-1].endswith(("\n", "\r")):
                 raise DecisionError(
-                    f"{path} has no column {missing[0]!r}; the columns are {', '.join(_COLUMNS)}"
+                    f"{path} line {number}, row {line['row']}: the file may be cut off here; save "
+                    "it again, or end the line with a line break"
                 )
-            for line in reader:
-                yield reader.line_num, line
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DecisionError(f"{path} is not a CSV file in UTF-8 ({error})") from error
+            yield number, line
+    except UnicodeDecodeError as error:
+        raise DecisionError(f"{path} is not a file in UTF-8 ({error})") from error
+    except csv.Error as error:
+        raise DecisionError(f"{path} is not CSV after line {number} ({error})") from error
 
 
 def _label(text, kind, known, unknown_label):

@@ -18,11 +18,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..utils import decide, layers, unwrap
 from ..utils.distances import METRICS, DistancesTo, directions, row_blocks
 from ..wrappers import OpenSetWrapper
+from ._members import members_of_groups
 
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2
 # Principal components that are clustered: in hundreds of dimensions all distances are alike.
 _COMPONENTS = 12
+# Principal components in which members are told from others, once there are groups.
+_DETAILS = 50
 # A cluster whose members are farther apart than this fraction of the mean distance between all
 # rejected samples is background, not a group; there may be groups inside it.
 _BACKGROUND = 0.9
@@ -104,7 +107,10 @@ def group_unknowns(
     distances: after the transformers of a Pipeline, and with the metric of the estimator if it
     has one. Of more than 12 features the first 12 principal components of the rejected samples are
     clustered; in hundreds of dimensions density says little. A cluster that is about as loose as
-    all rejected samples together is no group: its members are clustered again.
+    all rejected samples together is no group: its members are clustered again. The other clusters
+    are the cores of the groups. The members of a group are the samples that more likely than not
+    belong to it, in a mixture of normal distributions: one per group, and one for all other
+    rejected samples.
 
     Parameters
     ----------
@@ -170,7 +176,10 @@ def group_unknowns(
     points, metric = _in_own_space(estimator, _safe_indexing(X, unknown))
     # With allow_single, however loose.
     limit = np.inf if allow_single else _BACKGROUND * _mean_distance(points, metric)
-    found = _tight_clusters(points, metric, limit, smallest, allow_single)
+    clusters = _tight_clusters(points, metric, limit, smallest, allow_single)
+    if not allow_single:  # What is outside a single cluster may be its own border.
+        clusters = members_of_groups(_reduced(points, metric, _DETAILS), clusters)
+    found = [_by_typicality(points, rows, metric) for rows in clusters if len(rows) >= smallest]
     found.sort(key=lambda group: (-len(group[0]), group[0].min()))
     nearest = scores[unknown].argmax(axis=1)
     groups = []
@@ -192,13 +201,13 @@ def _in_own_space(estimator, X):
     return check_array(X, dtype=np.float64), metric if metric in METRICS else "euclidean"
 
 
-def _reduced(points, metric):
+def _reduced(points, metric, n_components):
     """The points in few dimensions, with Euclidean distances."""
     if metric == "cosine":  # |x - z|^2 = 2 (1 - cos) for unit vectors
         points = directions(points)
-    if points.shape[1] <= _COMPONENTS or len(points) <= _COMPONENTS:
+    if min(points.shape) <= n_components:
         return points
-    return PCA(_COMPONENTS, svd_solver="covariance_eigh").fit_transform(points)
+    return PCA(n_components, svd_solver="covariance_eigh").fit_transform(points)
 
 
 def _mean_distance(points, metric):
@@ -208,8 +217,8 @@ def _mean_distance(points, metric):
 
 
 def _tight_clusters(points, metric, limit, smallest, allow_single):
-    """Clusters with a mean distance below the limit, as pairs of rows and mean distances."""
-    space = _reduced(points, metric)
+    """Clusters with a mean distance below the limit: their rows."""
+    space = _reduced(points, metric, _COMPONENTS)
     found, parts = [], [np.arange(len(points))]
     while parts:
         rows = parts.pop()
@@ -222,7 +231,7 @@ def _tight_clusters(points, metric, limit, smallest, allow_single):
         for k in range(labels.max() + 1):
             members, distance = _by_typicality(points, rows[labels == k], metric)
             if distance.mean() < limit:
-                found.append((members, distance))
+                found.append(members)
             elif len(members) < len(rows):
                 parts.append(members)
     return found

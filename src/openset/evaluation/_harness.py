@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -43,6 +44,8 @@ class FittedMethod:
     n_rows, n_tuning_rows : int
         Rows of the fit and of the search.
     seconds_search, seconds_fit : float
+    class_counts : dict
+        Rows of each label.
     """
 
     model: Any
@@ -52,6 +55,7 @@ class FittedMethod:
     n_tuning_rows: int
     seconds_search: float
     seconds_fit: float
+    class_counts: dict[Any, int]
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def fit_method(
     y: ArrayLike,
     *,
     max_tuning_rows: int | None = None,
-    distributed: bool = False,
+    distributed: bool | Sequence[Callable[[], tuple[np.ndarray, np.ndarray]]] = False,
 ) -> FittedMethod:
     """Tune a method if it is given as a search, and fit it on all rows.
 
@@ -102,8 +106,10 @@ def fit_method(
     max_tuning_rows : int, default=None
         Rows that the search uses at most, drawn from all by the seed of the search; the model is
         fitted on all.
-    distributed : bool, default=False
-        Fit on all rows by :func:`openset.svm.fit_distributed`, where Dask's scheduler is.
+    distributed : bool or list of callable, default=False
+        Fit on all rows by :func:`openset.svm.fit_distributed`, where Dask's scheduler is. Each
+        function of a list is called on a worker and returns the features and labels of one part of
+        the rows; X and y are then a sample, for the search and for the other steps of a Pipeline.
 
     Returns
     -------
@@ -138,25 +144,64 @@ def fit_method(
     rows = usable_rows(unwrap(estimator), y)
     used = (X, y) if len(rows) == len(y) else (_safe_indexing(X, rows), y[rows])
     model = clone(estimator)
-    model = _fit_on_cluster(model, *used) if distributed else model.fit(*used)
+    counts = Counter(y.tolist())
+    if distributed:
+        model, read = _fit_on_cluster(model, used[0], used[1], distributed)
+        counts = counts if read is None else read
+    else:
+        model.fit(*used)
     times = searched - start, perf_counter() - searched
-    return FittedMethod(model, search, params, len(y), n_tuning_rows, *times)
+    n_rows = sum(counts.values())
+    return FittedMethod(model, search, params, n_rows, n_tuning_rows, *times, dict(counts))
 
 
-def _fit_on_cluster(model, X, y):
-    """Fit a landmark model, or a Pipeline that ends in one, with its rows in parts."""
+def _fit_on_cluster(model, X, y, readers):
+    """Fit a landmark model, or a Pipeline that ends in one, with its rows in parts.
+
+    Return the model, and the number of rows of each label that `readers` returned, or None.
+    """
+    import dask
     import dask.array as da
 
     steps = getattr(model, "steps", [("model", model)])
     for _, step in steps[:-1]:
         X = step.fit_transform(X, y)
-    X = np.asarray(X)
-    size = max(1, _PART // X.shape[1])
-    fitted = fit_distributed(steps[-1][1], da.from_array(X, (size, -1)), da.from_array(y, size))
+    X, counts = np.asarray(X), None
+    if readers is True:
+        size = max(1, _PART // X.shape[1])
+        rows = da.from_array(X, (size, -1)), da.from_array(y, size)
+    else:
+        transforms = [step for _, step in steps[:-1]]
+        parts = [dask.delayed(_read_part)(read, transforms, steps[-1][1]) for read in readers]
+        parts = dask.persist(*parts)
+        counts = sum(dask.compute(*(dask.delayed(_counted)(part[1]) for part in parts)), Counter())
+        shapes = (np.nan, X.shape[1]), (np.nan,)
+        rows = tuple(
+            da.concatenate(
+                [da.from_delayed(part[k], shape, (X, y)[k].dtype) for part in parts],
+                allow_unknown_chunksizes=True,
+            )
+            for k, shape in enumerate(shapes)
+        )
+    fitted = fit_distributed(steps[-1][1], *rows)
     if steps[:-1]:
         model.steps[-1] = (steps[-1][0], fitted)
-        return model
-    return fitted
+        return model, counts
+    return fitted, counts
+
+
+def _read_part(read, transforms, final):
+    """Features, transformed, and labels of one part; called on a worker."""
+    X, y = read()
+    rows = usable_rows(final, y)
+    X, y = X[rows], y[rows]
+    for step in transforms if len(X) else ():
+        X = step.transform(X)
+    return np.asarray(X), y
+
+
+def _counted(y):
+    return Counter(y.tolist())
 
 
 def _warn_of_few_rows(y):

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from ..utils import split_pipeline, unwrap
-from ._evaluate import Candidate, spec_of
+from ._evaluate import spec_of
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -43,9 +43,9 @@ def preset_grid(
     return {prefix + name: values for name, values in grid.items()}
 
 
-def make_candidates(
+def make_settings(
     estimator: BaseEstimator, grid: Grid | Sequence[Grid], level: str
-) -> list[Candidate]:
+) -> list[dict[str, Any]]:
     """All settings of a grid. Ties go to the first, so the width varies slowest.
 
     Raise ValueError, before anything is fitted, if the estimator cannot take one of the values.
@@ -62,7 +62,31 @@ def make_candidates(
             dict(zip(names, values, strict=True))
             for values in product(*(part[name] for name in names))
         ]
-    return [Candidate(i, params) for i, params in enumerate(settings)]
+    return settings
+
+
+def finer_settings(
+    estimator: BaseEstimator, settings: Sequence[dict[str, Any]], best: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Settings with the widths next to the best one, a factor of sqrt(2) away, that are new.
+
+    The grid has a factor of four between widths, and the score falls steeply beyond the best
+    (benchmarks/search_rules.md). Parameters that cost no fit of their own take the best value and
+    two on either side; the others stay.
+    """
+    _, final, prefix = split_pipeline(estimator)
+    spec = spec_of(final)
+    cheap = {prefix + name for name in (spec.path, *spec.after_fit) if name}
+    found: list[dict[str, Any]] = []
+    for width in (prefix + name for name in spec.scaled):
+        alike = [s for s in settings if all(s[k] == best[k] for k in {*best} - {width, *cheap})]
+        around = [s for s in alike if s[width] == best[width]]
+        at = around.index(best)
+        tried = [s[width] for s in alike]
+        for new in (best[width] / np.sqrt(2.0), best[width] * np.sqrt(2.0)):
+            if not np.isclose(new, tried, rtol=1e-6, atol=0).any():
+                found += [s | {width: float(new)} for s in around[max(at - 2, 0) : at + 3]]
+    return found
 
 
 def _check_grid(estimator, part, level):

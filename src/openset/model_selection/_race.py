@@ -15,6 +15,8 @@ from ._evaluate import Candidate, SearchData
 # the root of the number of classes. A simulation withholds some of them, and settings that are good
 # for one draw need not be for another. Smaller values lose settings (benchmarks/search_rules.md).
 _LEAST_MARGIN = 0.2
+# The same for the lead of one setting over those with the widths next to it.
+_MARGIN_NEXT = 0.01
 # Classes of the first look that act as known, and as many as unknown; it is taken where there are
 # at least three times as many of each. Settings that are behind by the margin drop out.
 _LOOK = 10
@@ -54,23 +56,34 @@ def after_first_look(candidates: Sequence[Candidate], scores: np.ndarray) -> lis
 
 
 def in_the_race(
-    candidates: Sequence[Candidate], scores: np.ndarray, data: SearchData
+    candidates: Sequence[Candidate],
+    scores: np.ndarray,
+    data: SearchData,
+    leader: Candidate | None = None,
 ) -> list[Candidate]:
-    """Candidates that are not behind the best by more than chance explains.
+    """Candidates that are not behind the best of all settings by more than chance explains.
 
-    `scores`, of shape (all candidates, r), holds the simulations so far. Chance is three standard
+    `scores`, of shape (all settings, r), holds the simulations so far. Chance is three standard
     errors of a mean of r scores, each the mean of two shares, one of the known and one of the
     unknown validation samples. Differences between draws of classes come on top, hence a floor
     that falls with the number of classes.
+
+    With a leader, whose widths the candidates are next to, they are compared with it alone: what is
+    so much alike has the same luck.
     """
-    means = np.array([scores[candidate.number].mean() for candidate in candidates])
+    with np.errstate(invalid="ignore"):
+        means = scores.mean(axis=1)
     if not np.isfinite(means).any():
         return list(candidates)
     best = np.max(means[np.isfinite(means)])
-    unknown = [data.validation_codes(s) for s in range(scores.shape[1])]
-    counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
-    share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
-    error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
-    n_classes = len(known_classes(data.unknown_label, data.y)[0])
-    margin = max(3 * error, _LEAST_MARGIN / np.sqrt(n_classes)) / np.sqrt(scores.shape[1])
-    return [c for c, mean in zip(candidates, means, strict=True) if mean >= best - margin]
+    if leader is not None:
+        best, margin = means[leader.number], _MARGIN_NEXT
+    else:
+        unknown = [data.validation_codes(s) for s in range(scores.shape[1])]
+        counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
+        share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
+        error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
+        n_classes = len(known_classes(data.unknown_label, data.y)[0])
+        margin = max(3 * error, _LEAST_MARGIN / np.sqrt(n_classes))
+    limit = best - margin / np.sqrt(scores.shape[1])
+    return [c for c in candidates if means[c.number] >= limit]

@@ -7,6 +7,35 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from ._evaluate import Candidate
+
+
+class ScoreTable:
+    """Scores of a search, (n_settings, n_splits); NaN where a setting was not tried.
+
+    ``far`` holds the largest scores far away from all samples, NaN where no region has to be
+    bounded.
+    """
+
+    def __init__(self, n_splits: int):
+        self.settings: list[dict[str, Any]] = []
+        self.scores = np.empty((0, n_splits))
+        self.far = np.empty((0, n_splits))
+
+    def add(self, settings: list[dict[str, Any]]) -> list[Candidate]:
+        """Add rows, and return them as candidates under their numbers."""
+        begin = len(self.settings)
+        self.settings += settings
+        rows = np.full((len(settings), self.scores.shape[1]), np.nan)
+        self.scores, self.far = np.vstack([self.scores, rows]), np.vstack([self.far, rows])
+        return [Candidate(begin + i, params) for i, params in enumerate(settings)]
+
+    def best(self) -> Candidate | None:
+        """The setting with the highest mean score, the first of equals, if there is any."""
+        means = _comparable(self.scores)
+        top = int(np.argmax(means))
+        return Candidate(top, self.settings[top]) if np.isfinite(means[top]) else None
+
 
 def cv_results(
     candidates: list[dict[str, Any]], scores: np.ndarray, classes: np.ndarray | None = None

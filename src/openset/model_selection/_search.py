@@ -25,7 +25,7 @@ from ..base import (
     validate_targets,
 )
 from ..utils import Progress, split_pipeline, unwrap
-from ._candidates import make_candidates, preset_grid
+from ._candidates import finer_settings, make_settings, preset_grid
 from ._evaluate import (
     Candidate,
     SearchData,
@@ -36,12 +36,14 @@ from ._evaluate import (
     spec_of,
 )
 from ._race import after_first_look, first_look, in_the_race
-from ._results import best_index, cv_results
+from ._results import ScoreTable, best_index, cv_results
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
 
 # Numbers of simulations after which settings may drop out.
 _ENDS_OF_ROUNDS = (1, 2, 4)
+# Steps from the best width of the default grid towards better ones between its values.
+_STEPS = 2
 
 
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
@@ -109,7 +111,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     -----
     With the default preset, the estimator's own setting, as it was passed, is one more candidate.
     It is scored as it would be fitted, with ``ensure_bounded``. So the search does not choose what
-    scores worse than plain defaults. It is the last row of ``cv_results_``.
+    scores worse than plain defaults by more than chance explains. It is the last row of
+    ``cv_results_``.
 
     For the other settings ``ensure_bounded`` is off during the search. If it is set in the
     estimator, a setting in which any machine of any repeat has a bias b >= 0 scores -inf; the refit
@@ -119,8 +122,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     The search over the default grid is a race: after one, two and four simulations, settings that
     are behind the best by more than chance explains drop out. Their later scores and their
     mean are NaN in ``cv_results_``, and they rank last. With 60 classes or more, settings that are
-    far behind (by 0.1) on 20 of the classes do not take part. Pass `param_grid` to try all settings
-    on all simulations.
+    far behind (by 0.1) on 20 of the classes do not take part. Widths of the grid are a factor of
+    four apart; those a factor of sqrt(2) away from the best one are tried next, and once more from
+    there if one of them is better. Pass `param_grid` to try all settings on all simulations and
+    none between them.
 
     Examples
     --------
@@ -210,29 +215,21 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             rows, _ = data.splits[0]
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
-        candidates = make_candidates(self.estimator, grid, self.level_)
-        own = self._own_setting(candidates)
-        settings = [candidate.params for candidate in [*candidates, *own]]
-        scores = np.full((len(settings), len(data.splits)), np.nan)
-        far = np.full_like(scores, np.nan)
+        table = ScoreTable(len(data.splits))
+        candidates = table.add(make_settings(self.estimator, grid, self.level_))
         try:
-            left = candidates
-            rounds = self._rounds(len(data.splits))
-            look = first_look(data) if len(rounds) > 1 else None
-            if look is not None:
-                found = np.full((len(settings), 1), np.nan)
-                self._run(left, look, range(1), found, found.copy())
-                left = after_first_look(left, found)
-            for which in rounds:
-                self._run(left, data, which, scores, far)
-                left = in_the_race(left, scores[:, : which[-1] + 1], data)
-            if own:
-                self._run(own, data, range(len(data.splits)), scores, far, as_fitted=True)
+            self._race(self._first_look(candidates, data), data, table)
+            for _ in range(_STEPS if self._is_race(data) else 0):
+                if (best := table.best()) is not None:
+                    finer = finer_settings(self.estimator, table.settings, best.params)
+                    self._race(table.add(finer), data, table, leader=best)
+            own = table.add(self._own_setting(candidates))
+            self._race(own, data, table, as_fitted=True)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
             labels = classes if self.level_ == "class" else None
-            self.cv_results_ = cv_results(settings, scores, labels)
-        self._choose(settings, scores, far, classes)
+            self.cv_results_ = cv_results(table.settings, table.scores, labels)
+        self._choose(table, classes)
         if self.refit:
             rows = usable_rows(final, y)
             if len(rows) < len(y):
@@ -247,7 +244,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         -------
         dict
             Scenario, level, scoring and number of repeats, the estimator's own parameters and the
-            grid, in which scaled values of the default preset are in units of the data.
+            grid, in which scaled values of the default preset are in units of the data, and how
+            many steps are taken between them.
 
         Examples
         --------
@@ -260,6 +258,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         final = unwrap(self.estimator)
         spec = spec_of(final)
         grid = self.param_grid
+        scaled = sorted(spec.scaled) if grid is None and self.preset == "default" else []
         return {
             "scenario": self.scenario,
             "level": self._level(final),
@@ -267,8 +266,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             "n_repeats": self._n_repeats(),
             "estimator": self.estimator.get_params(),
             "grid": dict(spec.grids.get(self.preset, {})) if grid is None else grid,
-            "scaled": sorted(spec.scaled) if grid is None and self.preset == "default" else [],
-        }
+            "scaled": scaled,
+        } | ({"finer_steps": _STEPS} if scaled else {})
 
     def _refit(self, X, y, weight):
         """Fit the best setting, on the threads of the search unless the estimator has its own."""
@@ -354,20 +353,35 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         scorer = get_scorer(self.scoring)
         return lambda scores, true: scorer.of_scores(true, scores)
 
-    def _own_setting(self, candidates) -> list[Candidate]:
+    def _own_setting(self, candidates) -> list[dict[str, Any]]:
         """The setting of the estimator as it was passed, if it is a candidate."""
         if self.param_grid is not None or self.preset == "paper" or self.level_ == "class":
             return []
         params = self.estimator.get_params()
-        return [Candidate(len(candidates), {name: params[name] for name in candidates[0].params})]
+        return [{name: params[name] for name in candidates[0].params}]
 
-    def _rounds(self, n_splits) -> list[range]:
-        """Simulations of each round; between rounds settings that are far behind drop out."""
+    def _is_race(self, data) -> bool:
         race = self.param_grid is None and self.preset == "default" and self.level_ == "model"
-        race = race and not callable(self.scoring) and n_splits > 2
-        ends = _ENDS_OF_ROUNDS if race else ()
-        bounds = [0, *(end for end in ends if end < n_splits), n_splits]
-        return [range(*bound) for bound in pairwise(bounds)]
+        return race and not callable(self.scoring) and len(data.splits) > 2
+
+    def _first_look(self, candidates, data) -> list[Candidate]:
+        """The candidates that take part in the race."""
+        look = first_look(data) if self._is_race(data) else None
+        if look is None:
+            return candidates
+        found = ScoreTable(1)
+        found.add([candidate.params for candidate in candidates])
+        self._run(candidates, look, range(1), found)
+        return after_first_look(candidates, found.scores)
+
+    def _race(self, left, data, table, leader=None, as_fitted=False):
+        """Score candidates on all simulations; between rounds those far behind drop out."""
+        n_splits = len(data.splits)
+        ends = [end for end in _ENDS_OF_ROUNDS if self._is_race(data) and end < n_splits]
+        for bound in pairwise([0, *ends, n_splits]):
+            if left:
+                self._run(left, data, range(*bound), table, as_fitted)
+                left = in_the_race(left, table.scores[:, : bound[1]], data, leader)
 
     def _template(self):
         """The estimator, on the device that was asked for."""
@@ -386,7 +400,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         _, final, prefix = split_pipeline(self.estimator)
         return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
 
-    def _run(self, candidates, data, which, scores, far, as_fitted=False):
+    def _run(self, candidates, data, which, table, as_fitted=False):
         """Score the candidates on the simulations `which`."""
         part = data.only(which)
         if callable(self.scoring) or as_fitted:
@@ -397,14 +411,14 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         progress = Progress(len(candidates) * len(which), type(self).__name__, bool(self.verbose))
         failures = {}
         for i, s, score, largest, error in found:
-            scores[i, which[s]], far[i, which[s]] = score, largest
+            table.scores[i, which[s]], table.far[i, which[s]] = score, largest
             if error is not None:
                 failures[id(error)] = error
             progress.step()
         if not failures:
             return
         first = next(iter(failures.values()))
-        if not np.isfinite(scores).any():
+        if not np.isfinite(table.scores).any():
             raise first
         warnings.warn(
             f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
@@ -412,7 +426,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             stacklevel=4,
         )
 
-    def _choose(self, settings, scores, far, classes):
+    def _choose(self, table, classes):
+        settings, scores, far = table.settings, table.scores, table.far
         strength = self._strength(settings)
         if self.level_ == "model":
             self.best_index_ = best_index(scores, far, strength)

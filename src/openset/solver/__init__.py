@@ -4,8 +4,8 @@ from . import landmarks
 from ._decision_values import DecisionValues, decision_values
 from ._expansion import EXACT_BAND
 from ._grid import solve_grid
-from ._kernel_values import needs_differences
 from ._path import Path, feasible_near, solve_path
+from ._precision import needs_differences
 from ._problem import (
     Problem,
     Solution,

@@ -21,7 +21,7 @@ from ..utils.distances import (
     with_sorted_indices,
 )
 from ._gaussian_sums import gaussian_sums
-from ._kernel_values import (
+from ._precision import (
     LARGEST,
     exact_scaling,
     needs_differences,

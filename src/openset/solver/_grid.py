@@ -94,11 +94,11 @@ def solve_grid(
     if gpu:
         problems = [problem_of(k) for k in range(n_problems)]
         if all(problem.total is not None for problem, _ in problems):
-            from .cuda.grid import LazyRows, solve_grid_cuda
-
-            lazy = LazyRows(X, kernel, cache_size, n_jobs)
             settings = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs, "stop": stop}
-            yield from solve_grid_cuda(X, kernel, gammas, problems, reduce, lazy, **settings)
+            groups = _groups(parts, part_of, n_problems, X.shape[0])
+            yield from _solve_on_gpu(
+                X, kernel, gammas, problems, reduce, groups, cache_size, **settings
+            )
             return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
@@ -135,6 +135,37 @@ def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutio
         yield [_Share(problems[s], rows, parts[s], outside[s]) for s, rows in batch.items()]
 
 
+def _groups(parts, part_of, n_problems, m):
+    """Problems with the samples that take part in them, None for all samples."""
+    if parts is None or 2 * max(len(part) for part in parts) > m:
+        return [(list(range(n_problems)), None)]
+    return [([k for k in range(n_problems) if part_of[k] == s], p) for s, p in enumerate(parts)]
+
+
+def _solve_on_gpu(X, kernel, gammas, problems, reduce, groups, cache_size, **settings):
+    from .cuda.grid import LazyRows, solve_grid_cuda
+
+    for group, part in groups:
+        outside, points, own = None, X, problems
+        if part is not None:
+            outside = np.setdiff1d(np.arange(X.shape[0]), part)
+            points = X[np.concatenate([part, outside])]
+            own = [(_restricted(problems[k][0], part), problems[k][1]) for k in group]
+        lazy = LazyRows(X if part is None else X[part], kernel, cache_size, settings["n_jobs"])
+
+        def keep(n, path, rows, group=group):
+            return reduce(group[n], path, rows)
+
+        for g, n, result in solve_grid_cuda(
+            points, kernel, gammas, own, keep, lazy, outside=outside, **settings
+        ):
+            yield g, group[n], result
+
+
+def _restricted(problem, part):
+    return Problem(problem.p[part], problem.lower[part], problem.upper[part], problem.total)
+
+
 def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop, **limits):
     from_identity = [_starts_from_identity(share.rows) for share in shares]
     # Where the first totals of each problem start at each gamma: left there by the previous one.
@@ -151,8 +182,7 @@ def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop,
         part = shares[s].part
         if part is None:
             return problem, totals
-        p, lower, upper = problem.p[part], problem.lower[part], problem.upper[part]
-        return Problem(p, lower, upper, problem.total), totals
+        return _restricted(problem, part), totals
 
     if keep:
         own_problem = cache(own_problem)

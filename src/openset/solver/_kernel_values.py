@@ -2,9 +2,9 @@
 
 Expanding |x|^2 + |z|^2 - 2 x.z in float32 destroys small distances when the norms are large. So
 dense data is centred first, and the arithmetic is float64 wherever the error bound for float32
-exceeds what a kernel value may lose. Where float64 loses too much as well, small distances are
-computed again from the differences. There are three layouts: direct differences for narrow data,
-matrix products for wide data, sparse products for CSR.
+exceeds what a kernel value may lose, or only the few values that lose it are computed again from
+the differences. There are three layouts: direct differences for narrow data, matrix products for
+wide data, sparse products for CSR.
 """
 
 from __future__ import annotations
@@ -25,76 +25,10 @@ from ..utils.distances import (
     squared_norms,
     with_sorted_indices,
 )
+from ._precision import exact_scaling, needs_differences, safe_dtype
+from ._products import wide_points, write_distances, write_rbf
 from ._row_maker import Points
 from ._tuning import tuning
-
-# Largest error of a kernel value that the arithmetic may cause, by direct differences and by
-# products. A float32 kernel value carries a rounding error of 6e-8 anyway.
-_DIRECT_ERROR = 1e-6
-_PRODUCT_ERROR = 5e-6
-_EPS = float(np.finfo(np.float32).eps) / 2
-
-# Largest coordinate of scaled points in float64.
-LARGEST = 1e300
-
-
-def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
-    """float32 where it is accurate enough for points of norm sqrt(gamma) * |x| <= `norm`."""
-    error = _kernel_error(kernel, norm, expanded, _EPS)
-    return np.float32 if error <= (_PRODUCT_ERROR if expanded else _DIRECT_ERROR) else np.float64
-
-
-def exact_scaling(X: np.ndarray, gamma: float) -> tuple[np.ndarray, float]:
-    """Points for direct differences in float64: neither centred nor rounded.
-
-    The factor is a power of two near sqrt(gamma), so that every digit of X is kept, also of small
-    numbers among huge ones.
-
-    Returns
-    -------
-    Z : ndarray of the shape of X
-    square : float
-        The square of the factor; s is ``gamma / square`` times a squared distance of Z.
-    """
-    factor = 2.0 ** min(round(np.log2(gamma) / 2), 511)
-    with np.errstate(over="ignore"):
-        # No infinities, whose difference would be NaN.
-        return np.clip(X * factor, -LARGEST, LARGEST), factor * factor
-
-
-def needs_differences(kernel: Kernel, norm: float) -> bool:
-    """Whether expanded distances are too inaccurate for a kernel even in float64.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What the distances are for.
-    norm : float
-        Largest norm of the points, each scaled by sqrt(gamma).
-
-    Returns
-    -------
-    bool
-    """
-    return not product_error(kernel, norm) <= _DIRECT_ERROR
-
-
-def product_error(kernel: Kernel, norm: float) -> float:
-    """Largest error of a kernel value from products in float64; `norm` as above."""
-    return _kernel_error(kernel, norm, True, float(np.finfo(np.float64).eps) / 2)
-
-
-def _kernel_error(kernel, norm, expanded, eps):
-    """Largest error of a kernel value for points of norm sqrt(gamma) * |x| <= `norm`.
-
-    Expanding makes an error of up to 10 eps norm^2 in s (measured; from rounding coordinates,
-    products and their sum), direct differences one of 2 eps norm in sqrt(s). The effect on a
-    kernel value depends on the kernel: near zero some are much steeper than the RBF.
-    """
-    r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
-    with np.errstate(over="ignore"):
-        off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
-    return np.max(kernel.value(r**2) - kernel.value(off))
 
 
 class KernelValues:
@@ -138,10 +72,24 @@ class KernelValues:
         """Write K[index, start : start + out.shape[1]] into `out`, float32."""
         raise NotImplementedError
 
+    def write(self, index: np.ndarray, rows: np.ndarray, slots: list[int]) -> None:
+        """Write K[index] into ``rows[slots]``, float32."""
+        if len(index) == 1:
+            # In place: memory touched twice costs more than the arithmetic.
+            self(index, 0, rows[slots[0] : slots[0] + 1])
+        else:
+            out = np.empty((len(index), rows.shape[1]), dtype=np.float32)
+            self(index, 0, out)
+            rows[slots] = out
 
-def kernel_values(X, kernel: Kernel | Linear, largest: float) -> KernelValues:
-    """The values of `kernel` between the rows of X, for gammas up to `largest`."""
-    return DotProducts(X) if isinstance(kernel, Linear) else DistanceValues(X, kernel, largest)
+
+def kernel_values(X, kernel: Kernel | Linear, gammas: np.ndarray) -> KernelValues:
+    """The values of `kernel` between the rows of X, for these gammas; the first is in use."""
+    if isinstance(kernel, Linear):
+        return DotProducts(X)
+    values = DistanceValues(X, kernel, gammas.max(), one_width=gammas.min() == gammas.max())
+    values.use(gammas[0])
+    return values
 
 
 class DistanceValues(KernelValues):
@@ -150,13 +98,14 @@ class DistanceValues(KernelValues):
     Distances are formed at the largest gamma, where rounding matters most, and scaled down.
     """
 
-    def __init__(self, X, kernel: Kernel, largest: float):
+    def __init__(self, X, kernel: Kernel, largest: float, one_width: bool = False):
         self.n_rows, n_features = X.shape
         self._source = X
         self.kernel, self._largest = kernel, largest
         self.diagonal = np.ones(self.n_rows, dtype=np.float32)
-        scale = np.sqrt(largest)
-        self._X = None  # the points as they are, where small distances need their differences
+        self._scale = scale = np.sqrt(largest)
+        self._X = None  # the CSR points as they are, where small distances need their differences
+        self._wide = None
         if sparse.issparse(X):
             with np.errstate(over="ignore"):
                 self._Z = (X * scale).tocsr()
@@ -166,18 +115,17 @@ class DistanceValues(KernelValues):
         else:
             with np.errstate(over="ignore"):
                 Z = (X - center_of(X)) * scale
-            self._norms = squared_norms(Z)
+            norms = squared_norms(Z)
             self.narrow = n_features <= NARROW
-            norm = np.sqrt(self._norms.max(initial=0.0))
+            norm = np.sqrt(norms.max(initial=0.0))
             dtype = safe_dtype(kernel, norm, expanded=not self.narrow)
-            if self.narrow and dtype is np.float64:
-                Z, self._largest = exact_scaling(X, largest)
-            elif not self.narrow and needs_differences(kernel, np.sqrt(2) * norm):
-                self._X = np.ascontiguousarray(X)
-            self._Z = np.ascontiguousarray(Z, dtype=dtype)
-        self._scale = scale
-        if self.narrow:
-            self._columns = padded_columns(self._Z)
+            if not self.narrow:
+                self._wide = wide_points(X, Z, kernel, dtype, scale, one_width)
+            else:
+                if dtype is np.float64:
+                    Z, self._largest = exact_scaling(X, largest)
+                self._Z = np.ascontiguousarray(Z, dtype=dtype)
+                self._columns = padded_columns(self._Z)
         self.use(largest)
 
     def use(self, gamma: float) -> None:
@@ -190,11 +138,16 @@ class DistanceValues(KernelValues):
         part = copy(self)
         part.n_rows, part.diagonal = len(index), self.diagonal[index]
         part._source = None  # sums are wanted of all rows only
-        part._Z, part._norms = self._Z[index], self._norms[index]
-        if self._X is not None:
-            part._X = self._X[index]
+        if self._wide is not None:
+            part._wide = self._wide.subset(index)
+            return part
+        part._Z = self._Z[index]
         if self.narrow:
             part._columns = padded_columns(part._Z)
+        else:
+            part._norms = self._norms[index]
+        if self._X is not None:
+            part._X = self._X[index]
         if self.points is not None:
             part.points = Points(part._Z, part._columns, self.ratio)
         return part
@@ -205,6 +158,12 @@ class DistanceValues(KernelValues):
             with np.errstate(over="ignore"):
                 out *= self.ratio
         self.kernel.value(out, out=out)
+
+    def write(self, index: np.ndarray, rows: np.ndarray, slots: list[int]) -> None:
+        if self._wide is not None and type(self.kernel) is RBF:
+            write_rbf(self._wide, index, self.ratio, rows, slots)
+        else:
+            super().write(index, rows, slots)
 
     def exact_sums(self, beta: np.ndarray, error: float) -> np.ndarray:
         from ._expansion import Expansion
@@ -228,28 +187,15 @@ class DistanceValues(KernelValues):
         """Squared distances at the largest gamma in the place of kernel values."""
         if self.narrow:
             direct_distances(self._Z, self._columns, index, start, out)
-        elif sparse.issparse(self._Z):
-            others = self._Z[start : start + out.shape[1]]
-            with np.errstate(over="ignore", invalid="ignore"):
-                dots = (self._Z[index] @ others.T).toarray()
-            self._expand(dots, index, start, out)
+        elif self._wide is not None:
+            write_distances(self._wide, index, start, out)
         else:
-            self._wide_distances(index, start, out)
+            self._sparse_distances(index, start, out)
 
-    def _wide_distances(self, index, start, out):
-        Z, constants = self._Z, tuning()
-        few = len(index) <= constants.product_rows
-        n = constants.product_rows if few else constants.tile_rows
-        padded = np.zeros((n, Z.shape[1]), dtype=Z.dtype)
-        for k in range(0, len(index), n):
-            part = index[k : k + n]
-            padded[: len(part)] = Z[part]
-            with np.errstate(over="ignore", invalid="ignore"):
-                dots = padded @ Z[start : start + out.shape[1]].T
-            self._expand(dots, part, start, out[k : k + len(part)])
-
-    def _expand(self, dots, index, start, out):
+    def _sparse_distances(self, index, start, out):
         stop = start + out.shape[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            dots = (self._Z[index] @ self._Z[start:stop].T).toarray()
         norms = self._norms[index], self._norms[start:stop]
         expand_distances(dots, *norms, out)
         if self._X is not None:

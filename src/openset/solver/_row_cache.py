@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from math import isqrt
 
 import numpy as np
 
@@ -62,8 +63,7 @@ def kernel_rows(
            [0.368, 1.   ]], dtype=float32)
     """
     gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
-    values = kernel_values(X, kernel, gammas.max())
-    values.use(gammas[0])
+    values = kernel_values(X, kernel, gammas)
     m, constants = values.n_rows, tuning()
     budget = int(cache_size * 2**20) // 4
     # The budget includes one part of up to a fifth of the samples. Every further thread has one of
@@ -125,7 +125,7 @@ def rows_of_parts(
     pays = n_solutions >= constants.part_solutions * len(parts) and 2 * largest <= m
     if not pays or largest * m > budget:
         return None
-    values = kernel_values(X, kernel, gammas.max())
+    values = kernel_values(X, kernel, gammas)
     size = sum(len(part) for part in parts) * m
     together = size * len(gammas) <= min(constants.widths_numbers, budget)
     together = together and n_solutions * len(gammas) <= constants.widths_solutions
@@ -190,12 +190,17 @@ class RowCache(KernelRows):
     def batch(self) -> int:
         return max(1, min(self._values.batch, len(self.store.rows) // 2))
 
+    @property
+    def working(self) -> int:
+        most = isqrt(self._part_size) - 2  # and the worst pair
+        return 0 if self._values.narrow or most < tuning().product_rows else most
+
     def subset(self, index: np.ndarray) -> WholeMatrix | RowCache:
         # Where rows are short, making them again costs less than reading every few values of the
         # long ones.
         values, n = self._values.subset(index), len(index)
         n_slots = self._part_size // n
-        if n < min(tuning().reserve_from, n_slots):
+        if n <= n_slots and (n < tuning().reserve_from or not values.narrow):
             return WholeMatrix(values)
         return RowCache(values, n_slots)
 
@@ -246,7 +251,7 @@ class RowCache(KernelRows):
         done, batch = False, self._values.batch
         try:
             for k in range(0, len(index), batch):
-                self._write(index[k : k + batch], slots[k : k + batch])
+                self._values.write(index[k : k + batch], self.store.rows, slots[k : k + batch])
             done = True
         finally:
             with self._lock:
@@ -258,16 +263,6 @@ class RowCache(KernelRows):
                     self._free.extend(slots)
                 self._pending[index] = False
                 self._lock.notify_all()
-
-    def _write(self, index, slots):
-        rows = self.store.rows
-        if len(index) == 1:
-            # In place: memory touched twice costs more than the arithmetic.
-            self._values(index, 0, rows[slots[0] : slots[0] + 1])
-        else:
-            out = np.empty((len(index), rows.shape[1]), dtype=np.float32)
-            self._values(index, 0, out)
-            rows[slots] = out
 
     def scratch(self) -> AbstractContextManager[np.ndarray]:
         return self._scratch.take()
@@ -307,8 +302,8 @@ class RowCache(KernelRows):
             self._waiting = False
             self._lock.notify_all()
         _, slot, _, used, owner, _ = self.store
-        # A tenth at a time: waiting for the other threads is the expensive part.
-        n_evicted = max(n - len(self._free), len(used) // 10)
+        # A fifth at a time: waiting for the other threads is the expensive part.
+        n_evicted = max(n - len(self._free), len(used) // 5)
         held = np.setdiff1d(np.flatnonzero(owner >= 0), slot[keep])
         oldest = held[np.argsort(used[held], kind="stable")[:n_evicted]]
         # A row that two solvers made at once is in two slots, of which one is current.

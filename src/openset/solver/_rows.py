@@ -50,6 +50,11 @@ class KernelRows(Protocol):
         """How many missing rows are best requested at once."""
         return 1
 
+    @property
+    def working(self) -> int:
+        """Largest working set; 0 where rows are not made in large numbers."""
+        return 0
+
     def use(self, *gammas: float) -> None:
         """Change to other widths, up to as many as `widths` has; the memory is kept."""
 
@@ -79,7 +84,8 @@ class KernelRows(Protocol):
 
     def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep: bool = True):
         """``v -= K[:, index] @ coef``; with `keep` False, missing rows need not be cached."""
-        batch = max(1, len(self.store.rows) // 2)
+        # Not all at once: a solver that needs room waits for all readers.
+        batch = max(1, min(len(self.store.rows) // 2, 2 * tuning().uncached))
         for k in range(0, len(index), batch):
             part = index[k : k + batch]
             with self.reading(part):

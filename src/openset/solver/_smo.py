@@ -17,8 +17,10 @@ from ..utils.compiled import njit
 from ._row_maker import make_row
 from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
 
-# Curvature below this is taken as this: duplicated rows, or a kernel that is not definite.
-_TINY = np.float32(1e-12)
+# Curvature below this, or below this share of the diagonal, is taken as this: rows that are equal
+# but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows
+# would seem the best of all, again and again.
+TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
 
 
 class _Step(NamedTuple):
@@ -53,11 +55,17 @@ def _apply_step(state, step, height, start, stop):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def _curvature(k_ii, k_tt, k_it):
+    """Curvature of the objective along the pair (i, t)."""
+    both = k_ii + k_tt
+    return fmax(both - np.float32(2.0) * k_it, fmax(ROUNDING * both, TINY))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _gain(height_i, height_t, k_ii, k_tt, k_it):
     """Second-order decrease of the objective for the pair (i, t), up to a factor 2."""
     g = fmax(height_i - height_t, np.float32(0.0))
-    a = fmax(k_ii + k_tt - np.float32(2.0) * k_it, _TINY)
-    return g * g / a
+    return g * g / _curvature(k_ii, k_tt, k_it)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -153,7 +161,7 @@ def smo(store, maker, box, state, tol, max_iter):
         row_j = rows[slot[j]]
         used[slot[j]] = clock + n_iter
 
-        curvature = max(np.float64(k_ii + diagonal[j] - np.float32(2.0) * row_i[j]), 1e-12)
+        curvature = np.float64(_curvature(k_ii, diagonal[j], row_i[j]))
         # Never backwards: with a distant reference, v[j] may only seem to lie below the top.
         step = max((top - v[j]) / curvature, 0.0)
         room_i = upper[i] - beta[i]

@@ -89,6 +89,8 @@ def _optimise(problem, rows, beta, v, tol, max_iter, stop):
     limits, store = limits_of(problem, tol), rows.store
     needed = state.pair[:0]
     n_iter = 0
+    if rows.working:
+        n_iter = _optimise_sets(problem, rows, state, tol, max_iter, stop)
     with rows.maker() as maker, rows.scratch() as scratch:
         while True:
             with rows.reading(needed):
@@ -122,6 +124,51 @@ def _optimise_part(active, problem, rows, beta, v, tol, max_iter, stop):
     # The rows of a finished part are seldom needed again.
     rows.subtract(v, active[moved], change[moved], keep=False)
     return n_iter
+
+
+def _optimise_sets(problem, rows, state, tol, max_iter, stop):
+    """Optimise one working set after the other; return the number of iterations.
+
+    Rows of wide data are cheap in large numbers only. So a part of the multipliers is optimised
+    over a matrix of its own, and then the rows of all that moved are made together. What happens
+    must not depend on which rows are in memory, where other solvers may have left them.
+    """
+    beta, v, box = state.beta, state.v, Box(problem.lower, problem.upper)
+    n_iter = 0
+    for _ in range(tuning().working_rounds):
+        ends = int(np.argmax(v + state.grow)), int(np.argmin(v + state.shrink))
+        top, bottom = v[ends[0]] + state.grow[ends[0]], v[ends[1]] + state.shrink[ends[1]]
+        gap = top - bottom if problem.total is not None else 2 * max(top, -bottom)
+        n_free = np.count_nonzero((state.grow == 0) & (state.shrink == 0))
+        n = min(len(v), rows.working, max(tuning().working, 2 * n_free))
+        if gap <= tol or n_iter >= max_iter or n_free >= n:
+            break
+        active = np.union1d(_working_set(state, problem, rows, n), ends)
+        done = _optimise_part(active, problem, rows, beta, v, tol, max_iter - n_iter, stop)
+        set_marks(state, box)
+        n_iter += done
+        if done == 0:  # it is optimal but for rounding
+            break
+    return n_iter
+
+
+def _working_set(state, problem, rows, n):
+    """Free multipliers, and those that violate the optimality conditions most, n in all."""
+    v, can_grow, can_shrink = state.v, state.grow == 0, state.shrink == 0
+    if not state.beta.any():
+        # All violate them alike: samples of the smaller side, and those that are close to some.
+        few, many = map(np.flatnonzero, sorted([can_grow, can_shrink], key=np.count_nonzero))
+        few = few[:: -(-2 * len(few) // n) or 1]
+        some = few[:: -(-len(few) // tuning().product_rows) or 1]
+        far = np.zeros(len(v))
+        rows.subtract(far, some, np.ones(len(some)))
+        n = min(n - len(few), len(many))
+        return np.concatenate([few, many[np.argpartition(far[many], n - 1)[:n]]])
+    free = can_grow & can_shrink
+    bias = 0.0 if problem.total is None or not free.any() else np.median(v[free])
+    excess = np.maximum(v - bias + state.grow, bias - v - state.shrink)
+    excess[free] = np.inf
+    return np.argpartition(-excess, n - 1)[:n]
 
 
 def limits_of(problem: Problem, tol: float) -> Limits:

@@ -29,8 +29,10 @@ class Tuning:
     tile: int = 1024
     # Rows per matrix product, for rows on demand (few, because often only one is needed) and for
     # tiles. Always that many, padded with zeros: BLAS may round differently for another shape, and
-    # results must not depend on which rows were requested together.
-    product_rows: int = 16
+    # results must not depend on which rows were requested together. And columns, so that products
+    # become kernel values while they are in the second-level cache.
+    product_rows: int = 64
+    product_columns: int = 4096
     tile_rows: int = 256
     # Rows that are made and subtracted without caching before other solvers may evict some.
     uncached: int = 256
@@ -38,6 +40,10 @@ class Tuning:
     # reserved slots cannot be evicted, and must not keep another solver from the rows it needs.
     reserve: int = 16
     reserve_from: int = 1024
+    # Wide data whose kernel matrix does not fit: smallest working set, and the number of working
+    # sets after which pairs of multipliers are optimised instead.
+    working: int = 512
+    working_rounds: int = 50
     # Shrinking: after every `look` iterations the solver checks which multipliers may still move.
     # If there are more than `few` in all and less than `share` of them may, these are solved alone.
     look: int = 64

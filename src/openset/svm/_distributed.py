@@ -84,6 +84,9 @@ def fit_distributed(model: Model, X: Any, y: Any, *, sample_weight: Any = None) 
     given = model.prepare(sample, labels[drawn], weight[drawn], model.min_classes)
     everyone = np.flatnonzero(weight)
     codes = np.searchsorted(model.classes_, labels[everyone])
+    unknown = labels[everyone] == model.unknown_label_
+    codes[unknown] = len(model.classes_)
+    model.n_known_unknowns_ = int(unknown.sum())
     total = weight[everyone] * model.class_sample_weights(labels[everyone])
     training = TrainingSet(None, codes, total, everyone, given.kernel, given.gamma, given.params)
     if isinstance(model.landmarks, int | np.integer):
@@ -243,6 +246,8 @@ class _Parts:
 
 class _DaskRows:
     """Training rows in the parts of a Dask collection: a ``TrainingRows`` of the solver."""
+
+    on_gpu = False
 
     def __init__(self, parts, training, features: LandmarkFeatures):
         self.codes, self.weight = training.codes, training.weight

@@ -179,6 +179,7 @@ class LandmarkClassifier(KernelMachineClassifier):
             *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
             cache_size=self.cache_size,
             n_jobs=self.n_jobs,
+            device=self.device,
         )
         support = [sample.rows[own != 0] for own in coef]
         return Landmarks(sample.X[chosen], sample.rows[chosen], support)
@@ -187,15 +188,14 @@ class LandmarkClassifier(KernelMachineClassifier):
         """Multipliers of exact machines of the sample, shape (K, n); zeros where there are none."""
         n_classes = len(self.classes_)
         coef = np.zeros((n_classes, len(sample.codes)))
-        if n_classes == 1 or len(np.unique(sample.codes)) < n_classes:
+        present = np.unique(sample.codes)
+        if len(present) == 1 or np.sum(present < n_classes) < n_classes:
             return coef
-        # On the CPU: the sample is small.
-        exact = clone(self).set_params(
-            landmarks=None, tol=max(self.tol, _TOL), verbose=0, device="cpu"
-        )
+        exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
         if "ensure_bounded" in exact.get_params():
             exact.set_params(ensure_bounded=False)
         exact.classes_, exact.gamma_ = self.classes_, sample.gamma
+        exact.n_known_unknowns_ = self.n_known_unknowns_
         exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))), train_one_vs_rest)
         coef[:, exact.support_] = exact.dual_coef_
         return coef
@@ -243,7 +243,8 @@ class LandmarkClassifier(KernelMachineClassifier):
         self, training: TrainingSet, group: Sequence[int], landmarks: Landmarks
     ) -> list[LandmarkTask]:
         """The machines of the classes `group`, as the solver describes them."""
-        bounded = getattr(self, "ensure_bounded", False) and len(self.classes_) > 1
+        alone = len(self.classes_) == 1 and self.n_known_unknowns_ == 0
+        bounded = getattr(self, "ensure_bounded", False) and not alone
         boxes = self._positive_boxes(training)
         starts: list = [None] * len(self.classes_)
         if landmarks.support is not None:
@@ -329,7 +330,8 @@ class LandmarkClassifier(KernelMachineClassifier):
 
     def _positive_boxes(self, training):
         """Sum of the boxes of the positive samples of each class."""
-        mass = np.bincount(training.codes, training.weight, minlength=len(self.classes_))
+        n_classes = len(self.classes_)
+        mass = np.bincount(training.codes, training.weight, minlength=n_classes)[:n_classes]
         return mass * [params["C"] for params in training.params]
 
     def _fraction(self, training, c):

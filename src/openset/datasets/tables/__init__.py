@@ -2,13 +2,14 @@
 
 from ._numbers import numbers
 from ._open import open_table
-from ._table import Table, TableError, read_batches, require
+from ._table import Table, TableError, heads, read_batches, require
 from ._write import check_writable, open_writer
 
 __all__ = [
     "Table",
     "TableError",
     "check_writable",
+    "heads",
     "numbers",
     "open_table",
     "open_writer",

@@ -48,13 +48,22 @@ def parquet_folder(path: Path) -> Table:
                 "need the same types"
             ) from error
 
-    def read():
-        for k, part in enumerate(parts):
+    def typed(part):
+        def read():
             for fraction, batch in part.read():
                 if batch.num_rows:
-                    yield (k + fraction) / len(parts), batch.select(names).cast(schema)
+                    yield fraction, batch.select(names).cast(schema)
 
-    return Table(path, names, read)
+        return Table(part.path, names, read)
+
+    def read():
+        for k, part in enumerate(table.parts):
+            for fraction, batch in part.read():
+                yield (k + fraction) / len(parts), batch
+
+    table = Table(path, names, read)
+    table.parts = [typed(part) for part in parts]
+    return table
 
 
 def arrow_table(path: Path) -> Table:

@@ -28,6 +28,7 @@ class Table:
     """A table on disk: its path, the names of its columns in order, and its rows."""
 
     folder: TemporaryDirectory | None = None  # of a copy of standard input
+    parts: list[Table] | None = None  # the files of a folder
 
     def __init__(self, path: Path, names: list[str], read: Reader):
         self.path, self.names, self.read = path, names, read
@@ -36,6 +37,23 @@ class Table:
         """Yield all rows in order; columns of a text file are text, others are typed."""
         for _, batch in self.read():
             yield batch
+
+
+def heads(table: Table, n_rows: int) -> Table:
+    """The first rows of each part of a folder as a table, about `n_rows` in all."""
+    parts = table.parts or [table]
+    each = -(-n_rows // len(parts))
+
+    def read():
+        for k, part in enumerate(parts):
+            left = each
+            for batch in part.batches():
+                yield k / len(parts), batch.slice(0, left)
+                left -= batch.num_rows
+                if left <= 0:
+                    break
+
+    return Table(table.path, table.names, read)
 
 
 def read_batches(table: Table, title: str) -> Iterator[pa.RecordBatch]:

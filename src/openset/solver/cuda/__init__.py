@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 
+import numpy as np
+
 
 def on_gpu(device: str) -> bool:
     """Whether `device` ("cpu", "cuda" or "auto") means the GPU on this computer."""
@@ -17,3 +19,8 @@ def on_gpu(device: str) -> bool:
     import cupy
 
     return bool(cupy.cuda.is_available())
+
+
+def to_host(array) -> np.ndarray:
+    """A NumPy array, copied from the GPU if it is there."""
+    return array if isinstance(array, np.ndarray) else array.get()

@@ -10,7 +10,6 @@ GPU (``NUMBA_ENABLE_CUDASIM=1``).
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 from numba import cuda
@@ -18,7 +17,7 @@ from numba import cuda
 from ...utils import thread_map
 from .._grid import near_identity
 from .._path import Path
-from .._problem import feasible_start
+from .._problem import Problem, feasible_start
 from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, warn_not_converged
 from .._tuning import tuning
@@ -68,13 +67,20 @@ class LazyRows:
         return getattr(self._rows, name)
 
 
-def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop):
-    """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`."""
+def solve_grid_cuda(
+    X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop, outside=None
+):
+    """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`.
+
+    `outside`, if given, are the samples whose rows of X follow those of the problems; paths have
+    their scores.
+    """
     xp = array_module()
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
     free = free_memory(xp)
-    matrix = kernel_matrix(xp, X, kernel, gammas[order], tuning().cuda_matrix * free)
+    m = len(problems[0][0].p)
+    matrix = kernel_matrix(xp, X, kernel, gammas[order], tuning().cuda_matrix * free, m)
     longest = max(len(totals) for _, totals in problems)
     # Four arrays of float64 per problem: multipliers, v, boxes.
     per_batch = max(1, int(tuning().cuda_state * free / (32.0 * X.shape[0] * longest)))
@@ -92,13 +98,16 @@ def solve_grid_cuda(X, kernel, gammas, problems, reduce, rows, *, tol, max_iter,
             left -= matrix.launch(batch, tol, left)
             # The GPU works meanwhile.
             if ready is not None:
-                yield from _reduced(ready, problems, reduce, rows, n_jobs, tol)
+                yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
             while batch.gap() > tol and left > 0:
                 if stop is not None and stop.is_set():
                     raise Interrupted
                 left -= matrix.launch(batch, tol, left)
-            ready = g, gammas[g], batch.first, batch.to_host()
-    yield from _reduced(ready, problems, reduce, rows, n_jobs, tol)
+            found = [batch.betas, batch.vs, batch.n_iter]
+            if outside is not None:
+                found.append(matrix.outside(batch.betas))
+            ready = g, gammas[g], batch.first, [_to_host(xp, array) for array in found]
+    yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
 
 
 def free_memory(xp) -> float:
@@ -109,9 +118,9 @@ def free_memory(xp) -> float:
     return xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
 
 
-def _reduced(ready, problems, reduce, rows, n_jobs, tol):
+def _reduced(ready, problems, reduce, rows, n_jobs, tol, outside):
     """Yield the reduced results of a batch that was copied to the host."""
-    g, gamma, first, (betas, vs, n_iter) = ready
+    g, gamma, first, (betas, vs, n_iter, *sums) = ready
     rows.use(gamma)
     parts = []
     end = 0
@@ -126,7 +135,8 @@ def _reduced(ready, problems, reduce, rows, n_jobs, tol):
         problem, totals = problems[k]
         summary = biases_of(problem, betas[part], vs[part])
         totals = np.asarray(totals, dtype=np.float64)
-        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol)
+        rest = outside, *(array[part] for array in sums)
+        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol, *rest)
         for t in np.flatnonzero(path.kkt_gap > tol):
             warn_not_converged(path.n_iter[t], path.kkt_gap[t], tol)
         return int(g), k, reduce(k, path, rows)
@@ -181,18 +191,14 @@ class Batch:
 
     def begin(self, near):
         """Feasible multipliers; near the identity, those of the identity."""
-        xp = self.xp
-        self._zero = False
+        xp, own = self.xp, self.path
+        totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
+        boxes = self.lower[own], self.upper[own]
         if near:
-            totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
-            own = self.path
-            self.betas = _identity_solutions(
-                xp, self._p[own], self.lower[own], self.upper[own], totals
-            )
-            return
-        betas = np.concatenate([_starts(*problem) for problem in self._problems])
-        self._zero = not betas.any()
-        self.betas = xp.asarray(betas)
+            self.betas = _identity_solutions(xp, self._p[own], *boxes, totals)
+        else:
+            self.betas = _feasible_starts(xp, *boxes, totals)
+        self._zero = not bool(self.betas.any())
 
     def refresh(self, matrix):
         """Compute v for the matrix as it is now, and reset the counters."""
@@ -205,16 +211,25 @@ class Batch:
 
     def part(self, problem, index):
         """The rows `index` of each problem as a batch, for problems restricted to them."""
-        xp = self.xp
-        part = object.__new__(Batch)
-        part.xp, part._arrays = xp, None
         own = self.path[problem]
-        part.lower, part.upper = self.lower[own, index], self.upper[own, index]
-        part.path = xp.arange(len(index), dtype=np.int32)
-        part.betas, part.vs = self.betas[problem, index], self.vs[problem, index]
-        part.ends = _open(xp, len(index))
-        part.n_iter = xp.zeros(len(index), dtype=np.int64)
-        return part
+        return Batch.of(
+            self.xp,
+            (self.lower[own, index], self.upper[own, index]),
+            self.betas[problem, index],
+            self.vs[problem, index],
+        )
+
+    @classmethod
+    def of(cls, xp, boxes, betas, vs):
+        """A batch of problems with boxes of their own, from where they are: arrays (n, m)."""
+        batch = object.__new__(cls)
+        batch.xp, batch._arrays = xp, None
+        batch.lower, batch.upper = boxes
+        batch.path = xp.arange(len(vs), dtype=np.int32)
+        batch.betas, batch.vs = betas, vs
+        batch.ends = _open(xp, len(vs))
+        batch.n_iter = xp.zeros(len(vs), dtype=np.int64)
+        return batch
 
     def measure(self):
         """Update `ends`, where the kernel has not done it."""
@@ -228,10 +243,6 @@ class Batch:
         """The largest gap; waits for the GPU."""
         ends = self.ends if self.xp is np else self.ends.get()
         return float((ends[:, 0] - ends[:, 1]).max())
-
-    def to_host(self):
-        """Multipliers, v and numbers of iterations."""
-        return [_to_host(self.xp, array) for array in (self.betas, self.vs, self.n_iter)]
 
 
 def _open(xp, n):
@@ -249,8 +260,19 @@ def _to_host(xp, array):
     return array.get(out=out)
 
 
-def _starts(problem, totals):
-    return np.stack([feasible_start(replace(problem, total=float(total))) for total in totals])
+def _feasible_starts(xp, lower, upper, totals):
+    """``feasible_start`` for all problems at once."""
+    betas = xp.minimum(xp.maximum(lower, 0.0), upper)
+    missing = totals - betas.sum(axis=1)
+    room = xp.where((missing >= 0)[:, None], upper, lower) - betas
+    reach = room.sum(axis=1)
+    wrong = xp.flatnonzero(~(abs(missing) <= abs(reach) * (1 + 1e-12)))
+    if len(wrong):
+        k = int(wrong[0])
+        box = (_to_host(xp, side[k]) for side in (lower, upper))
+        feasible_start(Problem(np.zeros(lower.shape[1]), *box, float(totals[k])))  # raises
+    share = missing / xp.where(missing == 0, 1.0, reach)
+    return xp.minimum(xp.maximum(betas + room * share[:, None], lower), upper)
 
 
 def _identity_solutions(xp, p, lower, upper, totals):

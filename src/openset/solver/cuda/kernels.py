@@ -16,13 +16,13 @@ import numba
 import numpy as np
 from numba import cuda
 
+from .._smo import ROUNDING, TINY
 from .reductions import WARP, with_shuffles, without_shuffles
 
 # numba-cuda 0.30 compiles only where NumPy has a name that NumPy 2.5 removed.
 vars(np).setdefault("row_stack", np.vstack)
 
 _INF = math.inf
-_TINY = np.float32(1e-12)
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 GROW, SHRINK = 1, 2
@@ -36,7 +36,8 @@ class Matrix(NamedTuple):
     values : array of shape (n, m), float32
     stride : int
         Row at which the matrix of problem b begins, divided by b; 0 if all share one.
-    diagonal : array of shape (m,), float32
+    diagonal : array of shape (n,), float32
+        k(x, x) of each row.
     """
 
     values: Any
@@ -54,6 +55,13 @@ class Problems(NamedTuple):
     vs: Any
     n_iter: Any
     ends: Any
+
+
+@cuda.jit(device=True, inline=True)
+def _curvature(k_ii, k_tt, k_it):
+    """The curvature of a pair, as in ``_smo``."""
+    both = k_ii + k_tt
+    return max(both - numba.float32(2.0) * k_it, max(ROUNDING * both, TINY))
 
 
 @cache
@@ -87,7 +95,7 @@ def smo_kernel(rows_per_thread: int):
             return
         tid = cuda.threadIdx.x
         stride = cuda.blockDim.x
-        m = diagonal.size
+        m = vs.shape[1]
         own = path[b]
         first = b * stride_of_K
 
@@ -128,15 +136,14 @@ def smo_kernel(rows_per_thread: int):
                 break
             best = numba.float32(-1.0)
             j = 0x7FFFFFFF
-            k_ii = diagonal[i]
+            k_ii = diagonal[first + i]
             for r in range(per_thread):
                 t = tid + r * stride
                 if t < m:
                     k_i[r] = K[first + i, t]
                     if state[r] & SHRINK and v[r] < top:
                         g = numba.float32(top - v[r])
-                        a = max(k_ii + diagonal[t] - numba.float32(2.0) * k_i[r], _TINY)
-                        gain = g * g / a
+                        gain = g * g / _curvature(k_ii, diagonal[first + t], k_i[r])
                         if gain > best:
                             best = gain
                             j = t
@@ -148,7 +155,7 @@ def smo_kernel(rows_per_thread: int):
                 if t < m:
                     k_j[r] = K[first + j, t]
                 if t == j:
-                    a = max(numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * k_i[r]), 1e-12)
+                    a = numba.float64(_curvature(k_ii, diagonal[first + j], k_i[r]))
                     room_i = shared[0]
                     room_j = beta[r] - lower[own, t]
                     d = min((top - v[r]) / a, min(room_i, room_j))
@@ -192,7 +199,7 @@ def _global_kernel(argmax, ends_of, scratch, limits):
             return
         tid = cuda.threadIdx.x
         stride = cuda.blockDim.x
-        m = diagonal.size
+        m = vs.shape[1]
         own = path[b]
         first = b * stride_of_K
         for t in range(tid, m, stride):
@@ -222,20 +229,17 @@ def _global_kernel(argmax, ends_of, scratch, limits):
                 break
             best = numba.float32(-1.0)
             j_new = 0x7FFFFFFF
-            k_ii = diagonal[i]
+            k_ii = diagonal[first + i]
             for t in range(tid, m, stride):
                 if flags[b, t] & SHRINK and vs[b, t] < top:
                     g = numba.float32(top - vs[b, t])
-                    a = max(k_ii + diagonal[t] - numba.float32(2.0) * K[first + i, t], _TINY)
-                    gain = g * g / a
+                    gain = g * g / _curvature(k_ii, diagonal[first + t], K[first + i, t])
                     if gain > best:
                         best = gain
                         j_new = t
             best, j = argmax(best, numba.int32(j_new), gains, index_2)
             if tid == 0:
-                a = max(
-                    numba.float64(k_ii + diagonal[j] - numba.float32(2.0) * K[first + i, j]), 1e-12
-                )
+                a = numba.float64(_curvature(k_ii, diagonal[first + j], K[first + i, j]))
                 room_i = upper[own, i] - betas[b, i]
                 room_j = betas[b, j] - lower[own, j]
                 d = min((top - vs[b, j]) / a, min(room_i, room_j))

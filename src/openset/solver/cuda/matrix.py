@@ -12,8 +12,8 @@ from .._tuning import tuning
 from .kernels import SIMULATED, Matrix, smo_kernel
 
 
-def kernel_matrix(xp, X, kernel, gammas, memory: float):
-    """The kernel matrix of X at the widths `gammas`, whole if it fits into `memory` bytes.
+def kernel_matrix(xp, X, kernel, gammas, memory: float, n_solved: int):
+    """Rows of the kernel matrix of X at the widths `gammas`, whole if they fit into `memory` bytes.
 
     Parameters
     ----------
@@ -23,46 +23,63 @@ def kernel_matrix(xp, X, kernel, gammas, memory: float):
     kernel : Kernel or Linear
     gammas : ndarray
     memory : float
+    n_solved : int
+        How many samples, the first, take part in the problems; the others have columns only.
     """
     if sparse.issparse(X):
         X = X.toarray()
     if not kernel.decaying:
-        return LinearMatrix(xp, X)
-    size = 4.0 * X.shape[0] ** 2
+        return LinearMatrix(xp, X, n_solved)
+    size = 4.0 * n_solved * X.shape[0]
     if size > memory:
-        return KernelPoints(xp, X, kernel, gammas)
-    return KernelMatrix(xp, X, kernel, gammas, len(gammas) > 1 and 2 * size <= memory)
+        return KernelPoints(xp, X, kernel, gammas, n_solved)
+    return KernelMatrix(xp, X, kernel, gammas, n_solved, len(gammas) > 1 and 2 * size <= memory)
+
+
+def whole_matrix(X, kernel, gamma: float):
+    """The array module, and the kernel matrix of X at one width as an array (m, m), float32."""
+    from .grid import array_module
+
+    xp, gammas = array_module(), np.array([gamma])
+    matrix = kernel_matrix(xp, X, kernel, gammas, np.inf, X.shape[0])
+    matrix.use(gamma)
+    return xp, matrix.values
 
 
 class _Whole:
     """What is the same for every whole matrix, given `values` and `diagonal`."""
 
     def sample(self):
-        rows = self.values[:: max(1, self.n_rows // 16)]
+        rows = self.values[:: max(1, self.n_rows // 16), : self.n_rows]
         return rows if self._xp is np else self._xp.asnumpy(rows)
 
     def product(self, betas):
         """K beta for every row of betas (n, m), in float64."""
-        out, step = self._xp.zeros_like(betas), tuning().cuda_block
+        return self._product(betas, slice(0, self.n_rows))
+
+    def outside(self, betas):
+        """K beta at the samples that take no part."""
+        return self._product(betas, slice(self.n_rows, None))
+
+    def _product(self, betas, columns):
+        out, step = 0.0, tuning().cuda_block
         for start in range(0, self.n_rows, step):
             rows = slice(start, start + step)
-            out += betas[:, rows] @ self.values[rows].astype(np.float64)
+            out = out + betas[:, rows] @ self.values[rows, columns].astype(np.float64)
         return out
 
     def launch(self, batch, tol, max_iter):
         """Start at most `max_iter` iterations on every problem; return the limit used."""
-        max_iter = min(max_iter, max(64, int(tuning().cuda_launch / self.n_rows)))
-        launch(batch, Matrix(self.values, 0, self.diagonal), tol, max_iter)
-        return max_iter
+        return launch(batch, Matrix(self.values, 0, self.diagonal), tol, max_iter)
 
 
 class LinearMatrix(_Whole):
     """Dot products; there is no width."""
 
-    def __init__(self, xp, X):
-        self._xp, self.n_rows = xp, X.shape[0]
+    def __init__(self, xp, X, n_solved):
+        self._xp, self.n_rows = xp, n_solved
         X = xp.asarray(X)
-        self.values = (X @ X.T).astype(np.float32)
+        self.values = (X[:n_solved] @ X.T).astype(np.float32)
         self.diagonal = xp.diagonal(self.values).copy()
 
     def use(self, gamma):
@@ -72,19 +89,19 @@ class LinearMatrix(_Whole):
 class _Points:
     """Centred points, scaled to the largest width."""
 
-    def __init__(self, xp, X, kernel, gammas):
+    def __init__(self, xp, X, kernel, gammas, n_solved):
         self._xp, self._kernel = xp, kernel
-        self.n_rows = X.shape[0]
+        self.n_rows = n_solved
         self._largest = gammas.max()
         X = xp.asarray(X)
         self._Z = (X - X.mean(axis=0)) * np.sqrt(self._largest)
         self._norms = (self._Z * self._Z).sum(axis=1)
 
-    def _distances(self, Z, norms):
+    def _distances(self, Z, norms, columns=slice(None)):
         """Scaled squared distances from some points to all, in float64."""
-        s = Z @ self._Z.T
+        s = Z @ self._Z[columns].T
         s *= -2
-        s += self._norms
+        s += self._norms[columns]
         s += norms[:, None]
         return self._xp.maximum(s, 0, out=s)
 
@@ -92,10 +109,10 @@ class _Points:
 class KernelMatrix(_Points, _Whole):
     """A kernel matrix that fits, at one width after another."""
 
-    def __init__(self, xp, X, kernel, gammas, keep_distances):
-        super().__init__(xp, X, kernel, gammas)
-        self.diagonal = xp.ones(self.n_rows, dtype=np.float32)
-        self.values = xp.empty((self.n_rows, self.n_rows), dtype=np.float32)
+    def __init__(self, xp, X, kernel, gammas, n_solved, keep_distances):
+        super().__init__(xp, X, kernel, gammas, n_solved)
+        self.diagonal = xp.ones(n_solved, dtype=np.float32)
+        self.values = xp.empty((n_solved, X.shape[0]), dtype=np.float32)
         self._kept = None
         if keep_distances:
             self._kept = xp.empty_like(self.values)
@@ -104,7 +121,7 @@ class KernelMatrix(_Points, _Whole):
     def _fill(self, out, ratio):
         step = tuning().cuda_block
         for start in range(0, self.n_rows, step):
-            rows = slice(start, start + step)
+            rows = slice(start, min(start + step, self.n_rows))
             s = self._distances(self._Z[rows], self._norms[rows])
             s *= ratio
             out[rows] = s
@@ -133,22 +150,28 @@ class KernelPoints(_Points):
         self._ratio = gamma / self._largest
 
     def sample(self):
-        values = self._values(self._Z[:: max(1, self.n_rows // 16)][:16])
+        values = self._values(self._Z[: self.n_rows : max(1, self.n_rows // 16)][:16])
         return values if self._xp is np else self._xp.asnumpy(values)
 
-    def _values(self, Z):
-        s = self._distances(Z, (Z * Z).sum(axis=1))
+    def _values(self, Z, outside=False):
+        columns = slice(self.n_rows, None) if outside else slice(0, self.n_rows)
+        s = self._distances(Z, (Z * Z).sum(axis=1), columns)
         s *= self._ratio
         return self._kernel.value(s, out=s)
 
-    def product(self, betas):
+    def product(self, betas, outside=False):
         """K beta for every row of betas (n, m), in float64."""
         used = self._xp.flatnonzero(betas.any(axis=0))
-        out, step = self._xp.zeros_like(betas), tuning().cuda_working
+        m = len(self._Z) - self.n_rows if outside else self.n_rows
+        out, step = self._xp.zeros((len(betas), m)), tuning().cuda_working
         for start in range(0, len(used), step):
             rows = used[start : start + step]
-            out += betas[:, rows] @ self._values(self._Z[rows])
+            out += betas[:, rows] @ self._values(self._Z[rows], outside)
         return out
+
+    def outside(self, betas):
+        """K beta at the samples that take no part."""
+        return self.product(betas, outside=True)
 
     def launch(self, batch, tol, max_iter):
         """Improve every problem on the rows that need it most; see ``_Whole.launch``."""
@@ -166,8 +189,7 @@ class KernelPoints(_Points):
         batch.measure()
         # Below a tenth of the gap the few rows say little about all.
         inner = max(tol, 0.1 * batch.gap())
-        max_iter = min(max_iter, max(64, int(tuning().cuda_launch / q)))
-        launch(part, Matrix(values, q, xp.ones(q, dtype=np.float32)), inner, max_iter)
+        launch(part, Matrix(values, q, xp.ones(len(values), dtype=np.float32)), inner, max_iter)
         change = part.betas - batch.betas[problem, index]
         batch.betas[problem, index] = part.betas
         batch.n_iter += part.n_iter
@@ -194,20 +216,25 @@ class KernelPoints(_Points):
 
 
 def launch(batch, matrix: Matrix, tol, max_iter):
-    """Start SMO on every problem of a batch."""
-    m, per_thread = len(matrix.diagonal), tuning().cuda_rows_per_thread
-    threads = _threads(m, per_thread)
-    in_registers = m <= threads * per_thread
+    """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
+    m, per_thread = batch.vs.shape[1], tuning().cuda_rows_per_thread
+    max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
+    threads, in_registers = _block(m, per_thread)
     flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
     matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
     kernel = smo_kernel(per_thread if in_registers else 0)
     kernel[len(batch.path), threads](matrix, batch.arrays(), batch.view(flags), tol, max_iter)
+    return max_iter
 
 
-def _threads(m, per_thread):
+def _block(m, per_thread):
+    """Threads of a block, and whether their registers hold a problem of m rows.
+
+    More threads than 512 would need more registers than a multiprocessor has.
+    """
     if SIMULATED:
-        return 8
-    for threads in (64, 128, 256):
+        return 8, m <= 8 * per_thread
+    for threads in (64, 128, 256, 512):
         if m <= threads * per_thread:
-            return threads
-    return 512 if m <= 512 * per_thread else 1024
+            return threads, True
+    return 1024, False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ...kernels import Kernel, Linear
 from .._row_cache import kernel_rows
 from .._rows import kernel_sums
+from ..cuda import on_gpu, to_host
 
 # Landmarks chosen at a time, among so many times as many candidates.
 _BLOCK, _CANDIDATES = 64, 4
@@ -15,6 +15,8 @@ _BLOCK, _CANDIDATES = 64, 4
 _NULL = 1e-3
 # Weight of rows far from all landmarks, where the machines are represented already.
 _SPREAD = 1e-6
+# Rows whose kernel matrix is put on a GPU: 6 GB.
+_ON_GPU = 40_000
 
 
 def choose_rows(
@@ -26,6 +28,7 @@ def choose_rows(
     first: np.ndarray,
     cache_size: float = 1000,
     n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> np.ndarray:
     """Choose the rows whose span is nearest to kernel expansions, greedily.
 
@@ -51,6 +54,8 @@ def choose_rows(
         Memory for kernel rows in MB.
     n_jobs : int or None, default=None
         Number of threads.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where the work is done.
 
     Returns
     -------
@@ -67,55 +72,82 @@ def choose_rows(
     >>> choose_rows(X, coef, RBF(), 1.0, 2, np.array([], dtype=int))
     array([2, 1])
     """
-    m = X.shape[0]
-    rows = kernel_rows(X, kernel, gamma, cache_size, 1, n_jobs)
+    m, xp = X.shape[0], np
     everyone = np.arange(m)
-    support = np.flatnonzero(coef.any(axis=0))
-    left = np.zeros((len(coef), m), dtype=np.float32)
-    if support.size:
-        left[:] = kernel_sums(rows, support, coef[:, support], everyone, n_jobs)
-    distance = np.ones(m, dtype=np.float32)
-    span = np.empty((m, n), dtype=np.float32)
+    if on_gpu(device) and m <= _ON_GPU:
+        from ..cuda.matrix import whole_matrix
+
+        xp, K = whole_matrix(X, kernel, gamma)
+        left = xp.asarray(coef.astype(np.float32)) @ K
+
+        def values(rows, columns):
+            return K[xp.asarray(rows)[:, None], xp.asarray(columns)]
+
+    else:
+        rows = kernel_rows(X, kernel, gamma, cache_size, 1, n_jobs)
+        support = np.flatnonzero(coef.any(axis=0))
+        left, values = np.zeros((len(coef), m), dtype=np.float32), rows.values
+        if support.size:
+            left[:] = kernel_sums(rows, support, coef[:, support], everyone, n_jobs)
+    distance = xp.ones(m, dtype=np.float32)
+    span = xp.empty((m, n), dtype=np.float32)
     chosen = np.empty(0, dtype=np.intp)
     while len(chosen) < n:
         size, k = min(_BLOCK, n - len(chosen)), len(chosen)
         if k < len(first):
             new = first[k : k + size]
         else:
-            gain = (left**2).sum(axis=0) / np.maximum(distance, _NULL) + _SPREAD * distance
-            gain[chosen] = -1
+            gain = (left**2).sum(axis=0) / xp.maximum(distance, _NULL) + _SPREAD * distance
+            gain[xp.asarray(chosen)] = -1
             some = min(_CANDIDATES * size, m - k)
-            candidates = np.argpartition(-gain, some - 1)[:some]
-            inner = rows.values(candidates, candidates) - span[candidates, :k] @ (
-                span[candidates, :k].T
-            )
-            new = candidates[_one_by_one(inner.astype(np.float64), left[:, candidates], size)]
+            candidates = to_host(xp.argpartition(-gain, some - 1)[:some])
+            part, own = span[xp.asarray(candidates), :k], left[:, xp.asarray(candidates)]
+            inner, outer = values(candidates, candidates) - part @ part.T, own.T @ own
+            new = candidates[_one_by_one(to_host(inner), to_host(outer), size)]
         # Block step of a Cholesky factorisation.
-        column = rows.values(everyone, new) - span[:, :k] @ span[new, :k].T
-        square = column[new].astype(np.float64)
-        factor = np.linalg.cholesky(square + _NULL * 1e-2 * np.eye(len(new)))
-        part = solve_triangular(factor.astype(np.float32), column.T, lower=True).T
-        share = solve_triangular(factor, left[:, new].T.astype(np.float64), lower=True).T
+        at = xp.asarray(new)
+        column = values(everyone, new) - span[:, :k] @ span[at, :k].T
+        inverse = xp.linalg.inv(_factor(xp, column[at].astype(np.float64))).T
+        part = (column.astype(np.float64) @ inverse).astype(np.float32)
+        share = left[:, at].astype(np.float64) @ inverse
         left -= share.astype(np.float32) @ part.T
-        distance -= np.einsum("ij,ij->i", part, part)
+        distance -= (part * part).sum(axis=1)
         span[:, k : k + len(new)] = part
         chosen = np.concatenate([chosen, new])
     return chosen
 
 
-def _one_by_one(inner, left, size):
-    """The best `size` of some candidates, each given those before it."""
-    left = left.astype(np.float64)
-    distance, free = inner.diagonal().copy(), np.ones(len(inner), dtype=bool)
+def _factor(xp, square):
+    """Cholesky factor of a matrix that rounding may have made indefinite."""
+    for ridge in (1e-2 * _NULL, _NULL, 1e2 * _NULL):
+        try:
+            factor = xp.linalg.cholesky(square + ridge * xp.eye(len(square)))
+        except np.linalg.LinAlgError:
+            continue
+        if bool(xp.isfinite(factor).all()):  # CuPy raises nothing
+            break
+    return factor
+
+
+def _one_by_one(inner, outer, size):
+    """The best `size` of some candidates, each given those before it.
+
+    `inner` holds the products of the candidates, `outer` those of the values that are left of the
+    expansions at the candidates; both outside the span.
+    """
+    inner, outer = inner.astype(np.float64), outer.astype(np.float64)
+    free = np.ones(len(inner), dtype=bool)
     chosen = []
     for _ in range(size):
-        gain = (left**2).sum(axis=0) / np.maximum(distance, _NULL) + _SPREAD * distance
+        distance = inner.diagonal()
+        gain = outer.diagonal() / np.maximum(distance, _NULL) + _SPREAD * distance
         best = int(np.argmax(np.where(free, gain, -1)))
         chosen.append(best)
         free[best] = False
-        if distance[best] > _NULL:
-            column = inner[:, best] / np.sqrt(distance[best])
-            left -= np.outer(left[:, best] / np.sqrt(distance[best]), column)
+        if (d := distance[best]) > _NULL:
+            column, change = inner[:, best] / np.sqrt(d), outer[:, best] / np.sqrt(d)
+            change -= 0.5 * outer[best, best] / d * column
+            change = np.outer(change, column)
+            outer -= change + change.T
             inner -= np.outer(column, column)
-            distance -= column**2
     return chosen

@@ -23,7 +23,7 @@ from ...utils.distances import (
     padded_columns,
     squared_norms,
 )
-from .._kernel_values import needs_differences, safe_dtype
+from .._precision import needs_differences, safe_dtype
 
 # A landmark whose feature-space distance to the span of the others is below the root of this adds
 # nothing but rounding errors, and is dropped.

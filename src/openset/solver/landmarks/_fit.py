@@ -6,6 +6,10 @@ then one pass over all rows finds the constraints that its solution violates, fo
 once. The worst of these become active, and rows without a multiplier are dropped. The dual
 objective rises from round to round; when no row violates the solution, it is that of the whole
 problem.
+
+A bias that shall not exceed a value is one more row: its features are zero, so its v is constant,
+and its multiplier, zero or negative, is the amount by which the sum of the others exceeds the
+total. It is called the slack.
 """
 
 from __future__ import annotations
@@ -13,23 +17,23 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...utils import thread_map
-from .._path import feasible_near
 from .._problem import Problem
-from .._solve import lower_bias, solve
-from ._pool import Pool, submatrix
+from .._solve import solve
+from ._pool import SLACK, Pool, submatrix
 from ._rows import Query, TrainingRows
 
 # Rows that every class starts with, and positives of its own in addition.
 _START, _OWN = 1000, 200
-# Violators that may become active in a round: at least this many, at most as many as are active.
+# Violators that may become active in a round: at least this many, at most as many as there are
+# rows with a multiplier. As many rows without one may stay active.
 _ADD = 100
-# Inactive rows whose constraint holds by more than this are dropped from the active set.
+# Rows without a multiplier whose constraint holds by more than this are dropped in any case.
 _MARGIN = 0.2
 # Early rounds are solved to this tolerance, later ones to a share of the violations last found.
 _LOOSE, _SHARE = 0.05, 0.2
@@ -150,12 +154,16 @@ def solve_landmarks(
         present = [machines[k] for k in open_tasks]
         pool.hold([machine.active for machine in present])
 
-        def improve(machine):
-            machine.improve(pool, tol, max_iter, stop)
+        if rows.on_gpu:
+            _improve_together(present, pool, tol, max_iter)
+        else:
 
-        for _ in thread_map(improve, present, n_jobs, stop):
-            pass
-        _set_weights(present, pool)
+            def improve(machine):
+                machine.improve(pool, tol, max_iter, stop)
+
+            for _ in thread_map(improve, present, n_jobs, stop):
+                pass
+            _set_weights(present, pool)
         active = np.concatenate([machine.active for machine in present])
         owner = np.repeat(np.arange(len(present)), [len(m.active) for m in present])
         query = _query(rows, present, tol, target, share)
@@ -241,6 +249,19 @@ def _first_rows(rows, tasks):
             yield np.unique(np.concatenate([shared, own[: max(enough, _OWN)]]))
 
 
+def _improve_together(machines, pool, tol, max_iter):
+    """Solve the problems of all machines at once, on the GPU."""
+    from ..cuda.landmarks import solve_together
+
+    problems = [machine.problem() for machine in machines]
+    places = [pool.places(machine.active) for machine in machines]
+    starts = [machine.beta for machine in machines]
+    found = solve_together(pool.psi, places, problems, starts, tol, max_iter)
+    for machine, problem, (solution, weights) in zip(machines, problems, found, strict=True):
+        machine.take(problem, solution, tol)
+        machine.weights = weights
+
+
 def _set_weights(machines, pool):
     supports = [machine.support() for machine in machines]
     places = [pool.place[rows] for rows, _ in supports]
@@ -258,74 +279,85 @@ def _query(rows, machines, tol, target, share):
         bias=np.array([machine.bias for machine in machines]),
         target=target,
         floor=tol + _ROUNDING * (1 + norms),
-        most=np.array([max(_ADD, len(machine.active)) for machine in machines]),
+        most=np.array([machine.most for machine in machines]),
         share=share,
     )
 
 
 class _Machine:
-    """The machine of one class while it is trained."""
+    """The machine of one class while it is trained.
+
+    Attributes
+    ----------
+    active : ndarray of shape (n,)
+        Rows that are active.
+    beta : ndarray of shape (n + 1,) or None
+        Multipliers of the slack and of the active rows.
+    weights : ndarray of shape (r,)
+    bias : float
+    most : int
+        Number of rows that may become active next.
+    """
 
     def __init__(self, task, active, rows, target):
         self.task, self.active = task, active
         self._rows, self._target = rows, target
-        self._beta = self._gram = self._found = None
-        self._held = False
+        self.beta = self._gram = self._found = None
         self._worst = 0.0
         self._tol = np.inf
         self._last = np.inf
         self.n_iter = 0
 
-    def improve(self, pool, tol, max_iter, stop):
-        """Solve the problem of the active rows, warm."""
-        task, place = self.task, pool.place[self.active]
-        signs = np.where(self._rows.codes[self.active] == task.code, 1.0, -1.0)
+    def problem(self):
+        """The problem of the slack and the active rows."""
+        task = self.task
+        own = self._rows.codes[self.active] == task.code
         boxes = task.C * self._rows.weight[self.active]
-        problem = Problem(
-            self._target * signs,
-            np.where(signs < 0, -boxes, 0.0),
-            np.where(signs > 0, boxes, 0.0),
+        # The slack never reaches its lower bound.
+        p, lower = (0.0, 0.0) if task.hold is None else (task.hold, -1.0 - boxes[own].sum())
+        return Problem(
+            np.append(p, np.where(own, self._target, -self._target)),
+            np.append(lower, np.where(own, 0.0, -boxes)),
+            np.append(0.0, np.where(own, boxes, 0.0)),
             task.total,
         )
+
+    def improve(self, pool, tol, max_iter, stop):
+        """Solve the problem of the active rows, warm."""
+        problem, place = self.problem(), pool.places(self.active)
         rows, gram = pool.kernel(place, self._gram)
-        self._tol = max(tol, min(_LOOSE, _SHARE * self._last))
-        limits = {"tol": self._tol, "max_iter": max_iter, "stop": stop}
-        beta, v = self._beta, None
-        if beta is not None and gram is None:
+        limit = max(tol, min(_LOOSE, _SHARE * self._last))
+        v = None
+        if self.beta is not None and gram is None:
             v = problem.p - pool.product(place, self.weights)
-        elif beta is not None:
-            v, moved = problem.p.copy(), np.flatnonzero(beta)
-            rows.subtract(v, moved, beta[moved])
-        if self._held:
-            last = replace(self._found, beta=beta, v=v)
-            found = lower_bias(problem, last, rows, task.hold, **limits)
-            self._held = found.beta.sum() >= task.total
-            beta, v = found.beta, found.v
-            self.n_iter += found.n_iter
-        if not self._held:
-            if beta is not None:
-                beta, v = feasible_near(problem, beta, v, rows)
-            found = solve(problem, rows, start=beta, v=v, **limits)
-            self.n_iter += found.n_iter
-            if task.hold is not None and found.bias > task.hold:
-                found = lower_bias(problem, found, rows, task.hold, **limits)
-                self._held = True
-                self.n_iter += found.n_iter
-        self._found, self._beta, self.bias = found, found.beta, found.bias
+        found = solve(problem, rows, tol=limit, max_iter=max_iter, start=self.beta, v=v, stop=stop)
+        keep = self.take(problem, found, limit)
+        self._gram = None if gram is None else submatrix(gram, keep)
+
+    def take(self, problem, found, tol):
+        """Accept a solution, drop inactive rows; return the positions that are kept."""
+        self._found, self._tol, self.bias = found, tol, found.bias
+        self.n_iter += found.n_iter
+        if self.task.hold is not None and (found.beta[SLACK] < 0 or found.bias > self.task.hold):
+            self.bias = self.task.hold
         # How far each constraint is violated (positive) or holds (negative).
-        size = np.where(signs > 0, 1.0, -1.0) * (found.v - found.bias)
-        keep = (found.beta != 0) | (size > -_MARGIN)
+        size = np.where(problem.upper > 0, 1.0, -1.0) * (found.v - self.bias)
+        keep = found.beta != 0
+        self.most = max(_ADD, np.count_nonzero(keep))
+        idle = np.flatnonzero(~keep & (size > -_MARGIN))
+        keep[idle[np.argsort(-size[idle], kind="stable")[: self.most]]] = True
         # The two rows that bound the bias stay, however far from it they are.
-        slack = 1e-9 * boxes
+        slack = 1e-9 * (problem.upper - problem.lower)
         keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
         keep[np.argmin(np.where(found.beta > problem.lower + slack, found.v, np.inf))] = True
-        self.active, self._beta = self.active[keep], found.beta[keep]
-        self._gram = None if gram is None else submatrix(gram, np.flatnonzero(keep))
+        keep[SLACK] = True
+        self.active, self.beta = self.active[keep[1:]], found.beta[keep]
+        return np.flatnonzero(keep)
 
     def support(self):
         """Rows with a multiplier, and their multipliers."""
-        some = np.flatnonzero(self._beta)
-        return self.active[some], self._beta[some]
+        some = np.flatnonzero(self.beta[1:])
+        return self.active[some], self.beta[1:][some]
 
     def admit(self, rows, size, tol, max_iter):
         """Make violators active; return whether the machine is final."""
@@ -335,18 +367,18 @@ class _Machine:
         if exhausted or (rows.size == 0 and self._tol <= tol):
             return True
         self.active = np.concatenate([self.active, rows])
-        self._beta = np.concatenate([self._beta, np.zeros(len(rows))])
+        self.beta = np.concatenate([self.beta, np.zeros(len(rows))])
         return False
 
     def solution(self):
-        found = self._found
+        found, slack = self._found, self._found.beta[SLACK]
         return LandmarkSolution(
             self.weights,
             self.bias,
-            float(found.beta.sum()),
-            found.objective,
+            self.task.total - slack,
+            found.objective + (self.task.hold or 0.0) * slack,
             max(found.kkt_gap, self._worst),
             self.n_iter,
-            np.count_nonzero(found.beta),
-            self._held,
+            np.count_nonzero(found.beta[1:]),
+            slack < 0,
         )

@@ -16,6 +16,10 @@ from .._tuning import tuning
 # The products of all rows are shared by the machines if they are at most so many times as many as
 # the machines need at first: they will need more.
 _COMMON = 8
+# Rows whose features are computed at a time.
+_APPENDED = 2**15
+# Place of the slack, whose features are zero.
+SLACK = 0
 
 
 class Pool:
@@ -28,63 +32,81 @@ class Pool:
     cache_size : float
         Memory for products in MB.
     n_jobs : int or None
+
+    Attributes
+    ----------
+    place : ndarray of shape (m,)
+        Where the features of each row are, -1 where they are not available.
+    psi : array of shape (n, r), float32
+        The features, those of the slack first.
     """
 
     def __init__(self, rows, n_machines, cache_size, n_jobs):
         self._rows, self._n_jobs, self._cache_size = rows, n_jobs, cache_size
         self._per_machine = cache_size * 2**20 / n_machines
         self._side = int(np.sqrt(cache_size * 2**20 / 4))
-        self._side = min(len(rows.codes), max(tuning().small, self._side))
+        self._side = min(len(rows.codes) + 1, max(tuning().small, self._side))
         self._gram = None
         self.place = np.full(len(rows.codes), -1)
-        self._psi = None
+        self.psi = None
         self._size = 0
 
     def hold(self, active):
         """Make the rows of all machines available, one array each. Others may be forgotten."""
         index = np.unique(np.concatenate(active))
-        products = sum(len(own) ** 2 for own in active)
-        common = len(index) ** 2 <= _COMMON * products
-        if self._psi is None and len(index) <= self._side and common:
-            self._gram = empty_rows(self._side, self._side)
-            self._diagonal = np.empty(self._side, dtype=np.float32)
         new = index[self.place[index] < 0]
-        if self._gram is not None and self._size + len(new) > self._side:
+        if self.psi is None:
+            products = sum(len(own) ** 2 for own in active)
+            common = len(index) ** 2 <= _COMMON * products and not self._rows.on_gpu
+            if common and len(index) < self._side:
+                self._gram = empty_rows(self._side, self._side)
+                self._diagonal = np.empty(self._side, dtype=np.float32)
+        elif self._gram is not None and self._size + len(new) > self._side:
             self._gram = None
-        if self._gram is None:
+        if self.psi is not None and self._gram is None:
             self._forget_all_but(index)
-        if new.size:
-            self._append(new, self._rows.features(new))
+        for k in range(0, len(new), _APPENDED):
+            part = new[k : k + _APPENDED]
+            self._append(part, self._rows.features(part))
+
+    def places(self, active):
+        """Where the features of the slack and of some rows are."""
+        return np.append(SLACK, self.place[active])
 
     def _forget_all_but(self, index):
-        known = np.sort(self.place[index[self.place[index] >= 0]])
+        known = np.append(SLACK, np.sort(self.place[index[self.place[index] >= 0]]))
         rows = np.empty(self._size, dtype=np.intp)
         held = np.flatnonzero(self.place >= 0)
         rows[self.place[held]] = held
         self.place[held] = -1
         for k in range(0, len(known), 4096):  # in place: rows only move to the front
-            self._psi[k : k + 4096][: len(known) - k] = self._take(known[k : k + 4096])
-        self.place[rows[known]] = np.arange(len(known))
+            self.psi[k : k + 4096][: len(known) - k] = self._take(known[k : k + 4096])
+        self.place[rows[known[1:]]] = np.arange(1, len(known))
         self._size = len(known)
 
     def _append(self, new, psi):
+        xp = self._xp = array_module_of(psi)
+        if self.psi is None:
+            self.psi, self._size = xp.zeros((len(new) + 1, psi.shape[1]), dtype=np.float32), 1
         old, size = self._size, self._size + len(new)
-        if self._psi is None:
-            self._psi, self._xp = psi, array_module_of(psi)
-        elif size > len(self._psi):
-            grown = self._xp.empty((size + size // 4, psi.shape[1]), dtype=np.float32)
-            grown[:old] = self._psi[:old]
-            self._psi = grown
-        self._psi[old:size] = psi
+        if size > len(self.psi):
+            shape = size + size // 4, psi.shape[1]
+            if xp is np:
+                self.psi.resize(shape, refcheck=False)  # without a second copy in memory
+            else:
+                self.psi, psi_before = xp.empty(shape, dtype=np.float32), self.psi
+                self.psi[:old] = psi_before[:old]
+        self.psi[old:size] = psi
         self.place[new] = np.arange(old, size)
         self._size = size
         if self._gram is None:
             return
-        self._diagonal[old:size] = _host((psi * psi).sum(axis=1))
+        old = 0 if old == 1 else old  # the slack with the first rows
+        self._diagonal[old:size] = (self.psi[old:size] ** 2).sum(axis=1)
 
         def fill(start):
             tile = slice(start, min(start + 512, size))
-            products = _host(self._psi[tile] @ self._psi[: tile.stop].T)
+            products = self.psi[tile] @ self.psi[: tile.stop].T
             self._gram[tile, : tile.stop] = products
             self._gram[: tile.start, tile] = products[:, : tile.start].T
 
@@ -101,13 +123,13 @@ class Pool:
             return MatrixPart(self._gram, place, self._diagonal[place]), None
         if n > tuning().small:
             share = self._cache_size / effective_n_jobs(self._n_jobs)
-            return kernel_rows(_host(self._take(place)), Linear(), 1.0, share), None
+            return kernel_rows(self._take(place), Linear(), 1.0, share), None
         gram = np.empty((n, n), dtype=np.float32)
         k = 0 if known is None else len(known)
         if k:
             gram[:k, :k] = known
         psi = self._take(place)
-        gram[k:] = _host(psi[k:] @ psi.T)
+        gram[k:] = psi[k:] @ psi.T
         gram[:k, k:] = gram[k:, :k].T
         rows = MatrixPart(gram, np.arange(n), gram.diagonal().copy())
         return rows, gram if 4 * n * n <= self._per_machine else None
@@ -115,38 +137,23 @@ class Pool:
     def product(self, place, weights):
         """psi[place] @ weights in float64, in blocks."""
         parts = [place[k : k + 1024] for k in range(0, len(place), 1024)]
-        return np.concatenate([_host(self._take(part)) @ weights for part in parts])
+        return np.concatenate([self._take(part) @ weights for part in parts])
 
     def _take(self, place):
-        return self._psi[self._xp.asarray(place)]
+        return self.psi[self._xp.asarray(place)]
 
     def weighted_sums(self, places, betas):
         """beta @ psi[place] in float64 for each machine, shape (k, r)."""
-        if self._xp is not np:
-            return self._weighted_sums_on_gpu(places, betas)
-        sums = np.zeros((len(places), self._psi.shape[1]))
+        sums = np.zeros((len(places), self.psi.shape[1]))
 
         def add(k):
             for start in range(0, len(places[k]), 1024):
                 part = slice(start, start + 1024)
-                sums[k] += betas[k][part] @ self._psi[places[k][part]]
+                sums[k] += betas[k][part] @ self.psi[places[k][part]]
 
         for _ in thread_map(add, range(len(places)), self._n_jobs):
             pass
         return sums
-
-    def _weighted_sums_on_gpu(self, places, betas):
-        xp = self._xp
-        owner = np.repeat(np.arange(len(places)), [len(place) for place in places])
-        coef = np.zeros((len(places), self._size))
-        coef[owner, np.concatenate(places)] = np.concatenate(betas)
-        sums = xp.zeros((len(places), self._psi.shape[1]))
-        for k in range(0, self._size, 4096):
-            part = slice(k, min(k + 4096, self._size))
-            sums += xp.asarray(np.ascontiguousarray(coef[:, part])) @ self._psi[part].astype(
-                np.float64
-            )
-        return sums.get()
 
 
 @njit()
@@ -158,10 +165,6 @@ def submatrix(matrix, index):
         for j in range(len(index)):
             part[i, j] = row[index[j]]
     return part
-
-
-def _host(array):
-    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def array_module_of(array):

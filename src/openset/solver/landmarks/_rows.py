@@ -53,10 +53,13 @@ class TrainingRows(Protocol):
     codes : ndarray of shape (m,)
         Class of each row.
     weight : ndarray of shape (m,)
+    on_gpu : bool
+        Whether features are arrays of the GPU, and machines are trained there.
     """
 
     codes: np.ndarray
     weight: np.ndarray
+    on_gpu: bool
 
     def features(self, index: np.ndarray) -> np.ndarray:
         """Features of some rows.
@@ -141,6 +144,8 @@ class LocalRows(TrainingRows):
     Their kernel values with the landmarks are stored where they fit, else computed in each round.
     """
 
+    on_gpu = False
+
     def __init__(self, X, codes, weight, features_of, cache_size, n_jobs):
         self.codes, self.weight, self._map = codes, weight, features_of
         self._X, self._n_jobs = X, n_jobs
@@ -157,10 +162,14 @@ class LocalRows(TrainingRows):
 
     def features(self, index):
         step = self._map.block_rows
-        parts = [index[k : k + step] for k in range(0, len(index), step)]
-        return np.concatenate(
-            list(thread_map(lambda part: self._map(self._X[part]), parts, self._n_jobs))
-        )
+        psi = np.empty((len(index), self._map.n_features), dtype=np.float32)
+
+        def fill(k):
+            psi[k : k + step] = self._map(self._X[index[k : k + step]])
+
+        for _ in thread_map(fill, range(0, len(index), step), self._n_jobs):
+            pass
+        return psi
 
     def violators(self, query, active):
         n = len(self._blocks)
@@ -216,6 +225,8 @@ class Worst:
     Parameters
     ----------
     query : Query
+    xp : module, default=numpy
+        NumPy, or CuPy for violators on the GPU; the floor and `most` are its arrays.
 
     Attributes
     ----------
@@ -223,8 +234,8 @@ class Worst:
         The same query; its floor rises as violators are found that exceed it.
     """
 
-    def __init__(self, query: Query):
-        self.query = query
+    def __init__(self, query: Query, xp=np):
+        self.query, self._xp = query, xp
 
     def of(self, parts: Iterable[Violators]) -> Violators:
         """The worst of all parts.
@@ -250,14 +261,17 @@ class Worst:
         return self._cut(held)
 
     def _cut(self, parts):
-        rows, positions, size = (np.concatenate(part) for part in zip(*parts, strict=True))
-        query = self.query
-        order = np.lexsort((rows, -size, positions))
-        count = np.bincount(positions, minlength=len(query.classes))
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-        last = order[rank == query.most[positions[order]] - 1]
+        xp, query = self._xp, self.query
+        rows, positions, size = (xp.concatenate(part) for part in zip(*parts, strict=True))
+        if not len(rows):
+            return rows, positions, size
+        order = xp.lexsort(xp.stack([key.astype(np.float64) for key in (rows, -size, positions)]))
+        count = xp.bincount(positions, minlength=len(query.classes))
+        own = positions[order]
+        rank = xp.arange(len(order)) - (xp.cumsum(count) - count)[own]
+        last = order[rank == query.most[own] - 1]
         floor = query.floor.copy()
         floor[positions[last]] = size[last]
         self.query = query._replace(floor=floor)
-        order = order[rank < query.most[positions[order]]]
+        order = order[rank < query.most[own]]
         return rows[order], positions[order], size[order]

@@ -1,0 +1,173 @@
+"""Distances of wide data by matrix products, the few inaccurate ones from the differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels import RBF, Kernel, exp_neg
+from ..utils.compiled import njit
+from ..utils.distances import squared_norms
+from ._precision import EPS, PRODUCT_ERROR, needs_differences
+from ._state import BLOCK, fmax
+from ._tuning import tuning
+
+_FAST = {"contract", "nnan", "nsz"}
+
+# A square from float64 products of at most this part of a norm is computed from the differences.
+_CLOSE = 2e-4
+# Largest part of all pairs for which computing them again is cheaper than products in float64.
+_FEW = 0.01
+
+
+class Wide(NamedTuple):
+    """Points whose distances are expanded as ``|a|^2 + |b|^2 - 2 a.b``.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (m, d), stored by columns
+        The points, centred and scaled. BLAS is up to twice as fast by columns.
+    norms : ndarray of shape (m,), float64
+        Their squared norms.
+    close : ndarray of shape (m,), float32
+        Squared distances up to the larger one of the two points are computed again; or empty.
+    X : ndarray of shape (m, d), float64
+        The points as they are, for the differences; or empty.
+    scale : float
+        Factor of the points in Z.
+    """
+
+    Z: np.ndarray
+    norms: np.ndarray
+    close: np.ndarray
+    X: np.ndarray
+    scale: float
+
+    def subset(self, index: np.ndarray) -> Wide:
+        """The points `index` alone."""
+        close, X = self.close, self.X
+        if close.size:
+            close, X = close[index], X[index]
+        Z = np.asfortranarray(self.Z[index])
+        return self._replace(Z=Z, norms=self.norms[index], close=close, X=X)
+
+
+def wide_points(X, Z, kernel: Kernel, dtype: type, scale: float, one_width: bool) -> Wide:
+    """The points X; Z are the same, centred and scaled, for products in `dtype`.
+
+    Products in float64 become float32 if the kernel is the RBF at one width and that is accurate
+    for all but few pairs, which are then computed from the differences.
+    """
+    norms = squared_norms(Z)
+    close = np.empty(0, dtype=np.float32)
+    if dtype is np.float64:
+        # An error d of s changes exp(-s) by d exp(-s), which matters for small s only.
+        error = 20 * EPS * norms
+        if one_width and type(kernel) is RBF and error.max() < 1:
+            with np.errstate(divide="ignore"):
+                limits = (np.log(error / PRODUCT_ERROR) + error).astype(np.float32)
+            if _share_of_close(Z, norms, limits) <= _FEW:
+                close, dtype = limits, np.float32
+        elif needs_differences(kernel, np.sqrt(2 * norms.max())):
+            with np.errstate(over="ignore"):
+                close = (_CLOSE * norms).astype(np.float32)
+    X = np.ascontiguousarray(X) if close.size else np.empty((0, 0))
+    return Wide(np.asfortranarray(Z, dtype=dtype), norms, close, X, scale)
+
+
+def _share_of_close(Z, norms, limits):
+    """Part of some pairs of points whose squared distance is at most the limit of either."""
+    i, j = (np.arange(0, len(Z), -(-len(Z) // n)) for n in (64, 1024))
+    squares = norms[i, None] + norms[j] - 2 * (Z[i] @ Z[j].T)
+    return np.mean((squares <= np.maximum(limits[i, None], limits[j])) & (i[:, None] != j))
+
+
+def write_distances(wide: Wide, index: np.ndarray, start: int, out: np.ndarray) -> None:
+    """Write squared distances from the points `index` to the points start, ... into `out`."""
+    few = len(index) <= tuning().product_rows
+    n_rows = tuning().product_rows if few else tuning().tile_rows
+    for k, part, padded in _blocks(wide, index, n_rows):
+        _expand(_dots(padded, wide, start, out.shape[1]), wide, part, start, out[k : k + len(part)])
+
+
+def write_rbf(wide: Wide, index: np.ndarray, ratio: np.float32, rows: np.ndarray, slots) -> None:
+    """``rows[slots[k]] = exp(-ratio * distances)`` from the point index[k] to all points."""
+    step, slots = tuning().product_columns, np.asarray(slots, dtype=np.int64)
+    for k, part, padded in _blocks(wide, index, tuning().product_rows):
+        for start in range(0, rows.shape[1], step):
+            dots = _dots(padded, wide, start, min(step, rows.shape[1] - start))
+            _expand_rbf(dots, wide, part, start, ratio, rows, slots[k : k + len(part)])
+
+
+def _blocks(wide, index, n) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    padded = np.zeros((n, wide.Z.shape[1]), dtype=wide.Z.dtype)
+    for k in range(0, len(index), n):
+        part = index[k : k + n]
+        padded[: len(part)] = wide.Z[part]
+        yield k, part, padded
+
+
+def _dots(padded, wide, start, n):
+    with np.errstate(over="ignore", invalid="ignore"):
+        return padded @ wide.Z[start : start + n].T
+
+
+@njit(cache=True, nogil=True)
+def _expand(dots, wide, index, start, out):
+    for k in range(index.size):
+        _expand_row(dots[k], wide, index[k], start, out[k])
+
+
+@njit(cache=True, nogil=True)
+def _expand_rbf(dots, wide, index, start, ratio, rows, slots):
+    for k in range(index.size):
+        row = rows[slots[k], start : start + dots.shape[1]]
+        _expand_row(dots[k], wide, index[k], start, row)
+        if ratio != np.float32(1.0):
+            for t in range(row.size):
+                row[t] *= ratio
+        exp_neg(row)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _expand_row(dots, wide, i, start, target):
+    """Squared distances of point i from products, formed in float64; never below 0."""
+    n = wide.norms[i]
+    norms = wide.norms[start : start + target.size]
+    for t in range(target.size):
+        both = n + norms[t]
+        s = both - 2.0 * dots[t]
+        s = s if s > 0.0 else 0.0
+        # Where the norms overflow, so may the product.
+        target[t] = np.inf if both == np.inf else s
+    if wide.close.size > 0:
+        limits = wide.close[start : start + target.size]
+        for begin in range(0, target.size, BLOCK):
+            end = min(begin + BLOCK, target.size)
+            if _any_close(target[begin:end], limits[begin:end], wide.close[i]):
+                for t in range(begin, end):
+                    if target[t] <= fmax(wide.close[i], limits[t]):
+                        target[t] = _from_differences(wide.X[i], wide.X[start + t], wide.scale)
+    # The distance of a point to itself must not be left to rounding.
+    if start <= i < start + target.size:
+        target[i - start] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _any_close(squares, limits, limit):
+    found = np.float32(0.0)
+    for t in range(squares.size):
+        hit = squares[t] <= fmax(limit, limits[t])
+        found = fmax(found, np.float32(1.0) if hit else np.float32(0.0))
+    return found > 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST | {"reassoc"})
+def _from_differences(a, b, scale):
+    total = 0.0
+    for f in range(a.size):
+        difference = (a[f] - b[f]) * scale
+        total += difference * difference
+    return total

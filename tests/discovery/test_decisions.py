@@ -1,0 +1,44 @@
+"""A file of decisions is read as a whole, or refused with the line and row that are wrong."""
+
+import pytest
+
+from openset.discovery import DecisionError, read_decisions
+
+FILE = (
+    'row,decision,label\r\n5,new,"two\nlines, ""quoted"""\r\n6,junk,\r\n12,class,car\r\n7,new,n\n'
+)
+
+
+def test_a_truncated_file_is_refused_by_row(tmp_path):
+    """Cut after any byte: what is read are whole decisions, never a part of one."""
+    path = tmp_path / "decisions.csv"
+    whole = [(4, "new", 'two\nlines, "quoted"'), (5, "junk", None), (11, "class", "car")]
+    whole.append((6, "new", "n"))
+    refused = []
+    for size in range(len(FILE) + 1):
+        path.write_bytes(FILE[:size].encode())
+        try:
+            found = read_decisions(path, 20, ["car"], "unknown")
+        except DecisionError as error:
+            refused.append(str(error))
+            continue
+        decisions = list(zip(found.rows.tolist(), found.kinds, found.labels, strict=True))
+        assert decisions == whole[: len(decisions)]
+    assert decisions == whole  # of the whole file, which comes last
+    assert sum("line 6, row 7: the file may be cut off" in told for told in refused) == 7
+    assert sum("is not CSV after line 0" in told for told in refused) > 5  # inside the quotes
+    assert len(refused) == len(FILE) + 1 - 10  # the ends of lines, and the header without its own
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"row,decision,label\n5,new,\xff\n", "not a file in UTF-8"),
+        (b'row,decision,label\n5,new,a\n6,new,"a"b\n', "not CSV after line 2"),
+        (b"row,decision,label\n5,new,a\n6,new,a", "line 3, row 6: the file may be cut off"),
+    ],
+)
+def test_not_csv(tmp_path, content, message):
+    (tmp_path / "d.csv").write_bytes(content)
+    with pytest.raises(DecisionError, match=message):
+        read_decisions(tmp_path / "d.csv", 20, ["car"], "unknown")
