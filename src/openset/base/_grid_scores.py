@@ -28,7 +28,7 @@ class GridScores(NamedTuple):
 
     settings: list[list[int]]  # the settings that each of the T entries belongs to
     split: int
-    scores: np.ndarray  # (T, n_validation, K), one column per class of the split
+    scores: np.ndarray  # (T, n_validation, K), in memory one class of the split after the other
     far: np.ndarray  # (T, K) scores far away from all samples; inf if the kernel does not decay
 
 
@@ -60,7 +60,8 @@ class GridEngine(OpenSetClassifier):
             the sorted classes of y.
         reduce : callable
             ``reduce(scores)`` is called with :class:`GridScores` in the threads that solve: each
-            setting on each split once, in no particular order.
+            setting on each split once, in no particular order. The memory of the scores is used
+            again after the call.
         n_jobs : int, default=None
             Number of threads.
 
@@ -74,6 +75,8 @@ class GridEngine(OpenSetClassifier):
         # The same checks as in fit.
         # Here rows of the unknown label are one more class: a split says what they serve for.
         plain = clone(self).set_params(unknown_label="auto")
+        if isinstance(self.gamma, str):
+            plain.set_params(gamma=1.0)  # it is resolved below
         X = plain.prepare(X, y, sample_weight, self.min_classes).X
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
         if numeric:
@@ -141,24 +144,41 @@ def _solve(model, lattice, what, finish, n_jobs):
         signs[fit] = np.where(codes[fit] == c, 1.0, -1.0)
         return model.problem(signs, weight, **lattice.params(point))
 
-    # Machines of each classifier that are solved, by width, split and point of the lattice.
-    solved: dict[tuple, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+    # Scores of classifiers of which some machines are solved, by width, split and point of the
+    # lattice, with the number of those machines; and memory, whose first use is expensive.
+    partial: dict[tuple, tuple[np.ndarray, np.ndarray, list[int]]] = {}
+    free: list[np.ndarray] = []
     lock = threading.Lock()
+
+    def memory(shape):
+        for n, array in enumerate(free):
+            if array.shape == shape:
+                return free.pop(n)
+        return np.empty(shape)
 
     def reduce(k, path, rows):
         s, point, c = problems[k]
+        _, validation, classes = splits[s]
         scale, shift = model.score_map(path, **lattice.params(point))
-        scores = path.scores_at(splits[s][1], scale, shift)
-        far = path.bias * scale + shift if decaying else np.full(len(scale), np.inf)
+        key, n_totals = (rows.gamma, s, point), len(scale)
         with lock:
-            machines = solved.setdefault((rows.gamma, s, point), {})
-            machines[c] = scores, far
-            if len(machines) < len(splits[s][2]):
+            if key not in partial:
+                shape = len(classes), n_totals
+                partial[key] = memory((*shape, len(validation))), np.empty(shape), []
+            scores, far, done = partial[key]
+        place = int(np.argmax(classes == c))
+        scores[place] = path.scores_at(validation, scale, shift)
+        far[place] = path.bias * scale + shift if decaying else np.inf
+        with lock:
+            done.append(c)
+            if len(done) < len(classes):
                 return []
-            del solved[rows.gamma, s, point]
-        ordered = zip(*(machines[c] for c in splits[s][2]), strict=True)
-        scores, far = (np.stack(part, axis=-1) for part in ordered)
-        return [finish(GridScores(lattice.settings(rows.gamma, point), s, scores, far))]
+            del partial[key]
+        settings = lattice.settings(rows.gamma, point)
+        found = finish(GridScores(settings, s, np.moveaxis(scores, 0, -1), far.T))
+        with lock:
+            free.append(scores)
+        return [found]
 
     arguments = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
     order = list(splits)

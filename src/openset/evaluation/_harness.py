@@ -146,7 +146,7 @@ def fit_method(
     model = clone(estimator)
     counts = Counter(y.tolist())
     if distributed:
-        model, read = _fit_on_cluster(model, *used, readers=distributed)
+        model, read = _fit_on_cluster(model, used[0], used[1], distributed)
         counts = counts if read is None else read
     else:
         model.fit(*used)

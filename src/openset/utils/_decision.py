@@ -33,6 +33,13 @@ def decide(scores: np.ndarray) -> np.ndarray:
     scores = np.asarray(scores)
     if scores.shape[-1] == 1:
         return np.where(scores[..., 0] >= 0, 0, 1)
+    by_class = np.moveaxis(scores, -1, 0)
+    if by_class.flags.c_contiguous and scores.dtype == np.float64:
+        from ._best_class import best_class
+
+        # One class after the other in memory, as in a search: no copy in another order.
+        answers = best_class(by_class.reshape(len(by_class), -1))
+        return answers.reshape(scores.shape[:-1])
     best = scores.argmax(axis=-1)
     accepted = np.take_along_axis(scores, best[..., None], axis=-1)[..., 0] >= 0
     return np.where(accepted, best, scores.shape[-1])

@@ -10,7 +10,6 @@ GPU (``NUMBA_ENABLE_CUDASIM=1``).
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 from numba import cuda
@@ -18,7 +17,7 @@ from numba import cuda
 from ...utils import thread_map
 from .._grid import near_identity
 from .._path import Path
-from .._problem import feasible_start
+from .._problem import Problem, feasible_start
 from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, warn_not_converged
 from .._tuning import tuning
@@ -192,18 +191,14 @@ class Batch:
 
     def begin(self, near):
         """Feasible multipliers; near the identity, those of the identity."""
-        xp = self.xp
-        self._zero = False
+        xp, own = self.xp, self.path
+        totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
+        boxes = self.lower[own], self.upper[own]
         if near:
-            totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
-            own = self.path
-            self.betas = _identity_solutions(
-                xp, self._p[own], self.lower[own], self.upper[own], totals
-            )
-            return
-        betas = np.concatenate([_starts(*problem) for problem in self._problems])
-        self._zero = not betas.any()
-        self.betas = xp.asarray(betas)
+            self.betas = _identity_solutions(xp, self._p[own], *boxes, totals)
+        else:
+            self.betas = _feasible_starts(xp, *boxes, totals)
+        self._zero = not bool(self.betas.any())
 
     def refresh(self, matrix):
         """Compute v for the matrix as it is now, and reset the counters."""
@@ -265,8 +260,19 @@ def _to_host(xp, array):
     return array.get(out=out)
 
 
-def _starts(problem, totals):
-    return np.stack([feasible_start(replace(problem, total=float(total))) for total in totals])
+def _feasible_starts(xp, lower, upper, totals):
+    """``feasible_start`` for all problems at once."""
+    betas = xp.minimum(xp.maximum(lower, 0.0), upper)
+    missing = totals - betas.sum(axis=1)
+    room = xp.where((missing >= 0)[:, None], upper, lower) - betas
+    reach = room.sum(axis=1)
+    wrong = xp.flatnonzero(~(abs(missing) <= abs(reach) * (1 + 1e-12)))
+    if len(wrong):
+        k = int(wrong[0])
+        box = (_to_host(xp, side[k]) for side in (lower, upper))
+        feasible_start(Problem(np.zeros(lower.shape[1]), *box, float(totals[k])))  # raises
+    share = missing / xp.where(missing == 0, 1.0, reach)
+    return xp.minimum(xp.maximum(betas + room * share[:, None], lower), upper)
 
 
 def _identity_solutions(xp, p, lower, upper, totals):
