@@ -43,7 +43,8 @@ def known_radius(
     radius = np.full(len(bias), np.inf)
     if isinstance(kernel, Linear):
         return radius
-    positive = np.where(coef > 0, coef, 0.0).sum(axis=1)
+    # One row at a time: with many classes the coefficients take hundreds of megabytes.
+    positive = [np.where(row > 0, row, 0.0).sum() for row in coef]
     for c in np.flatnonzero(bias < 0):
         level = -bias[c] * (1 - _SLACK)
         inside = level < positive[c]

@@ -34,6 +34,8 @@ class WholeMatrix(KernelRows):
         over the first samples, and have columns.
     keep_distances : bool
         Keep the distances, so that other widths cost one pass over them.
+    memory : ndarray of float32, default=None
+        Where to put the matrix of one width.
     """
 
     whole = True
@@ -45,13 +47,15 @@ class WholeMatrix(KernelRows):
         gammas: Sequence[float] = (),
         n_solved: int | None = None,
         keep_distances: bool = False,
+        memory: np.ndarray | None = None,
     ):
         m, n_widths = values.n_rows, max(1, len(gammas))
         n = m if n_solved is None else n_solved
         self._values, self._n_jobs = values, n_jobs
         n_matrices = n_widths + keep_distances
-        memory = empty_rows(n_matrices * n, m).reshape(n_matrices, n, m)
-        self._memory = memory
+        if memory is None:
+            memory = empty_rows(n_matrices * n, m).ravel()
+        self._memory = memory = memory[: n_matrices * n * m].reshape(n_matrices, n, m)
         self.store = row_store(memory[0], values.diagonal)
         self.store.slot[:n] = np.arange(n)
         self._scratch = ScratchPool(scratch_size(n))

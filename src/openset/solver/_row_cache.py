@@ -168,6 +168,7 @@ class RowCache(KernelRows):
         self._part_size = n_slots * m // 8 if part_size is None else part_size
         made = values.points is not None and n_slots >= tuning().reserve_from
         self._scratch = ScratchPool(self._part_size if made else 0)
+        self._local = threading.local()
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
         self.store = row_store(empty_rows(n_slots, m), values.diagonal)
         self._pending = np.zeros(m, dtype=bool)  # rows that a thread is computing
@@ -197,12 +198,14 @@ class RowCache(KernelRows):
 
     def subset(self, index: np.ndarray) -> WholeMatrix | RowCache:
         # Where rows are short, making them again costs less than reading every few values of the
-        # long ones.
+        # long ones. Each thread has one part at a time, in memory that is used again.
         values, n = self._values.subset(index), len(index)
         n_slots = self._part_size // n
-        if n <= n_slots and (n < tuning().reserve_from or not values.narrow):
-            return WholeMatrix(values)
-        return RowCache(values, n_slots)
+        if n > n_slots or (values.narrow and n >= tuning().reserve_from):
+            return RowCache(values, n_slots)
+        if not hasattr(self._local, "part"):
+            self._local.part = empty_rows(1, self._part_size)[0]
+        return WholeMatrix(values, memory=self._local.part)
 
     def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep=True) -> None:
         points = self._values.points
