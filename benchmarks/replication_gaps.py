@@ -104,7 +104,7 @@ def _seed(dataset, n_known, run, seed):
     return int(np.frombuffer(digest, dtype="<u4")[0])
 
 
-def run_task(task, home, part):
+def run_task(task, home, part, scenario="open"):
     """Rows of results of one draw under all choices of one variant of the features."""
     dataset, n_known, run, seed, name, encoding, scaling = task
     X, y = load_dataset(dataset, data_home=home, return_X_y=True)
@@ -125,9 +125,8 @@ def run_task(task, home, part):
         rows.append([dataset, n_known, run, seed, *label, *values, width, seconds])
 
     def search(**options):
-        found = OpenSetSearchCV(
-            OpenSetSVC(), preset="paper", refit=False, random_state=_seed(*task[:4]), **options
-        )
+        options |= {"scenario": scenario, "refit": False, "random_state": _seed(*task[:4])}
+        found = OpenSetSearchCV(OpenSetSVC(), preset="paper", **options)
         return found.fit(train, y[split.train])
 
     whole = name == "as in the study" and dataset in FAR and part == "all"
@@ -173,6 +172,7 @@ def main():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--part", choices=["all", "ties", "narrowest"], default="all")
+    parser.add_argument("--scenario", choices=["open", "closed"], default="open")
     parser.add_argument("--numbers", nargs="*", type=int, default=[6, 3], help="of known classes")
     args = parser.parse_args()
     tasks = []
@@ -190,7 +190,7 @@ def main():
             tasks.append((dataset, n, run, 1, "other draws", *FEATURES[usual]))
     rows, end = [], time.time() + args.seconds
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        work = partial(run_task, home=args.home, part=args.part)
+        work = partial(run_task, home=args.home, part=args.part, scenario=args.scenario)
         for found in pool.imap_unordered(work, tasks):
             rows += found
             if time.time() > end:

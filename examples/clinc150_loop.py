@@ -24,7 +24,7 @@ from openset.monitoring import UnknownRateMonitor
 from openset.plots import EvidenceDisplay
 
 SETTING = {"C": 8.0, "gamma": 2.0, "lam": 0.0}
-N_NEW, SEED = 10, 0
+N_NEW = 10
 
 
 def main():
@@ -33,6 +33,7 @@ def main():
     arguments.add_argument("--output", default="clinc150-loop.png", help="figure to write")
     arguments.add_argument("--review", type=Path, help="write the review page to this file")
     arguments.add_argument("--report", type=Path, help="write the table to this file")
+    arguments.add_argument("--seed", type=int, default=0, help="which intents are new")
     arguments = arguments.parse_args()
     try:
         bunch = load_dataset("clinc150-minilm")
@@ -40,7 +41,7 @@ def main():
         print(f"skipped: {reason}")
         return
     X, y, split = bunch.data, bunch.target.astype(str), bunch.split.astype(str)
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(arguments.seed)
     new = rng.choice(np.unique(y[split == "train"]), N_NEW, replace=False)
     is_new = np.isin(y, new)
     train = np.flatnonzero((split == "train") & ~is_new)
@@ -106,7 +107,7 @@ def report(monitor, start, found, learned, rows):
     table = "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * 6, *rows[1:]])
     old = learned.report["old"]
     return (
-        "# The loop on CLINC150\n\nWritten by `python examples/clinc150_loop.py --report FILE`. "
+        "# The loop on CLINC150\n\nBy `python examples/clinc150_loop.py --report FILE`. "
         f"Ten of the 150 intents arrive from sample {start + 1:,} on; the alarm is raised at "
         f"sample {monitor.alarm_at:,}. {len(found)} groups are proposed; "
         f"{len(learned.changes['new'])} new intents are named and learned from "

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 import zipfile
 
 import pytest
@@ -256,6 +257,23 @@ def test_an_error_of_our_own_is_one_line(fails, trained, tmp_path, monkeypatch):
     assert (
         fails(*arguments) == "openset: ZeroDivisionError: a bug (set OPENSET_DEBUG=1 to see where)"
     )
+
+
+def test_deprecations_are_for_developers(run, trained, monkeypatch):
+    class Both(UserWarning, DeprecationWarning):  # as some libraries have it
+        pass
+
+    card = read_card(trained.model)
+
+    def warns(path):
+        warnings.warn("old", Both, stacklevel=1)
+        warnings.warn("look here", UserWarning, stacklevel=1)
+        return card
+
+    monkeypatch.setattr("openset.persistence.read_card", warns)
+    result = run("info", trained.model)
+    assert result.exit_code == 0
+    assert result.stderr == "openset: warning: look here\n"
 
 
 def test_progress_only_on_a_terminal(trained, tmp_path):

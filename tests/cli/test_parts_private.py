@@ -11,7 +11,8 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
 from openset.cli import _fit  # noqa: E402
-from openset.cli._training import PartReader, read_training  # noqa: E402
+from openset.cli._parts import PartReader  # noqa: E402
+from openset.cli._training import read_training  # noqa: E402
 from openset.datasets.tables import TableError, heads, open_table  # noqa: E402
 from openset.persistence import load_model, read_card  # noqa: E402
 

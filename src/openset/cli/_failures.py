@@ -77,5 +77,6 @@ def _line(error):
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None):
-    if issubclass(category, UserWarning):  # deprecations are for developers
+    # Deprecations are for developers; those of some libraries are also UserWarnings.
+    if issubclass(category, UserWarning) and not issubclass(category, DeprecationWarning):
         complain(f"warning: {' '.join(str(message).split())}")

@@ -58,8 +58,9 @@ def fit(
 
     from openset import evaluation
     from openset.cli._cluster import connect
+    from openset.cli._parts import PartReader
     from openset.cli._text import describe_data, describe_result
-    from openset.cli._training import PartReader, read_training
+    from openset.cli._training import read_training
     from openset.datasets.tables import heads, open_table
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
@@ -153,52 +153,6 @@ def read_training(
     if not kept.any():
         raise TableError(f"{table.path} has no row without a missing value; try --missing median")
     return TrainingData(X[kept], y[kept], names, dropped, n_rows, categories)
-
-
-@dataclass
-class PartReader:
-    """Reads one part of a table with the columns of training data that others were read as."""
-
-    part: Table
-    target: str
-    like: TrainingData
-    missing: str
-    classes: np.ndarray | None  # labels to keep; None for all
-
-    def __post_init__(self):
-        self.like = replace(self.like, X=self.like.X[:0], y=self.like.y[:0])  # small to send
-
-    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
-        """Features and labels of the rows."""
-        coded = coded_features(self.like.categories)
-        names, X, labels, n_rows = self.like.features, [], [], 0
-        for batch in self.part.batches():
-            gaps = self.missing != "error"
-            X.append(feature_matrix(self.part, batch, (names, coded), n_rows, gaps))
-            labels += [label_text(value) for value in batch.column(self.target).to_pylist()]
-            n_rows += batch.num_rows
-        matrix = np.vstack([np.empty((0, len(names))), *X])
-        kept = np.array([label is not None for label in labels], dtype=bool)
-        if self.missing == "error" and not kept.all():
-            raise TableError(
-                f"{self.part.path} has no class in data row {np.argmin(kept) + 1}; fill it, or use "
-                "--missing drop"
-            )
-        if self.missing == "drop":
-            kept &= ~np.isnan(matrix).any(axis=1)
-        texts = [label for label, keep in zip(labels, kept, strict=True) if keep]
-        if self.like.y.dtype.kind == "i":
-            odd = next((text for text in texts if not _is_integer(text)), None)
-            if odd is not None:
-                raise TableError(
-                    f"{self.part.path} has the class {odd!r}, but the first classes of all parts "
-                    "are integers; name all classes alike"
-                )
-            y = np.array([int(text) for text in texts], dtype=self.like.y.dtype)
-        else:
-            y = np.array(texts, dtype=str)
-        rows = np.ones(len(y), dtype=bool) if self.classes is None else np.isin(y, self.classes)
-        return matrix[kept][rows], y[rows]
 
 
 def coded_features(categories: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
@@ -376,7 +330,7 @@ def _classes(table, target, chunks):
             f"the target {target!r} of {table.path} has {len(used):,} different values in "
             f"{n_rows:,} rows; it looks like an identifier or a measurement, not a class"
         )
-    if all(_is_integer(text) for text in used):
+    if all(is_integer(text) for text in used):
         return np.array([int(text or 0) for text in texts])[codes], labelled
     return np.array(texts)[codes], labelled
 
@@ -395,7 +349,7 @@ def too_large(value: float) -> str:
     return "infinite" if np.isinf(value) else f"too large ({value:g})"
 
 
-def _is_integer(text):
+def is_integer(text):
     """Whether the text is just how an integer is written; 007 is a name."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and str(int(text)) == text and len(text) < 18

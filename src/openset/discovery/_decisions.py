@@ -62,7 +62,6 @@ def read_decisions(
     ----------
     path : path-like
         CSV with the columns row (counted from 1), decision ("new", "class" or "junk") and label.
-        Its last line ends with a line break, too: without one the file may be cut off.
     n_rows : int
         Rows of the data that the decisions are about.
     classes : sequence of labels
@@ -78,8 +77,8 @@ def read_decisions(
     ------
     DecisionError
         For the first line that names a row outside the data, a class that the model does not have,
-        a new class that it has already, or a row for the second time, and for a line that is cut
-        off.
+        a new class that it has already, or a row for the second time, and for a line that is
+        not CSV.
 
     Examples
     --------
@@ -126,21 +125,15 @@ def _read_lines(path):
     number = 0
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = list(file)
-        reader = csv.DictReader(lines, strict=True)
-        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
-        if missing:
-            raise DecisionError(
-                f"{path} has no column {missing[0]!r}; the columns are {', '.join(_COLUMNS)}"
-            )
-        for line in reader:
-            number = reader.line_num
-            if number == len(lines) and not lines[-1].endswith(("\n", "\r")):
+            reader = csv.DictReader(file, strict=True)
+            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
+            if missing:
                 raise DecisionError(
-                    f"{path} line {number}, row {line['row']}: the file may be cut off here; save "
-                    "it again, or end the line with a line break"
+                    f"{path} has no column {missing[0]!r}; the columns are {', '.join(_COLUMNS)}"
                 )
-            yield number, line
+            for line in reader:
+                number = reader.line_num
+                yield number, line
     except UnicodeDecodeError as error:
         raise DecisionError(f"{path} is not a file in UTF-8 ({error})") from error
     except csv.Error as error:

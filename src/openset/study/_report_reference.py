@@ -46,7 +46,8 @@ def over_n(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["dataset", "method", "measure"]
     squared = table.assign(se=table["se"] ** 2, reference_se=table["reference_se"] ** 2)
     grouped = squared.groupby(keys, sort=False)
-    mean = grouped[["ours", "se", "reference", "reference_se"]].mean(skipna=False)
+    values = grouped[["ours", "se", "reference", "reference_se"]]
+    mean = values.agg(lambda column: column.mean(skipna=False))  # as pandas 2 has it
     for name in ("se", "reference_se"):
         mean[name] = np.sqrt(mean[name] / grouped.size())
     return _with_difference(mean.reset_index())

@@ -2,7 +2,8 @@
 
 from ._choice import choose_rows
 from ._features import LandmarkFeatures
-from ._fit import LandmarkSolution, LandmarkTask, solve_landmarks, spread_over_classes
+from ._fit import solve_landmarks, spread_over_classes
+from ._machine import LandmarkSolution, LandmarkTask
 from ._rows import Query, TrainingRows, Worst, block_violators, training_rows
 
 __all__ = [
