@@ -1,5 +1,6 @@
-"""BLAS runs on one thread inside, and on as many as before once the last one is out."""
+"""Order, errors and threads of a map; BLAS runs on one thread inside, and as before afterwards."""
 
+import os
 import threading
 
 import numpy as np  # noqa: F401  (loads a BLAS)
@@ -42,3 +43,53 @@ def test_concurrent_users_leave_no_limit():
         for thread in threads:
             thread.join()
         assert _blas_threads() == before
+
+
+def test_results_come_in_order_whatever_ends_first():
+    gates = [threading.Event() for _ in range(4)]
+
+    def job(k):
+        gates[k].wait(10)
+        if k > 0:
+            gates[k - 1].set()
+        return k
+
+    gates[3].set()  # the last item ends first
+    assert list(thread_map(job, range(4), n_jobs=4)) == [0, 1, 2, 3]
+
+
+def test_an_error_stops_the_others():
+    stop, begun = threading.Event(), []
+
+    def job(k):
+        begun.append(k)
+        if k == 0:
+            raise KeyError("mine")
+        stop.wait(10)
+
+    with pytest.raises(KeyError, match="mine"):
+        list(thread_map(job, range(100), n_jobs=2, stop=stop))
+    assert stop.is_set()
+    assert len(begun) < 100
+
+
+def test_maps_inside_maps_and_no_more_threads_than_before():
+    def inner(k):
+        return sum(thread_map(abs, range(k), n_jobs=3))
+
+    expected = [sum(range(k)) for k in range(8)]
+    assert list(thread_map(inner, range(8), n_jobs=4)) == expected
+    before = threading.active_count()
+    for _ in range(5):
+        list(thread_map(abs, range(8), n_jobs=4))
+    assert threading.active_count() <= before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # threads and fork
+def test_a_forked_process_starts_its_own_threads():
+    list(thread_map(abs, range(4), n_jobs=2))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if list(thread_map(abs, range(4), n_jobs=2)) == [0, 1, 2, 3] else 1)
+    assert os.waitpid(child, 0)[1] == 0

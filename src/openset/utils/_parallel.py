@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from queue import SimpleQueue
 from typing import TypeVar
 
 from joblib import effective_n_jobs
@@ -115,18 +117,69 @@ def thread_map(
     >>> list(thread_map(abs, [-1, 2, -3], n_jobs=2))
     [1, 2, 3]
     """
-    n_threads = effective_n_jobs(n_jobs)
+    items = list(items)
+    n_threads = min(effective_n_jobs(n_jobs), len(items))
     with _one_blas_thread:
-        if n_threads == 1:
+        if n_threads <= 1:
             with interrupts():
                 yield from map(function, items)
             return
-        pool = ThreadPoolExecutor(n_threads)
-        try:
-            yield from pool.map(function, items)
-        except BaseException:
-            if stop is not None:
-                stop.set()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        queue = enumerate(items)  # taking the next item is one step under the interpreter's lock
+        done: SimpleQueue = SimpleQueue()
+
+        def work():
+            for n, item in queue:
+                try:
+                    done.put((n, function(item), None))
+                except BaseException as error:
+                    done.put((n, None, error))
+
+        with _threads(n_threads) as pool:
+            workers = [pool.submit(work) for _ in range(n_threads)]
+            try:
+                yield from _in_order(done, len(items))
+            except BaseException:
+                if stop is not None:
+                    stop.set()
+                raise
+            finally:
+                for _ in queue:  # no new item is begun
+                    pass
+                wait(workers)
+
+
+def _in_order(done, n_items):
+    early = {}
+    for n in range(n_items):
+        while n not in early:
+            k, *outcome = done.get()
+            early[k] = outcome
+        result, error = early.pop(n)
+        if error is not None:
+            raise error
+        yield result
+
+
+# Starting a thread takes longer than many a job, so the largest set of idle threads is kept.
+_kept: list[tuple[int, ThreadPoolExecutor]] = []
+_kept_lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a child process has none of the threads
+    os.register_at_fork(before=_kept_lock.acquire, after_in_parent=_kept_lock.release)
+    os.register_at_fork(after_in_child=_kept_lock.release)
+    os.register_at_fork(after_in_child=_kept.clear)
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
+    """At least n threads that nobody else uses."""
+    with _kept_lock:
+        size, pool = _kept.pop() if _kept and _kept[0][0] >= n else (n, ThreadPoolExecutor(n))
+    try:
+        yield pool
+    finally:
+        with _kept_lock:
+            _kept.append((size, pool))
+            _kept.sort(key=lambda entry: entry[0])
+            others, _kept[:] = _kept[:-1], _kept[-1:]
+        for _, other in others:
+            other.shutdown(wait=False)
