@@ -89,6 +89,8 @@ def train_one_vs_rest(
     stop = threading.Event()
     for gamma in np.unique(training.gamma):
         group = np.flatnonzero(training.gamma == gamma)
+        if 4 * len(training.codes) ** 2 > settings["cache_size"] * 2**20:
+            group = _along_axis(training, group)
 
         def problem(k, group=group):
             return problem_of(group[k], training.signs(group[k]), training.weight)
@@ -99,6 +101,25 @@ def train_one_vs_rest(
         what = training.X, training.kernel, [gamma], len(group), problem, keep
         for _, k, result in solve_grid(*what, n_jobs=n_jobs, stop=stop, **settings):
             yield int(group[k]), result
+
+
+def _along_axis(training, group):
+    """Classes in the order of their means along the first principal axis of these.
+
+    Machines of similar classes need the same kernel rows, so fewer rows are made again than in an
+    arbitrary order.
+    """
+    codes, n = training.codes, len(training.codes)
+    member = sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(codes.max() + 1, n))
+    sums = member @ training.X
+    sums = sums.toarray() if sparse.issparse(sums) else sums
+    means = sums[group] / member.sum(axis=1)[group, None]
+    means -= means.mean(axis=0)
+    axis = np.ptp(means, axis=0)
+    for _ in range(20):  # power iteration; the order need not be exact
+        axis = (means @ axis) @ means
+        axis /= np.linalg.norm(axis) or 1.0
+    return group[np.argsort(means @ axis, kind="stable")]
 
 
 def train_one_class(

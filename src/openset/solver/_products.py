@@ -95,7 +95,7 @@ def write_distances(wide: Wide, index: np.ndarray, start: int, out: np.ndarray) 
 def write_rbf(wide: Wide, index: np.ndarray, ratio: np.float32, rows: np.ndarray, slots) -> None:
     """``rows[slots[k]] = exp(-ratio * distances)`` from the point index[k] to all points."""
     step, slots = tuning().product_columns, np.asarray(slots, dtype=np.int64)
-    for k, part, padded in _blocks(wide, index, tuning().product_rows):
+    for k, part, padded in _blocks(wide, index, tuning().block_rows):
         for start in range(0, rows.shape[1], step):
             dots = _dots(padded, wide, start, min(step, rows.shape[1] - start))
             _expand_rbf(dots, wide, part, start, ratio, rows, slots[k : k + len(part)])

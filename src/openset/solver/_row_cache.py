@@ -239,6 +239,9 @@ class RowCache(KernelRows):
             self._make_room(missing.size, keep=index)
             self._pending[missing] = True
             slots = [self._free.pop() for _ in missing]
+            held, store = self.store.slot[index], self.store
+            store.clock[0] += 1
+            store.used[held[held >= 0]] = store.clock[0]
             self._readers += 1
         try:
             # Rows are computed without the lock: other threads go on meanwhile.

@@ -23,15 +23,19 @@ class Tuning:
     # Widths of a grid that are in memory at a time: kernel values of them all, and solutions.
     widths_numbers: int = 2**26
     widths_solutions: int = 10_000
+    # Decision values of held-out rows up to which groups of problems are solved without paths.
+    swept_numbers: int = 2**24
     # Solutions per width from which a part of the samples has a kernel matrix of its own.
     part_solutions: int = 64
     # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
-    # Rows per matrix product, for rows on demand (few, because often only one is needed) and for
-    # tiles. Always that many, padded with zeros: BLAS may round differently for another shape, and
-    # results must not depend on which rows were requested together. And columns, so that products
-    # become kernel values while they are in the second-level cache.
+    # Rows that are requested together, and rows per matrix product: for rows on demand (few,
+    # because most of those requested are in the cache) and for tiles. Always that many, padded with
+    # zeros: BLAS may round differently for another shape, and results must not depend on which rows
+    # were requested together. And columns, so that products become kernel values while they are in
+    # the second-level cache.
     product_rows: int = 64
+    block_rows: int = 32
     product_columns: int = 4096
     tile_rows: int = 256
     # Rows that are made and subtracted without caching before other solvers may evict some.
