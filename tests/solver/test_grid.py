@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
 from openset.solver import (
+    Group,
     Interrupted,
     decision_values,
     kernel_rows,
@@ -23,6 +24,7 @@ from openset.solver import (
     svm_problem,
     tuned,
 )
+from openset.utils import thread_map
 
 from .reference_solver import solve_reference
 
@@ -187,6 +189,77 @@ def test_parts_have_matrices_of_their_own(kernel, layout, size):
         assert_allclose(values, whole[g, k][0], atol=2e-5)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 4])
+@pytest.mark.parametrize("slice_seconds", [0.2, 0.0])  # no pause, and one after every few steps
+@pytest.mark.parametrize("memory", ["whole", "parts", "one width"])
+def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
+    rng = np.random.default_rng(4)
+    y = np.arange(120) % 4
+    X = rng.normal(size=(4, 5))[y] + rng.normal(size=(120, 5))
+    parts = [np.sort(rng.permutation(120)[:n]) for n in (50, 60)]
+    scored = [np.setdiff1d(np.arange(120), part)[::2] for part in parts]
+    problems, part_of, groups = [], [], []
+    for s, part in enumerate(parts):
+        for C in (1.0, 8.0):
+            groups.append(Group(list(range(len(problems), len(problems) + 4)), scored[s]))
+            for c in range(4):
+                signs = np.zeros(120)
+                signs[part] = np.where(y[part] == c, 1.0, -1.0)
+                problem = svm_problem(signs, np.full(120, C), 0.0)
+                problems.append((problem, LAMS * problem.upper.sum()))
+                part_of.append(s)
+    groups.append(Group([len(problems)], scored[0]))  # a group of one
+    problems.append(problems[0])
+    part_of.append(0)
+    gammas = [0.1, 50.0, 1.0]
+    arguments = X, RBF(), gammas, len(problems), problems.__getitem__
+    settings: dict = {"tol": 1e-4, "n_jobs": n_jobs}
+    if memory == "parts":
+        settings |= {"parts": parts, "part_of": part_of}
+    one_width = {"widths_numbers": 1} if memory == "one width" else {}
+
+    def reduce(k, path, rows):
+        ones = np.ones(len(LAMS))
+        return path.scores_at(scored[part_of[k]], ones, 0 * ones), path.bias.copy()
+
+    def reduce_group(j, which, scores, biases):
+        return j, which, scores.copy(), biases.copy()
+
+    with tuned(part_solutions=4, slice_seconds=slice_seconds, **one_width):
+        paths = {(g, k): found for g, k, found in solve_grid(*arguments, reduce, **settings)}
+        settings |= {"groups": groups, "reduce_group": reduce_group}
+        found = [result for _, _, result in solve_grid(*arguments, reduce, **settings)]
+    seen = [(g, k) for j, which, *_ in found for g in which for k in groups[j].problems]
+    assert sorted(seen) == sorted(paths)
+    for j, which, scores, biases in found:
+        for w, g in enumerate(which):
+            for n, k in enumerate(groups[j].problems):
+                assert_array_equal(scores[w, n], paths[g, k][0])
+                assert_array_equal(biases[w, n], paths[g, k][1])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_groups_stop_and_warn_as_paths_do(data, n_jobs):
+    X, y = data
+    problems = problems_of(y)[:6]
+    groups = [Group([k], np.arange(60)) for k in range(6)]
+
+    def run_groups(problems=problems, gammas=GAMMAS, **settings):
+        arguments = X, RBF(), gammas, 6, problems.__getitem__, None
+        results = {"groups": groups, "reduce_group": lambda *found: None}
+        list(solve_grid(*arguments, n_jobs=n_jobs, **results, **settings))
+
+    with pytest.warns(ConvergenceWarning, match=r"max_iter .* or tol"):
+        run_groups(tol=1e-9, max_iter=2)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        run_groups(stop=stop)
+    too_large = [(problem, totals + 1e3) for problem, totals in problems]
+    with pytest.raises(ValueError, match="total="):
+        run_groups(too_large, [0.1])
+
+
 def test_widths_from_the_largest_problems_in_order(data):
     X, y = data
     problems = problems_of(y)[:3]
@@ -300,6 +373,7 @@ def test_errors_of_the_caller_come_through(data, where, n_jobs):
 def test_a_grid_may_be_left_early(data, n_jobs):
     X, y = data
     problems = problems_of(y)
+    list(thread_map(abs, range(n_jobs), n_jobs))  # idle threads are kept for the next run
     before = threading.active_count()
     grid = solve_grid(
         X, RBF(), GAMMAS, 8, problems.__getitem__, lambda k, path, rows: k, n_jobs=n_jobs

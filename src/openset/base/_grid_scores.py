@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from ..kernels import get_kernel
-from ..solver import solve_grid
+from ..solver import Group, Path, solve_grid
 from ._classifier import OpenSetClassifier
 from .machines import without_copies
 
@@ -74,22 +75,40 @@ class GridEngine(OpenSetClassifier):
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
         # The same checks as in fit.
         # Here rows of the unknown label are one more class: a split says what they serve for.
-        plain = clone(self).set_params(unknown_label="auto")
+        plain = copy(self)
+        plain.unknown_label = "auto"
         if isinstance(self.gamma, str):
-            plain.set_params(gamma=1.0)  # it is resolved below
+            plain.gamma = 1.0  # it is resolved below
         X = plain.prepare(X, y, sample_weight, self.min_classes).X
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
         if numeric:
             what = X, y, sample_weight, dict(enumerate(splits))
             yield from _solve(self, _Lattice(spec, numeric), what, reduce, n_jobs)
         for name in sorted({own["gamma"] for own in full if isinstance(own["gamma"], str)}):
-            named = clone(self).set_params(gamma=name)
+            named = copy(self)
+            named.gamma = name
             for s, split in enumerate(splits):
                 fit = split[0]
                 gamma = named.resolve_gamma(X[fit], _weights(self, y, sample_weight, fit))
                 own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
                 lattice = _Lattice(spec, own)
                 yield from _solve(self, lattice, (X, y, sample_weight, {s: split}), reduce, n_jobs)
+
+    def score_map(self, path: Path, **params) -> tuple[np.ndarray, np.ndarray]:
+        """Return how acceptance scores follow from the decision values of a path.
+
+        Parameters
+        ----------
+        path : Path
+            Solutions at T totals.
+        **params
+
+        Returns
+        -------
+        scale, shift
+            Arrays of shape (T,): scores are ``scale[:, None] * path.scores + shift[:, None]``.
+        """
+        return np.ones(len(path.totals)), np.zeros(len(path.totals))
 
 
 class _Lattice:
@@ -180,10 +199,25 @@ def _solve(model, lattice, what, finish, n_jobs):
             free.append(scores)
         return [found]
 
+    def reduce_group(j, which, scores, biases):
+        s, point = groups[j]
+        settings = [own for g in which for own in lattice.settings(lattice.gammas[g], point)]
+        scores, far = np.moveaxis(scores, 1, -1), np.moveaxis(biases, 1, -1)
+        shape = len(settings), *scores.shape[2:]
+        far = far.reshape(len(settings), -1) if decaying else np.full(shape[::2], np.inf)
+        return [finish(GridScores(settings, s, scores.reshape(shape), far))]
+
     arguments = X, get_kernel(model.kernel), lattice.gammas, len(problems), problem_of, reduce
     order = list(splits)
-    shared: dict[str, list] = {"parts": [fitting(s)[0] for s in order]}
+    shared: dict[str, Any] = {"parts": [fitting(s)[0] for s in order]}
     shared["part_of"] = [order.index(s) for s, _, _ in problems]
+    if type(model).score_map is GridEngine.score_map:  # scores are the decision values
+        ends = np.cumsum([0, *(len(splits[s][2]) for s, _ in groups)]).tolist()
+        shared["groups"] = [
+            Group(list(range(*bounds)), splits[s][1])
+            for (s, _), bounds in zip(groups, pairwise(ends), strict=True)
+        ]
+        shared["reduce_group"] = reduce_group
     for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **shared, **model.solver_settings):
         yield from found
 

@@ -195,22 +195,6 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         """
         return svm_problem(signs, params["C"] * weight, 0.0), np.zeros(1)
 
-    def score_map(self, path: Path, **params) -> tuple[np.ndarray, np.ndarray]:
-        """Return how acceptance scores follow from the decision values of a path.
-
-        Parameters
-        ----------
-        path : Path
-            Solutions at T totals.
-        **params
-
-        Returns
-        -------
-        scale, shift
-            Arrays of shape (T,): scores are ``scale[:, None] * path.scores + shift[:, None]``.
-        """
-        return np.ones(len(path.totals)), np.zeros(len(path.totals))
-
     def finish_machine(
         self, machine: BinaryMachine, path: Path, rows: KernelRows, stop: threading.Event, **params
     ) -> BinaryMachine:
@@ -262,6 +246,8 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         ndarray of shape (m,)
         """
         class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
+            return np.ones(len(labels))
         if isinstance(class_weight, dict):
             # The unknown label may have a weight although no row carries it.
             spare = find_unknown_label(self.unknown_label, np.array(list(class_weight)))

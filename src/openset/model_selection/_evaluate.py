@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
 from ..base import GridScores, SearchSpec, known_classes
-from ..metrics import encode_labels
 from ..utils import split_pipeline, thread_map, unwrap
 
 
@@ -28,13 +27,13 @@ class Candidate(NamedTuple):
     params: dict[str, Any]
 
 
-class SplitScore(NamedTuple):
-    """The score of one candidate on one split."""
+class SplitScores(NamedTuple):
+    """Scores of some candidates on one split."""
 
-    candidate: int
+    candidates: list[int]
     split: int
-    score: float  # -inf if the setting is infeasible or the fit failed
-    far: float  # largest score far from all samples where regions must be bounded, else NaN
+    scores: np.ndarray  # -inf if the setting is infeasible or the fit failed
+    far: np.ndarray  # largest score far from all samples where regions must be bounded, else NaN
     error: Exception | None = None  # what a failed fit raised
 
 
@@ -65,7 +64,8 @@ class SearchData:
         """True codes of the validation rows of split s, for `measure`."""
         fit, validation = self.splits[s]
         known, labels = known_classes(self.unknown_label, self.y[fit])[0], self.y[validation]
-        codes = encode_labels(labels, known)
+        place = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        codes = np.where(known[place] == labels, place, len(known))
         if self.positives is None:
             return codes
         unknown = codes == len(known)
@@ -74,7 +74,7 @@ class SearchData:
 
 def evaluate(
     estimator: BaseEstimator, candidates: Sequence[Candidate], data: SearchData
-) -> Iterator[SplitScore]:
+) -> Iterator[SplitScores]:
     """Score every candidate on every split, in an order that suits the estimator."""
     transformer, final, prefix = split_pipeline(estimator)
     everywhere = range(len(data.splits))
@@ -101,6 +101,9 @@ def evaluate(
 
 def _group(candidates, in_key) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:
     """Group by the values of the parameters for which in_key, which the members then lack."""
+    if not any(map(in_key, {name for candidate in candidates for name in candidate.params})):
+        yield {}, list(candidates)
+        return
     groups: dict[tuple, list[Candidate]] = {}
     shared: dict[tuple, dict[str, Any]] = {}
     for candidate in candidates:
@@ -119,7 +122,9 @@ def _evaluate_final(final, candidates, X, which, data):
     by_engine = bool(spec.engine) and len(np.unique(data.y)) > 1
     cheap, run = (spec.engine, _by_engine) if by_engine else (spec.after_fit, _on_one_fit)
     for shared, members in _group(candidates, lambda name: name not in cheap):
-        yield from run(clone(final).set_params(**shared), members, X, which, data)
+        # The engine fits nothing, so it needs no clone of its own.
+        model = final if by_engine and not shared else clone(final).set_params(**shared)
+        yield from run(model, members, X, which, data)
 
 
 def _by_engine(model, candidates, X, which, data):
@@ -135,19 +140,16 @@ def _by_engine(model, candidates, X, which, data):
     settings = [candidate.params for candidate in candidates]
     true = {s: data.validation_codes(s) for s in which}
 
-    def judge(found: GridScores) -> list[SplitScore]:
+    def judge(found: GridScores) -> SplitScores:
         s = which[found.split]
         scores = data.measure(found.scores, true[s])
         far = found.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
-        return [
-            _split_score(candidates[i].number, s, score, largest)
-            for members, score, largest in zip(found.settings, scores, far, strict=True)
-            for i in members
-        ]
+        entry = np.repeat(np.arange(len(scores)), [len(members) for members in found.settings])
+        numbers = [candidates[i].number for members in found.settings for i in members]
+        return _split_scores(numbers, s, scores[entry], far[entry])
 
     arguments = settings, X, data.y, data.weight, splits, judge
-    for found in model.grid_scores(*arguments, n_jobs=data.n_jobs):
-        yield from found
+    yield from model.grid_scores(*arguments, n_jobs=data.n_jobs)
 
 
 def _on_one_fit(model, candidates, X, which, data):
@@ -172,7 +174,7 @@ def evaluate_with_callable(
     data: SearchData,
     scoring: Callable[[BaseEstimator, Any, np.ndarray], float],
     as_fitted: bool = False,
-) -> Iterator[SplitScore]:
+) -> Iterator[SplitScores]:
     """Score with a callable (estimator, X, y): every candidate is fitted on every split.
 
     With `as_fitted` each fit is what the refit would be: regions are forced to be bounded where the
@@ -212,18 +214,19 @@ def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
             yield from _failed(error, candidates, s)
             continue
         far = float(unwrap(fitted).far_scores().max()) if bounded else np.nan
-        for candidate, score in zip(candidates, scores, strict=True):
-            yield _split_score(candidate.number, s, score, far)
+        numbers = [candidate.number for candidate in candidates]
+        yield _split_scores(numbers, s, np.array(scores), np.full(len(scores), far))
 
 
-def _split_score(candidate, split, score, far):
-    """A score; -inf where a bounded region is required (`far` is a number) and there is none."""
-    return SplitScore(candidate, split, -np.inf if far >= 0 else float(score), float(far))
+def _split_scores(candidates, split, scores, far):
+    """Scores; -inf where a bounded region is required (`far` is a number) and there is none."""
+    return SplitScores(candidates, split, np.where(far >= 0, -np.inf, scores), far)
 
 
 def _failed(error, candidates, split):
-    for candidate in candidates:
-        yield SplitScore(candidate.number, split, -np.inf, np.nan, error)
+    numbers = [candidate.number for candidate in candidates]
+    missing = np.full(len(numbers), np.nan)
+    yield SplitScores(numbers, split, np.full(len(numbers), -np.inf), missing, error)
 
 
 def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:

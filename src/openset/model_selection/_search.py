@@ -341,7 +341,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         )
         positives: list = [None] if self.level_ == "model" else classes.tolist()
         drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
-        splits = [_usable(s, y, final) for _, s in drawn]
+        usable = usable_rows(final, y)
+        splits = [_usable(s, usable, len(y)) for _, s in drawn]
         of_split = None if self.level_ == "model" else [c for c, _ in drawn]
         return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split, label)
 
@@ -410,11 +411,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             found = evaluate(self._template(), candidates, part)
         progress = Progress(len(candidates) * len(which), type(self).__name__, bool(self.verbose))
         failures = {}
-        for i, s, score, largest, error in found:
-            table.scores[i, which[s]], table.far[i, which[s]] = score, largest
+        for numbers, s, scores, far, error in found:
+            table.scores[numbers, which[s]], table.far[numbers, which[s]] = scores, far
             if error is not None:
                 failures[id(error)] = error
-            progress.step()
+            progress.step(len(numbers))
         if not failures:
             return
         first = next(iter(failures.values()))
@@ -447,8 +448,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         }
 
 
-def _usable(simulation, y, final):
+def _usable(simulation, usable, n_rows):
     """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
-    fit = np.intersect1d(simulation.fit, usable_rows(final, y))
+    if len(usable) == n_rows:
+        return simulation.fit, simulation.validation
+    fit = np.intersect1d(simulation.fit, usable)
     refused = np.setdiff1d(simulation.fit, fit)
     return fit, np.sort(np.append(simulation.validation, refused))

@@ -20,11 +20,13 @@ from ._refine import refined_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
+from ._sweep import Group
 from ._tuning import Tuning, tuned
 
 __all__ = [
     "EXACT_BAND",
     "DecisionValues",
+    "Group",
     "Interrupted",
     "KernelRows",
     "Path",

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
@@ -23,6 +24,7 @@ from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
 from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
+from ._sweep import Group, Sweep
 from ._tuning import tuning
 from .cuda import on_gpu
 
@@ -43,6 +45,8 @@ def solve_grid(
     stop: threading.Event | None = None,
     parts: Sequence[np.ndarray] | None = None,
     part_of: Sequence[int] = (),
+    groups: Sequence[Group] = (),
+    reduce_group: Callable[[int, list[int], np.ndarray, np.ndarray], Any] | None = None,
 ) -> Iterator[tuple[int, int, Any]]:
     """Solve every problem for all its totals at every gamma.
 
@@ -77,15 +81,22 @@ def solve_grid(
         are small and have many problems, each has a kernel matrix of its own.
     part_of : sequence of int, default=()
         The part of each problem.
+    groups : sequence of Group, default=()
+        Problems whose decision values at some rows are all that is wanted, each in one group.
+    reduce_group : callable, default=None
+        ``reduce_group(group, which, scores, biases)`` is called instead of `reduce` where groups
+        are solved faster without paths: with the index of a group, the indices of G gammas,
+        decision values of shape (G, K, T, n) and biases of shape (G, K, T).
 
     Yields
     ------
     gamma : int
-        Index in `gammas`; for each problem they come in descending order of their values.
+        Index in `gammas`; for each problem they come in descending order of their values. The first
+        one for a group.
     k : int
-        Index of the problem.
+        Index of the problem, or of the group.
     result
-        What `reduce` returned.
+        What `reduce` or `reduce_group` returned.
     """
     stop = threading.Event() if stop is None else stop
     gpu = on_gpu(device)
@@ -107,7 +118,11 @@ def solve_grid(
     keep = len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems
     limits = {"n_jobs": n_jobs, "stop": stop, "tol": tol, "max_iter": max_iter}
     for shares in _shares(parts, part_of, n_problems, *data):
-        yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
+        sweeps = _sweeps(shares, groups, problem_of)
+        if sweeps:
+            yield from _run_sweeps(shares, sweeps, gammas, order, reduce_group, **limits)
+        else:
+            yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
 
 
 class _Share(NamedTuple):
@@ -206,15 +221,68 @@ def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop,
             heads[n + 1][k].put(starts)
         return reduce(k, path, rows)
 
+    for block in _blocks(shares, gammas, order):
+        # One queue for all: a thread that is done with a width goes on with the next.
+        tasks = [(n, s, k) for n in block for s, share in enumerate(shares) for k in share.problems]
+        for (n, _, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
+            yield int(order[n]), k, result
+
+
+def _sweeps(shares, groups, problem_of):
+    """What solves the groups of each share without paths; nothing where that does not pay."""
+    if not groups or not all(share.rows.whole for share in shares):
+        return []
+    n_totals = len(problem_of(0)[1])
+    size = sum(len(g.problems) * len(g.scored) for g in groups) * n_totals
+    if size * len(shares[0].rows.widths) > tuning().swept_numbers:
+        return []
+    sweeps = []
+    for share in shares:
+        members = set(share.problems)
+        own = {j: g for j, g in enumerate(groups) if g.problems[0] in members}
+        problems = [problem_of(k) for g in own.values() for k in g.problems]
+        if any(problem.total is None for problem, _ in problems):
+            return []
+        if share.part is not None:
+            problems = [(_restricted(p, share.part), totals) for p, totals in problems]
+        identity = _starts_from_identity(share.rows)
+        sweeps.append(Sweep(share.rows, own, problems, share.outside, identity))
+    return sweeps
+
+
+def _run_sweeps(shares, sweeps, gammas, order, reduce_group, n_jobs, stop, tol, max_iter):
+    for block in _blocks(shares, gammas, order):
+        for sweep in sweeps:
+            sweep.begin(len(block))
+
+        def run(_):
+            for sweep in sweeps:
+                sweep.run(tol, max_iter, stop)
+
+        for _ in thread_map(run, range(effective_n_jobs(n_jobs)), n_jobs, stop):
+            pass
+        found = []
+        for sweep in sweeps:
+            sweep.check(tol)
+            found += sweep.scores()
+
+        def finish(scores, block=block):
+            j, widths, *values = scores
+            which = order[block[widths]].tolist()
+            return which[0], j, reduce_group(j, which, *values)
+
+        yield from thread_map(finish, found, n_jobs, stop)
+
+
+def _blocks(shares, gammas, order):
+    """The widths that are in memory together, as positions in `order`; the rows are made."""
+    step = len(shares[0].rows.widths)
     for first in range(0, len(order), step):
         block = range(first, min(first + step, len(order)))
         if first > 0:
             for share in shares:
                 share.rows.use(*gammas[order[block]])
-        # One queue for all: a thread that is done with a width goes on with the next.
-        tasks = [(n, s, k) for n in block for s, share in enumerate(shares) for k in share.problems]
-        for (n, _, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
-            yield int(order[n]), k, result
+        yield block
 
 
 def _starts_from_identity(rows):

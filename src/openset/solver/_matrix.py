@@ -7,10 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from ..kernels import RBF, exp_neg
 from ..utils import thread_map
 from ..utils.compiled import njit
+from ..utils.distances import direct_distances
+from ._atomic import next_number
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
@@ -72,6 +75,11 @@ class WholeMatrix(KernelRows):
     def widths(self) -> list[KernelRows]:
         return [self, *self._others]
 
+    @property
+    def matrices(self) -> np.ndarray:
+        """The matrices of these widths."""
+        return self._memory[: 1 + len(self._others)]
+
     def use(self, *gammas: float) -> None:
         self._fill(gammas, known=self._distances is not None)
 
@@ -117,8 +125,22 @@ class WholeMatrix(KernelRows):
         own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
         rest = [slice(k, min(m, k + side)) for k in range(n, m, side)]
         tiles = [(own[k], j) for k in range(len(own)) for j in own[k:] + rest]
+        points = self._values.points
+        if points is not None and self._distances is None:
+            # Each thread is in compiled code until all is done.
+            bounds = np.array([[i.start, i.stop, j.start, j.stop] for i, j in tiles])
+            counter, ratios = np.zeros(1, dtype=np.int64), self._ratios(filled)
+            workers = range(min(len(tiles), effective_n_jobs(self._n_jobs)))
+
+            def fill(_):
+                fill_from_points(self._memory, ratios, points, bounds, counter)
+
+            tiles = workers
         for _ in thread_map(fill, tiles, self._n_jobs):
             pass
+
+    def _ratios(self, filled):
+        return np.array([rows._values.ratio for rows in filled], dtype=np.float32)
 
     def _tiles(self, filled, i, j, out, known, mirror):
         """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
@@ -127,15 +149,19 @@ class WholeMatrix(KernelRows):
             self._values(index, j.start, out)
             yield self.store.rows, out
             return
-        distances = np.empty_like(out) if self._distances is None else self._distances[i, j]
         if not known:
             self._values.distances(index, j.start, out)
-            distances[...] = out
+        distances = out
+        if self._distances is not None:
+            distances = self._distances[i, j]
+            if not known:
+                distances[...] = out
         if type(self._values.kernel) is RBF:
             # One call, because each return to Python waits for the other threads.
-            ratios = np.array([rows._values.ratio for rows in filled], dtype=np.float32)
-            fill_rbf_tiles(self._memory, ratios, distances, i.start, j.start, mirror)
+            fill_rbf_tiles(self._memory, self._ratios(filled), distances, i.start, j.start, mirror)
             return
+        if distances is out:
+            distances = out.copy()
         for rows in filled:
             rows._values.from_distances(distances, out)
             yield rows.store.rows, out
@@ -155,6 +181,20 @@ def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
             for t in range(m):
                 for r in range(n):
                     matrices[w, j + t, i + r] = matrices[w, i + r, j + t]
+
+
+@njit(cache=True, nogil=True)
+def fill_from_points(matrices, ratios, points, bounds, counter):
+    """Fill tiles that no other thread has begun; `bounds` has their rows and columns."""
+    n = len(matrices[0])
+    while True:
+        tile = next_number(counter)
+        if tile >= len(bounds):
+            return
+        i, i_end, j, j_end = bounds[tile]
+        distances = np.empty((i_end - i, j_end - j), dtype=np.float32)
+        direct_distances(points.Z, points.columns, np.arange(i, i_end), j, distances)
+        fill_rbf_tiles(matrices, ratios, distances, i, j, i != j and j_end <= n)
 
 
 def scratch_size(n: int) -> int:

@@ -196,6 +196,8 @@ def feasible_start(problem: Problem) -> np.ndarray:
     if problem.total is None:
         return beta
     missing = problem.total - beta.sum()
+    if missing == 0:
+        return beta
     room = (problem.upper if missing >= 0 else problem.lower) - beta
     reach = room.sum()
     if not abs(missing) <= abs(reach) * (1 + 1e-12):  # NaN included
@@ -203,9 +205,7 @@ def feasible_start(problem: Problem) -> np.ndarray:
             f"No multipliers in the boxes have the sum total={problem.total!r}; "
             f"the boxes allow [{problem.lower.sum()!r}, {problem.upper.sum()!r}]."
         )
-    if missing:
-        beta += room * (missing / reach)
-    return np.clip(beta, problem.lower, problem.upper)
+    return np.clip(beta + room * (missing / reach), problem.lower, problem.upper)
 
 
 def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray:

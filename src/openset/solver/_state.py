@@ -204,7 +204,7 @@ def may_move(state, top, bottom):
 
 
 @njit(cache=True, nogil=True)
-def _summarise(p, box, beta, v):
+def summarise(p, box, beta, v):
     """Bias, its interval and the objective of a solution.
 
     A multiplier within rounding of its bound counts as being there: where all belong at a bound,
@@ -237,5 +237,5 @@ def summarise_all(p, box, betas, vs):
     n = len(betas)
     bias, interval, objective = np.empty(n), np.empty((n, 2)), np.empty(n)
     for k in range(n):
-        bias[k], interval[k, 0], interval[k, 1], objective[k] = _summarise(p, box, betas[k], vs[k])
+        bias[k], interval[k, 0], interval[k, 1], objective[k] = summarise(p, box, betas[k], vs[k])
     return bias, interval, objective
