@@ -1,4 +1,4 @@
-"""The row cache, seen from inside: two compiled loops that make the same row."""
+"""The row cache, seen from inside: rows made twice at once, and which rows are evicted."""
 
 import numpy as np
 from numpy.testing import assert_allclose
@@ -6,6 +6,8 @@ from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF
 from openset.solver import kernel_rows
+from openset.solver._kernel_values import kernel_values
+from openset.solver._row_cache import RowCache
 from openset.solver._row_maker import make_row
 
 
@@ -27,3 +29,17 @@ def test_a_row_made_by_two_solvers_at_once():
         assert np.all(rows.store.slot[index] >= 0)
         K = RBF().value(0.5 * cdist(X[index], X, "sqeuclidean"))
         assert_allclose(rows.store.rows[rows.store.slot[index]], K, atol=1e-6)
+
+
+def test_rows_that_were_read_lately_stay():
+    X = np.random.default_rng(3).normal(size=(400, 80))
+    cache = RowCache(kernel_values(X, RBF(), np.array([0.01])), 200)
+    sums = np.zeros(400)
+    cache.subtract(sums, np.arange(100), np.ones(100))
+    cache.subtract(sums, np.arange(100, 200), np.ones(100))
+    cache.subtract(sums, np.arange(100), np.ones(100))  # read, not made again
+    cache.subtract(sums, np.arange(200, 240), np.ones(40))
+    slot = cache.store.slot
+    assert np.all(slot[:100] >= 0)
+    assert np.all(slot[200:240] >= 0)
+    assert np.count_nonzero(slot[100:200] < 0) >= 40

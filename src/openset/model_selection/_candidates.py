@@ -89,6 +89,12 @@ def finer_settings(
     return found
 
 
+def path_values(estimator: BaseEstimator, settings: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Value of the path parameter in each setting: the larger, the smaller the region."""
+    _, final, prefix = split_pipeline(estimator)
+    return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
+
+
 def _check_grid(estimator, part, level):
     _, final, prefix = split_pipeline(estimator)
     engine = [prefix + name for name in spec_of(final).engine]

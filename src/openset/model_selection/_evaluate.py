@@ -16,8 +16,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
-from ..base import GridScores, SearchSpec, known_classes
+from ..base import GridScores, SearchSpec, known_classes, usable_rows
 from ..utils import split_pipeline, thread_map, unwrap
+from ._split import Simulation
 
 
 class Candidate(NamedTuple):
@@ -70,6 +71,18 @@ class SearchData:
             return codes
         unknown = codes == len(known)
         return np.where(labels == self.positives[s], 0, np.where(unknown, 2, 1))
+
+
+def usable_split(
+    simulation: Simulation, estimator: BaseEstimator, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
+    usable = usable_rows(estimator, y)
+    if len(usable) == len(y):
+        return simulation.fit, simulation.validation
+    fit = np.intersect1d(simulation.fit, usable)
+    refused = np.setdiff1d(simulation.fit, fit)
+    return fit, np.sort(np.append(simulation.validation, refused))
 
 
 def evaluate(

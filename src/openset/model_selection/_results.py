@@ -89,6 +89,26 @@ def best_index(scores: np.ndarray, far: np.ndarray, strength: np.ndarray) -> int
     return int(np.argmin(np.where(strength == strength.max(), worst, np.inf)))
 
 
+def best_of(
+    table: ScoreTable, strength: np.ndarray, classes: np.ndarray | None = None
+) -> tuple[Any, float, dict[str, Any]]:
+    """Index, mean score and parameters of the best candidate, see `best_index`.
+
+    With `classes`, whose splits come one class after the other: an index per class, the mean over
+    the classes, and parameters as dicts {class: value}.
+    """
+    settings = table.settings
+    if classes is None:
+        best = best_index(table.scores, table.far, strength)
+        return best, float(table.scores[best].mean()), settings[best]
+    scores, far = (np.split(part, len(classes), axis=1) for part in (table.scores, table.far))
+    found = np.array([best_index(a, b, strength) for a, b in zip(scores, far, strict=True)])
+    means = [own[i].mean() for own, i in zip(scores, found, strict=True)]
+    chosen = dict(zip(classes.tolist(), found, strict=True))
+    params = {name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]}
+    return found, float(np.mean(means)), params
+
+
 def _comparable(scores):
     """Mean scores, rounded so that rounding errors do not break ties; NaN counts as the lowest."""
     with np.errstate(invalid="ignore"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
-from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -24,24 +23,14 @@ from ..base import (
     usable_rows,
     validate_targets,
 )
-from ..utils import Progress, split_pipeline, unwrap
-from ._candidates import finer_settings, make_settings, preset_grid
-from ._evaluate import (
-    Candidate,
-    SearchData,
-    evaluate,
-    evaluate_with_callable,
-    fit_weights,
-    lend_threads,
-    spec_of,
-)
-from ._race import after_first_look, first_look, in_the_race
-from ._results import ScoreTable, best_index, cv_results
+from ..utils import split_pipeline, unwrap
+from ._candidates import finer_settings, make_settings, path_values, preset_grid
+from ._evaluate import SearchData, fit_weights, lend_threads, spec_of, usable_split
+from ._results import ScoreTable, best_of, cv_results
+from ._rounds import Rounds
 from ._scorers import binary_measure, get_scorer
 from ._split import ClosedSetSplit, OpenSetSplit
 
-# Numbers of simulations after which settings may drop out.
-_ENDS_OF_ROUNDS = (1, 2, 4)
 # Steps from the best width of the default grid towards better ones between its values.
 _STEPS = 2
 
@@ -209,7 +198,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         weight = np.ones(len(y)) if weight is None else weight
         classes, codes = known_classes(final.unknown_label, y)
         self._resolve_settings(final, classes, codes.max() == len(classes))
-        data = self._simulate(X, y, weight, classes, final)
+        splits, positives = self._simulate(y, classes, final)
+        label, measure = final.unknown_label, self._measure()
+        data = SearchData(X, y, weight, splits, measure, self.n_jobs, positives, label)
         grid = self.param_grid
         if grid is None:
             rows, _ = data.splits[0]
@@ -217,19 +208,22 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             grid = preset_grid(self.estimator, self.preset, *first)
         table = ScoreTable(len(data.splits))
         candidates = table.add(make_settings(self.estimator, grid, self.level_))
+        race, title = self._is_race(data), type(self).__name__ if self.verbose else None
+        rounds = Rounds(self._template(), data, table, self.scoring, race, title)
         try:
-            self._race(self._first_look(candidates, data), data, table)
-            for _ in range(_STEPS if self._is_race(data) else 0):
+            rounds.run(rounds.first_look(candidates))
+            for _ in range(_STEPS if race else 0):
                 if (best := table.best()) is not None:
                     finer = finer_settings(self.estimator, table.settings, best.params)
-                    self._race(table.add(finer), data, table, leader=best)
+                    rounds.run(table.add(finer), leader=best)
             own = table.add(self._own_setting(candidates))
-            self._race(own, data, table, as_fitted=True)
+            rounds.run(own, as_fitted=True)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
             labels = classes if self.level_ == "class" else None
             self.cv_results_ = cv_results(table.settings, table.scores, labels)
-        self._choose(table, classes)
+        strength = path_values(self.estimator, table.settings)
+        self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, labels)
         if self.refit:
             rows = usable_rows(final, y)
             if len(rows) < len(y):
@@ -334,17 +328,17 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         if len(classes) < 2:
             raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
 
-    def _simulate(self, X, y, weight, classes, final) -> SearchData:
-        label = final.unknown_label
+    def _simulate(self, y, classes, final):
+        """Rows to fit and to judge in each split, and the positive class of each, if it has one."""
         splitter = (OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit)(
-            self.n_splits_, random_state=self.random_state, unknown_label=label
+            self.n_splits_, random_state=self.random_state, unknown_label=final.unknown_label
         )
-        positives: list = [None] if self.level_ == "model" else classes.tolist()
-        drawn = [(c, s) for c in positives for s in splitter.simulate(y, positive=c)]
-        usable = usable_rows(final, y)
-        splits = [_usable(s, usable, len(y)) for _, s in drawn]
-        of_split = None if self.level_ == "model" else [c for c, _ in drawn]
-        return SearchData(X, y, weight, splits, self._measure(), self.n_jobs, of_split, label)
+        if self.level_ == "model":
+            return [usable_split(s, final, y) for s in splitter.simulate(y)], None
+        labels = classes.tolist()
+        drawn = zip(labels, splitter.simulate_each(y, labels), strict=True)
+        each = [(usable_split(s, final, y), c) for c, own in drawn for s in own]
+        return [split for split, _ in each], [c for _, c in each]
 
     def _measure(self):
         if callable(self.scoring):
@@ -365,25 +359,6 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         race = self.param_grid is None and self.preset == "default" and self.level_ == "model"
         return race and not callable(self.scoring) and len(data.splits) > 2
 
-    def _first_look(self, candidates, data) -> list[Candidate]:
-        """The candidates that take part in the race."""
-        look = first_look(data) if self._is_race(data) else None
-        if look is None:
-            return candidates
-        found = ScoreTable(1)
-        found.add([candidate.params for candidate in candidates])
-        self._run(candidates, look, range(1), found)
-        return after_first_look(candidates, found.scores)
-
-    def _race(self, left, data, table, leader=None, as_fitted=False):
-        """Score candidates on all simulations; between rounds those far behind drop out."""
-        n_splits = len(data.splits)
-        ends = [end for end in _ENDS_OF_ROUNDS if self._is_race(data) and end < n_splits]
-        for bound in pairwise([0, *ends, n_splits]):
-            if left:
-                self._run(left, data, range(*bound), table, as_fitted)
-                left = in_the_race(left, table.scores[:, : bound[1]], data, leader)
-
     def _template(self):
         """The estimator, on the device that was asked for."""
         if self.device is None:
@@ -395,63 +370,3 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
                 "leave it out."
             )
         return clone(self.estimator).set_params(**{f"{prefix}device": self.device})
-
-    def _strength(self, settings):
-        """Value of the path parameter in each setting: the larger, the smaller the region."""
-        _, final, prefix = split_pipeline(self.estimator)
-        return np.array([s.get(f"{prefix}{spec_of(final).path}", 0.0) for s in settings])
-
-    def _run(self, candidates, data, which, table, as_fitted=False):
-        """Score the candidates on the simulations `which`."""
-        part = data.only(which)
-        if callable(self.scoring) or as_fitted:
-            scorer = get_scorer(self.scoring)
-            found = evaluate_with_callable(self._template(), candidates, part, scorer, as_fitted)
-        else:
-            found = evaluate(self._template(), candidates, part)
-        progress = Progress(len(candidates) * len(which), type(self).__name__, bool(self.verbose))
-        failures = {}
-        for numbers, s, scores, far, error in found:
-            table.scores[numbers, which[s]], table.far[numbers, which[s]] = scores, far
-            if error is not None:
-                failures[id(error)] = error
-            progress.step(len(numbers))
-        if not failures:
-            return
-        first = next(iter(failures.values()))
-        if not np.isfinite(table.scores).any():
-            raise first
-        warnings.warn(
-            f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
-            FitFailedWarning,
-            stacklevel=4,
-        )
-
-    def _choose(self, table, classes):
-        settings, scores, far = table.settings, table.scores, table.far
-        strength = self._strength(settings)
-        if self.level_ == "model":
-            self.best_index_ = best_index(scores, far, strength)
-            self.best_score_ = float(scores[self.best_index_].mean())
-            self.best_params_ = settings[self.best_index_]
-            return
-        n_classes = len(classes)
-        by_class = [np.split(part, n_classes, axis=1) for part in (scores, far)]
-        self.best_index_ = np.array(
-            [best_index(*own, strength) for own in zip(*by_class, strict=True)]
-        )
-        means = self.cv_results_["mean_test_score"].reshape(n_classes, -1)
-        self.best_score_ = float(means[np.arange(n_classes), self.best_index_].mean())
-        chosen = dict(zip(classes.tolist(), self.best_index_, strict=True))
-        self.best_params_ = {
-            name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]
-        }
-
-
-def _usable(simulation, usable, n_rows):
-    """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
-    if len(usable) == n_rows:
-        return simulation.fit, simulation.validation
-    fit = np.intersect1d(simulation.fit, usable)
-    refused = np.setdiff1d(simulation.fit, fit)
-    return fit, np.sort(np.append(simulation.validation, refused))

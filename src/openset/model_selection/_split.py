@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from math import gcd
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -74,6 +74,32 @@ class _HoldOut(BaseShuffleSplit):
         >>> [s.known.tolist() for s in splitter.simulate(list("aabbccdd"), positive="a")]
         [['a', 'd'], ['a', 'c'], ['a', 'b']]
         """
+        return self.simulate_each(y, [positive])[0]
+
+    def simulate_each(self, y: ArrayLike, positives: Sequence[Hashable]) -> list[list[Simulation]]:
+        """Draw the repeats of :meth:`simulate` for each of several positive classes.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            The classes, which are checked once.
+        positives : sequence of label or None
+
+        Returns
+        -------
+        list of lists of Simulation
+
+        Examples
+        --------
+        >>> from openset.model_selection import OpenSetSplit
+        >>> splitter = OpenSetSplit(n_repeats=1, random_state=2)
+        >>> [[s.known.tolist() for s in own] for own in splitter.simulate_each([*"aabbcc"], "ab")]
+        [[['a', 'b']], [['a', 'b']]]
+        """
+        classes, codes = self._check(y)
+        return [self._draw(classes, codes, positive) for positive in positives]
+
+    def _draw(self, classes, codes, positive) -> list[Simulation]:
         raise NotImplementedError
 
     def split(
@@ -119,11 +145,8 @@ class _HoldOut(BaseShuffleSplit):
         """
         return self.n_repeats
 
-    def _begin(self, y):
-        """Check parameters and labels; return the classes, the codes (n,) and one generator each.
-
-        Each is spawned from the seed by its number: repeat k does not depend on how many there are.
-        """
+    def _check(self, y):
+        """Check parameters and labels; return the classes and the codes (n,)."""
         name = type(self).__name__
         validate_parameter_constraints(self._parameter_constraints, vars(self), name)
         if y is None:
@@ -141,9 +164,16 @@ class _HoldOut(BaseShuffleSplit):
                 f"{name} puts samples of a class on both sides; y has 1 sample of class "
                 f"{lonely!r}. Every class needs at least 2: add samples or leave the class out."
             )
+        return classes, codes
+
+    def _generators(self):
+        """One generator per repeat.
+
+        Each is spawned from the seed by its number: repeat k does not depend on how many there are.
+        """
         entropy = check_random_state(self.random_state).randint(2**32, size=4, dtype=np.uint32)
         seeds = np.random.SeedSequence(entropy).spawn(self.n_repeats)
-        return classes, codes, [np.random.default_rng(seed) for seed in seeds]
+        return [np.random.default_rng(seed) for seed in seeds]
 
     def _hold_out(self, classes, codes, known, rng) -> Simulation:
         """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out.
@@ -244,8 +274,8 @@ class OpenSetSplit(_HoldOut):
         self.random_state = random_state
         self.unknown_label = unknown_label
 
-    def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
-        classes, codes, generators = self._begin(y)
+    def _draw(self, classes, codes, positive):
+        generators = self._generators()
         n_classes = len(classes)
         if n_classes < 3:
             raise ValueError(
@@ -322,7 +352,6 @@ class ClosedSetSplit(_HoldOut):
         self.random_state = random_state
         self.unknown_label = unknown_label
 
-    def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
-        classes, codes, generators = self._begin(y)
+    def _draw(self, classes, codes, positive):
         known = np.arange(len(classes))
-        return [self._hold_out(classes, codes, known, rng) for rng in generators]
+        return [self._hold_out(classes, codes, known, rng) for rng in self._generators()]
