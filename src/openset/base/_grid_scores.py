@@ -147,20 +147,20 @@ def _solve(model, lattice, what, finish, n_jobs):
 
     @cache
     def fitting(s):
-        """Rows of a split that take part, copies merged as in a fit, and the weight of all rows."""
+        """Rows of a split that take part, copies merged as in a fit; codes; weight of all rows."""
         fit, weight = splits[s][0], np.ones(len(codes))
         own = _weights(model, y, sample_weight, fit)
         if not model.counts_samples:
             kept, own = without_copies(X[fit], codes[fit], own)
             fit = fit[kept]
         weight[fit] = own
-        return fit, weight
+        return fit, codes[fit], weight
 
     def problem_of(k):
         s, point, c = problems[k]
-        fit, weight = fitting(s)
+        fit, own, weight = fitting(s)
         signs = np.zeros(len(codes))
-        signs[fit] = np.where(codes[fit] == c, 1.0, -1.0)
+        signs[fit] = np.where(own == c, 1.0, -1.0)
         return model.problem(signs, weight, **lattice.params(point))
 
     # Scores of classifiers of which some machines are solved, by width, split and point of the

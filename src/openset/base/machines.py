@@ -193,7 +193,7 @@ def without_copies(X, codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray
     first = order[new]  # the sort is stable
     group = np.empty(len(keys), dtype=np.intp)
     group[order] = np.cumsum(new) - 1
-    copies = np.setdiff1d(np.arange(len(keys)), first)
+    copies = np.delete(np.arange(len(keys)), first)
     differences = X[copies] - X[first[group[copies]]]
     if abs(differences).max() > 0:  # two rows with one key
         return everything

@@ -145,7 +145,7 @@ def _shares(parts, part_of, n_problems, X, kernel, gammas, cache_size, n_solutio
         yield [_Share(list(range(n_problems)), kernel_rows(X, kernel, gammas, *settings))]
         return
     problems = [[k for k in range(n_problems) if part_of[k] == s] for s in range(len(parts))]
-    outside = [np.setdiff1d(np.arange(X.shape[0]), part) for part in parts]
+    outside = [np.delete(np.arange(X.shape[0]), part) for part in parts]
     for batch in batches:
         yield [_Share(problems[s], rows, parts[s], outside[s]) for s, rows in batch.items()]
 
@@ -163,7 +163,7 @@ def _solve_on_gpu(X, kernel, gammas, problems, reduce, groups, cache_size, **set
     for group, part in groups:
         outside, points, own = None, X, problems
         if part is not None:
-            outside = np.setdiff1d(np.arange(X.shape[0]), part)
+            outside = np.delete(np.arange(X.shape[0]), part)
             points = X[np.concatenate([part, outside])]
             own = [(_restricted(problems[k][0], part), problems[k][1]) for k in group]
         lazy = LazyRows(X if part is None else X[part], kernel, cache_size, settings["n_jobs"])

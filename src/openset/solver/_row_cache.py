@@ -135,7 +135,7 @@ def rows_of_parts(
     most, keep_distances = at_once
 
     def matrix(part):
-        rest = np.setdiff1d(np.arange(m), part)
+        rest = np.delete(np.arange(m), part)
         own = values.subset(np.concatenate([part, rest]))
         return WholeMatrix(own, n_jobs, gammas[:most].tolist(), len(part), keep_distances)
 
