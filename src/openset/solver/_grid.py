@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
@@ -24,7 +23,7 @@ from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
 from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
-from ._sweep import Group, Sweep
+from ._sweep import Group, Sweep, run_sweeps
 from ._tuning import tuning
 from .cuda import on_gpu
 
@@ -116,11 +115,12 @@ def solve_grid(
     n_solutions = n_problems * len(problem_of(0)[1])
     data = X, kernel, gammas[order], cache_size, n_solutions, n_jobs
     keep = len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems
-    limits = {"n_jobs": n_jobs, "stop": stop, "tol": tol, "max_iter": max_iter}
+    limits: dict[str, Any] = {"n_jobs": n_jobs, "stop": stop, "tol": tol, "max_iter": max_iter}
     for shares in _shares(parts, part_of, n_problems, *data):
         sweeps = _sweeps(shares, groups, problem_of)
-        if sweeps:
-            yield from _run_sweeps(shares, sweeps, gammas, order, reduce_group, **limits)
+        if sweeps and reduce_group is not None:
+            blocks = _blocks(shares, gammas, order)
+            yield from run_sweeps(sweeps, blocks, order, reduce_group, **limits)
         else:
             yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
 
@@ -248,30 +248,6 @@ def _sweeps(shares, groups, problem_of):
         identity = _starts_from_identity(share.rows)
         sweeps.append(Sweep(share.rows, own, problems, share.outside, identity))
     return sweeps
-
-
-def _run_sweeps(shares, sweeps, gammas, order, reduce_group, n_jobs, stop, tol, max_iter):
-    for block in _blocks(shares, gammas, order):
-        for sweep in sweeps:
-            sweep.begin(len(block))
-
-        def run(_):
-            for sweep in sweeps:
-                sweep.run(tol, max_iter, stop)
-
-        for _ in thread_map(run, range(effective_n_jobs(n_jobs)), n_jobs, stop):
-            pass
-        found = []
-        for sweep in sweeps:
-            sweep.check(tol)
-            found += sweep.scores()
-
-        def finish(scores, block=block):
-            j, widths, *values = scores
-            which = order[block[widths]].tolist()
-            return which[0], j, reduce_group(j, which, *values)
-
-        yield from thread_map(finish, found, n_jobs, stop)
 
 
 def _blocks(shares, gammas, order):
