@@ -313,7 +313,7 @@ def test_ctrl_c_in_the_engine(n_jobs):
     X, y = load_digits(return_X_y=True)
     search = OpenSetSearchCV(OpenSetSVC(), n_repeats=20, n_jobs=n_jobs, random_state=0)
     search.fit(X[:100], y[:100])  # compiled
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, y)

@@ -54,7 +54,8 @@ class GridEngine(OpenSetClassifier):
         settings : sequence of dict
             Values of the parameters in ``search_spec.engine``; those missing are taken from the
             estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
-        X : array-like or CSR matrix of shape (m, d)
+        X : ndarray or CSR matrix of shape (m, d)
+            From :meth:`check_search_data`.
         y, sample_weight : ndarray of shape (m,)
         splits : sequence of (fit, validation, classes)
             Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
@@ -73,13 +74,6 @@ class GridEngine(OpenSetClassifier):
         """
         spec = self.search_spec
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
-        # The same checks as in fit.
-        # Here rows of the unknown label are one more class: a split says what they serve for.
-        plain = copy(self)
-        plain.unknown_label = "auto"
-        if isinstance(self.gamma, str):
-            plain.gamma = 1.0  # it is resolved below
-        X = plain.prepare(X, y, sample_weight, self.min_classes).X
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
         if numeric:
             what = X, y, sample_weight, dict(enumerate(splits))
@@ -93,6 +87,25 @@ class GridEngine(OpenSetClassifier):
                 own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
                 lattice = _Lattice(spec, own)
                 yield from _solve(self, lattice, (X, y, sample_weight, {s: split}), reduce, n_jobs)
+
+    def check_search_data(self: Any, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Any:
+        """Check data and parameters as in fit, and return X as :meth:`grid_scores` needs it.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+        y, sample_weight : ndarray of shape (m,)
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (m, d)
+        """
+        plain = copy(self)
+        # Rows of the unknown label are one more class here: a split says what they serve for.
+        plain.unknown_label = "auto"
+        if isinstance(self.gamma, str):
+            plain.gamma = 1.0  # it is resolved for each split
+        return plain.prepare(X, y, sample_weight, self.min_classes).X
 
     def score_map(self, path: Path, **params) -> tuple[np.ndarray, np.ndarray]:
         """Return how acceptance scores follow from the decision values of a path.

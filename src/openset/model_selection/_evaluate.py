@@ -9,7 +9,7 @@ and fitted. A fit that fails scores -inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,11 +55,22 @@ class SearchData:
     n_jobs: int | None
     positives: Sequence[Any] | None = None  # at level "class", the positive class of each split
     unknown_label: Any = "auto"  # of the estimator
+    checked: list = field(default_factory=list)  # models, X, and what their checks returned
 
     def only(self, which: Sequence[int]) -> SearchData:
         """The same with some of the splits."""
         positives = None if self.positives is None else [self.positives[s] for s in which]
         return replace(self, splits=[self.splits[s] for s in which], positives=positives)
+
+    def checked_for(self, model: Any, X: Any) -> Any:
+        """What `model` returns for X after its checks, which are the same in every round."""
+        for known, source, points in self.checked:
+            if known is model and source is X:
+                return points
+        points = model.check_search_data(X, self.y, self.weight)
+        if X is self.X:
+            self.checked.append((model, X, points))
+        return points
 
     def validation_codes(self, s: int) -> np.ndarray:
         """True codes of the validation rows of split s, for `measure`."""
@@ -161,7 +172,7 @@ def _by_engine(model, candidates, X, which, data):
         numbers = [candidates[i].number for members in found.settings for i in members]
         return _split_scores(numbers, s, scores[entry], far[entry])
 
-    arguments = settings, X, data.y, data.weight, splits, judge
+    arguments = settings, data.checked_for(model, X), data.y, data.weight, splits, judge
     yield from model.grid_scores(*arguments, n_jobs=data.n_jobs)
 
 

@@ -295,7 +295,6 @@ class LandmarkClassifier(KernelMachineClassifier):
         self, settings, X, y, sample_weight, splits, n_jobs
     ) -> Iterator[GridScores]:
         """Scores of a search: the features of a split serve all boxes and lambdas of a width."""
-        X = clone(self).prepare(X, y, sample_weight, self.min_classes).X
         labels = np.unique(y)
         for s, (fit, validation, wanted) in enumerate(splits):
             base = clone(self).set_params(n_jobs=n_jobs, verbose=0)
