@@ -131,10 +131,11 @@ def rows_of_parts(
     largest = max(len(part) for part in parts)
     budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
     n_rows = sum(len(part) for part in parts)
-    # A matrix of its own costs a part about as much as solving one problem over all samples. If all
-    # parts together have no more rows than there are, the alternative is no cheaper.
+    # A matrix of its own costs a part about as much as solving one problem over all samples. Unless
+    # parts have many rows together, one matrix for all of them costs as much: half of its values
+    # are mirror images, but its problems are over all samples.
     pays = n_solutions >= constants.part_solutions * len(parts)
-    if n_rows <= m:
+    if n_rows <= 2 * m and 2 * largest * m <= budget:
         pays = pays or n_solutions * len(gammas) >= _enough(X) * len(parts)
     if not pays or 2 * largest > m or largest * m > budget:
         return None
