@@ -135,18 +135,20 @@ def rows_of_parts(
     # parts have many rows together, one matrix for all of them costs as much: half of its values
     # are mirror images, but its problems are over all samples.
     pays = n_solutions >= constants.part_solutions * len(parts)
-    if n_rows <= 2 * m and 2 * largest * m <= budget:
+    if n_rows <= 4 * m:
         pays = pays or n_solutions * len(gammas) >= _enough(X) * len(parts)
-    if not pays or 2 * largest > m or largest * m > budget:
+    together = n_rows * m * len(gammas) <= min(constants.widths_numbers, budget)
+    together = together and n_solutions * len(gammas) <= constants.widths_solutions
+    room = (budget - largest * m) // largest**2  # next to the distances
+    if not pays or 2 * largest > m or (room < 1 and not together):
         return None
     values = kernel_values(X, kernel, gammas)
-    size = n_rows * m
-    together = size * len(gammas) <= min(constants.widths_numbers, budget)
-    together = together and n_solutions * len(gammas) <= constants.widths_solutions
-    at_once = len(gammas), False
+    most = len(gammas)
     if not together:
-        at_once = _at_once(len(gammas), largest * m, budget, -(-n_solutions // len(parts)))
-    most, keep_distances = at_once
+        solutions = -(-n_solutions // len(parts))
+        limits = constants.widths_numbers // largest**2, constants.widths_solutions // solutions
+        most = min(most, room, max(1, min(limits)))
+    keep_distances = not together and not isinstance(kernel, Linear)
 
     def matrix(part):
         rest = np.setdiff1d(np.arange(m), part)
