@@ -243,8 +243,9 @@ def add_bias_signs(page, folder, rows):
         f"is bounded, over all runs and {numbers} known classes together. One-vs-one: the class "
         "that comes first is positive; the other way round every sign would be the opposite, so "
         "about half is expected; they are recorded with the paper's search. The paper pools 3, 6, "
-        "9 and, for datasets with enough classes, 12 known classes; one-vs-all is marked where ours differs by more than 3 points. OSSVM "
-        "before: the SVM with the C and gamma chosen for OSSVM; after: OSSVM itself."
+        "9 and, for datasets with enough classes, 12 known classes; one-vs-all is marked where "
+        "ours differs by more than 3 points. OSSVM before: the SVM with the C and gamma chosen for "
+        "OSSVM; after: OSSVM itself."
     )
     columns = ["ova", "paper_ova", "ovo", "paper_ovo", "before", "after"]
     mean = {"dataset": "mean", **table[columns].mean()}
