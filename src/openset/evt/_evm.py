@@ -242,13 +242,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         distances = DistancesTo(self.extreme_vectors_, self.metric)
         stops = np.cumsum(self.n_extreme_)
 
-        def mean_of_largest(p):
-            k = min(self.n_fused, p.shape[1])
-            return np.partition(p, -k, axis=1)[:, -k:].mean(axis=1)
-
         def fuse(block):
-            p = self.weibull_.probability(distances(X[block]))
-            return np.column_stack([mean_of_largest(q) for q in np.split(p, stops[:-1], axis=1)])
+            return self.weibull_.mean_of_largest(distances(X[block]), stops, self.n_fused)
 
         blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))

@@ -24,7 +24,7 @@ from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise
 from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
-from ._state import PAUSED, Box, State, set_marks, subtract_columns, subtract_rows
+from ._state import PAUSED, Box, State, set_marks, subtract_rows
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def solve_path(
     stop : threading.Event, default=None
         As for :func:`solve`.
     outside : ndarray of int, default=None
-        Samples outside the problem, sorted, to which the further columns of whole `rows` belong.
+        Samples outside the problem, sorted, to which the further samples of whole `rows` belong.
 
     Returns
     -------
@@ -187,28 +187,6 @@ def _scores_outside(sums, outside, rows, scale, shift):
         for t in range(rows.size):
             out[k, t] = scale[k] * sums[k, place[t]] + shift[k]
     return out
-
-
-@njit(cache=True, nogil=True)
-def _add_outside(rows, betas, sums):
-    """sums[k] = betas[k] @ rows[:, n:], the columns after those of the problem's n samples."""
-    n = betas.shape[1]
-    moved = np.empty(n, dtype=np.int64)
-    change = np.empty(n)
-    for k in range(len(betas)):
-        # What moves from one total to the next: multipliers at a bound do not.
-        n_moved = 0
-        for t in range(n):
-            before = betas[k - 1, t] if k > 0 else 0.0
-            if betas[k, t] != before:
-                moved[n_moved] = t
-                change[n_moved] = before - betas[k, t]
-                n_moved += 1
-        if k > 0:
-            sums[k] = sums[k - 1]
-        else:
-            sums[k] = 0.0
-        subtract_columns(sums[k], change[:n_moved], moved[:n_moved], rows, n)
 
 
 @njit(cache=True, nogil=True)
@@ -306,7 +284,7 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
     if problem.total is not None:
         path.bias_interval[:] = interval
     if path.outside is not None:
-        _add_outside(rows.store.rows, path.beta, path.sums_outside)
+        rows.sums_outside(path.beta, path.sums_outside)
     gaps = path.kkt_gap
     for k in np.flatnonzero(gaps > path.tol):
         warn_not_converged(path.n_iter[k], gaps[k], path.tol)

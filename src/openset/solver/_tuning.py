@@ -25,6 +25,8 @@ class Tuning:
     widths_solutions: int = 10_000
     # Solutions per width from which a part of the samples has a kernel matrix of its own.
     part_solutions: int = 64
+    # Rows of distances that become kernel values at a time, for the samples outside a part.
+    outside_rows: int = 32
     # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
     # Rows per matrix product, for rows on demand (few, because often only one is needed) and for
