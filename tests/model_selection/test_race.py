@@ -56,7 +56,7 @@ def test_widths_next_to_the_best_are_tried(digits, search):
     assert {p["C"] for p in finer} == {best["C"]}
     lams = list(OpenSetSVC.search_spec.grids["default"]["lam"])
     at = lams.index(best["lam"])
-    assert {lams.index(p["lam"]) for p in finer} >= {*range(max(at - 2, 0), min(at + 3, 12))}
+    assert {lams.index(p["lam"]) for p in finer} >= {*range(max(at - 2, 0), min(at + 3, len(lams)))}
     assert len({tuple(p.values()) for p in params}) == len(params)
     # A second step is taken only from a better place, and what is chosen is the best of all.
     better = np.nanmax(means[n_grid:-1], initial=-1) > np.nanmax(means[:n_grid])
@@ -129,3 +129,18 @@ def test_all_unbounded_still_ends():
     X, y = rng.normal(size=(208, 2)), np.tile(np.arange(52), 4)
     search = OpenSetSearchCV(OpenSetSVC(tol=1e-2), n_repeats=3, random_state=0).fit(X, y)
     assert np.all(search.bounded_)
+
+
+def test_leaders_that_fail_later_leave_the_own_setting(digits, monkeypatch):
+    # One setting leads the race, and has an unbounded region in the last simulation only.
+    def run(self, candidates, data, which, table, as_fitted=False):
+        for candidate in candidates:
+            lead = 0.9 if candidate.number == 3 else 0.2
+            table.scores[candidate.number, which] = 0.5 if as_fitted else lead
+            if candidate.number == 3 and which[-1] == len(data.splits) - 1:
+                table.scores[candidate.number, which[-1]] = -np.inf
+
+    monkeypatch.setattr(OpenSetSearchCV, "_run", run)
+    search = OpenSetSearchCV(OpenSetSVC(gamma=0.3), random_state=0, refit=False).fit(*digits)
+    assert search.best_params_ == {"gamma": 0.3, "C": 1.0, "lam": 0.0}
+    assert search.best_score_ == pytest.approx(0.5)

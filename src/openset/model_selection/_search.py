@@ -377,7 +377,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     def _race(self, left, data, table, leader=None, as_fitted=False):
         """Score candidates on all simulations; between rounds those far behind drop out."""
         n_splits = len(data.splits)
-        ends = [end for end in _ENDS_OF_ROUNDS if self._is_race(data) and end < n_splits]
+        # Where all other settings failed in the end, the own one has nothing to race against.
+        race = self._is_race(data) and not (as_fitted and table.best() is None)
+        ends = [end for end in _ENDS_OF_ROUNDS if race and end < n_splits]
         for bound in pairwise([0, *ends, n_splits]):
             if left:
                 self._run(left, data, range(*bound), table, as_fitted)
