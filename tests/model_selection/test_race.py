@@ -131,16 +131,22 @@ def test_all_unbounded_still_ends():
     assert np.all(search.bounded_)
 
 
-def test_leaders_that_fail_later_leave_the_own_setting(digits, monkeypatch):
-    # One setting leads the race, and has an unbounded region in the last simulation only.
+def test_leaders_that_fail_late_make_way(digits, monkeypatch):
+    # Settings 3 and 5 lead the race, and have unbounded regions in the last simulation only.
+    scores = {3: 0.9, 5: 0.8, 7: 0.6, 8: 0.5}
+
     def run(self, candidates, data, which, table, as_fitted=False):
-        for candidate in candidates:
-            lead = 0.9 if candidate.number == 3 else 0.2
-            table.scores[candidate.number, which] = 0.5 if as_fitted else lead
-            if candidate.number == 3 and which[-1] == len(data.splits) - 1:
-                table.scores[candidate.number, which[-1]] = -np.inf
+        for number, _ in candidates:
+            table.scores[number, which] = 0.3 if as_fitted else scores.get(number, 0.2)
+            if number in (3, 5) and which[-1] == len(data.splits) - 1:
+                table.scores[number, which[-1]] = -np.inf
 
     monkeypatch.setattr(OpenSetSearchCV, "_run", run)
-    search = OpenSetSearchCV(OpenSetSVC(gamma=0.3), random_state=0, refit=False).fit(*digits)
-    assert search.best_params_ == {"gamma": 0.3, "C": 1.0, "lam": 0.0}
-    assert search.best_score_ == pytest.approx(0.5)
+    search = OpenSetSearchCV(OpenSetSVC(), random_state=0, refit=False).fit(*digits)
+    assert search.best_index_ == 7
+    assert search.best_score_ == pytest.approx(0.6)
+    # Without any other, the estimator's own setting remains, which is fitted with bounded regions.
+    scores = dict.fromkeys(range(1000), -np.inf) | {3: 0.9, 5: 0.8}
+    search.fit(*digits)
+    assert search.best_index_ == len(search.cv_results_["params"]) - 1
+    assert search.best_score_ == pytest.approx(0.3)

@@ -218,7 +218,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         table = ScoreTable(len(data.splits))
         candidates = table.add(make_settings(self.estimator, grid, self.level_))
         try:
-            self._race(self._first_look(candidates, data), data, table)
+            left = self._first_look(candidates, data)
+            while left:
+                self._race(left, data, table)
+                # If all that stayed in the race failed in the end, the others go on.
+                left = [] if table.best() else table.dropped(left)
             for _ in range(_STEPS if self._is_race(data) else 0):
                 if (best := table.best()) is not None:
                     finer = finer_settings(self.estimator, table.settings, best.params)
@@ -377,13 +381,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     def _race(self, left, data, table, leader=None, as_fitted=False):
         """Score candidates on all simulations; between rounds those far behind drop out."""
         n_splits = len(data.splits)
-        # Where all other settings failed in the end, the own one has nothing to race against.
-        race = self._is_race(data) and not (as_fitted and table.best() is None)
-        ends = [end for end in _ENDS_OF_ROUNDS if race and end < n_splits]
+        ends = [end for end in _ENDS_OF_ROUNDS if self._is_race(data) and end < n_splits]
         for bound in pairwise([0, *ends, n_splits]):
             if left:
                 self._run(left, data, range(*bound), table, as_fitted)
-                left = in_the_race(left, table.scores[:, : bound[1]], data, leader)
+                left = in_the_race(left, table.of_feasible()[:, : bound[1]], data, leader)
 
     def _template(self):
         """The estimator, on the device that was asked for."""
