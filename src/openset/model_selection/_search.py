@@ -218,7 +218,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         table = ScoreTable(len(data.splits))
         candidates = table.add(make_settings(self.estimator, grid, self.level_))
         try:
-            self._race(self._first_look(candidates, data), data, table)
+            left = self._first_look(candidates, data)
+            while left:
+                self._race(left, data, table)
+                # If all that stayed in the race failed in the end, the others go on.
+                left = [] if table.best() else table.dropped(left)
             for _ in range(_STEPS if self._is_race(data) else 0):
                 if (best := table.best()) is not None:
                     finer = finer_settings(self.estimator, table.settings, best.params)
@@ -381,7 +385,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         for bound in pairwise([0, *ends, n_splits]):
             if left:
                 self._run(left, data, range(*bound), table, as_fitted)
-                left = in_the_race(left, table.scores[:, : bound[1]], data, leader)
+                left = in_the_race(left, table.of_feasible()[:, : bound[1]], data, leader)
 
     def _template(self):
         """The estimator, on the device that was asked for."""
