@@ -151,7 +151,7 @@ class OpenSetSVC(LandmarkClassifier):
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"gamma": SCALED_GAMMAS[1:-1], "C": BOXES, "lam": _LAMBDAS},
-        {"lam": FRACTIONS},
+        {"lam": FRACTIONS[::-1]},
         engine=("gamma", "C", "lam"),
         path="lam",
         bounded_switch="ensure_bounded",
