@@ -219,7 +219,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             while left:
                 self._race(left, data, table)
                 # If all that stayed in the race failed in the end, the others go on.
-                left = [] if table.best() else table.dropped(left)
+                others = [] if table.best() else table.dropped(left)
+                left = others if len(others) < len(left) else []
             if self._is_race(data) and (best := table.best()) is not None:
                 finer = finer_settings(self.estimator, table.settings, best.params)
                 self._race(table.add(finer), data, table, leader=best)
