@@ -42,8 +42,6 @@ from ._split import ClosedSetSplit, OpenSetSplit
 
 # Numbers of simulations after which settings may drop out.
 _ENDS_OF_ROUNDS = (1, 2, 4)
-# Steps from the best width of the default grid towards better ones between its values.
-_STEPS = 2
 # Share of the samples of a known class that the paper's search is judged on. The paper does not say
 # it; the published results show it (benchmarks/replication_gaps.md).
 _PAPER_TEST_SIZE = 0.2
@@ -133,9 +131,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     are behind the best by more than chance explains drop out. Their later scores and their
     mean are NaN in ``cv_results_``, and they rank last. With 60 classes or more, settings that are
     far behind (by 0.1) on 20 of the classes do not take part. Widths of the grid are a factor of
-    four apart; those a factor of sqrt(2) away from the best one are tried next, and once more from
-    there if one of them is better. Pass `param_grid` to try all settings on all simulations and
-    none between them.
+    four apart; those a factor of sqrt(2) away from the best one are tried next. Pass `param_grid`
+    to try all settings on all simulations and none between them.
 
     Examples
     --------
@@ -232,11 +229,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             while left:
                 self._race(left, data, table)
                 # If all that stayed in the race failed in the end, the others go on.
-                left = [] if table.best() else table.dropped(left)
-            for _ in range(_STEPS if self._is_race(data) else 0):
-                if (best := table.best()) is not None:
-                    finer = finer_settings(self.estimator, table.settings, best.params)
-                    self._race(table.add(finer), data, table, leader=best)
+                others = [] if table.best() else table.dropped(left)
+                left = others if len(others) < len(left) else []
+            if self._is_race(data) and (best := table.best()) is not None:
+                finer = finer_settings(self.estimator, table.settings, best.params)
+                self._race(table.add(finer), data, table, leader=best)
             own = table.add(self._own_setting(candidates))
             self._race(own, data, table, as_fitted=True)
         finally:
@@ -282,7 +279,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             "estimator": self.estimator.get_params(),
             "grid": dict(spec.grids.get(self.preset, {})) if grid is None else grid,
             "scaled": scaled,
-            **({"finer_steps": _STEPS} if scaled else {}),
+            **({"finer_steps": 1} if scaled else {}),
             **({"test_size": _PAPER_TEST_SIZE, "n_known": "K // 2 + 1"} if paper else {}),
         }
 
