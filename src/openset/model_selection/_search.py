@@ -264,7 +264,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         >>> from openset.model_selection import OpenSetSearchCV
         >>> plan = OpenSetSearchCV(OpenSetSVC(), preset="paper").describe()
         >>> plan["level"], plan["n_repeats"], plan["grid"]["gamma"][:2]
-        ('class', 1, [3.0517578125e-05, 0.0001220703125])
+        ('class', 1, [32768.0, 8192.0])
         """
         final = unwrap(self.estimator)
         spec = spec_of(final)
