@@ -1,16 +1,18 @@
-"""Why pendigits and kddcup differ from the published results: one assumption changed at a time.
+"""What the paper does not say about its search: one rule after the other, against its results.
 
-The paper leaves open how features were scaled, how symbols were encoded, which accuracy chose the
-parameters of a machine, and which of several equally good settings won. Each variant changes one
-of these in the paper's search for OpenSetSVC. On other datasets only the rule for ties varies.
+The paper says what it searched, but not how many samples and classes a simulation withholds, which
+accuracy chose the parameters of a machine, nor which of several equally good settings won. A rule
+is one choice for all four. Its answers on the draws of the study are compared with the published
+results: the mean of each dataset, and every number of known classes, in standard errors.
 
-    python -m benchmarks.replication_gaps DATA_HOME OUT.csv --processes 16
-    python -m benchmarks.replication_gaps DATA_HOME OUT.csv --part ties
-    python -m benchmarks.replication_gaps DATA_HOME OUT.csv --part narrowest --numbers 3 6 9 12
+    python -m benchmarks.replication_gaps run DATA_HOME OUT.csv --runs 5 --processes 16
+    python -m benchmarks.replication_gaps report OUT.csv ... PUBLISHED
+
+PUBLISHED is the folder of ``paper_raw_results.parquet``. With ``--scenario closed`` no class is
+withheld.
 """
 
 import argparse
-import hashlib
 import multiprocessing
 import os
 import time
@@ -18,6 +20,7 @@ import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,180 +28,242 @@ import pandas as pd
 from openset import OpenSetSVC
 from openset.datasets import load_dataset
 from openset.metrics import accuracy_known, accuracy_unknown
-from openset.model_selection import OpenSetSearchCV
+from openset.model_selection import ClosedSetSplit, OpenSetSplit
 from openset.study import make_split
+from openset.svm import OneVsRestSVC
 
-FAR = ["kddcup", "pendigits"]
-SYMBOLS = [1, 2, 3]  # protocol_type, service, flag
-BYTES = [0, 4, 5]  # duration, src_bytes, dst_bytes
-# Name of the variant -> (encoding, scaling).
-FEATURES = {
-    "as in the study": ("codes", "train"),
-    "scaled by all rows": ("codes", "all"),
-    "standardised": ("codes", "standard"),
-    "not scaled": ("codes", "none"),
+GAMMAS, LAMS = 2.0 ** np.arange(-15, 16, 2), np.arange(20) / 20
+SETS = ["yeast", "mfeat-morphological", "mfeat-zernike", "mfeat-karhunen", "mfeat-fourier"]
+SETS += ["mfeat-factors", "led7", "led24", "vowel", "movement_libras", "kddcup", "aloi"]
+SETS += ["optdigits", "pendigits", "letter", "krkopt"]
+METHODS = {"OpenSetSVC": "ssvm", "OneVsRestSVC": "svm"}
+TEST_ROWS = 1500  # of known and of unknown classes each
+HALF, OTHERS = "half of the classes", "one class and half of the others"
+
+
+class Rule(NamedTuple):
+    """The study's rule; the names of RULES say what differs from it."""
+
+    withheld: float = 0.2  # share of the samples of a known class
+    known: str = OTHERS
+    measure: str = "accuracy"
+    gamma: str = "narrowest"  # among equally good settings
+    lam: str = "largest"
+
+
+RULES = {
+    "the preset": Rule(),
+    "a third withheld": Rule(withheld=1 / 3),
+    "half withheld": Rule(withheld=0.5),
+    "a tenth withheld": Rule(withheld=0.1),
+    "half of the classes known": Rule(known=HALF),
+    "normalized accuracy": Rule(measure="NA"),
+    "harmonic normalized accuracy": Rule(measure="HNA"),
+    "accuracy, a fifth of the unknowns": Rule(measure="fewer unknowns"),
+    "mean of both classes' accuracy": Rule(measure="balanced"),
+    "smallest lambda": Rule(lam="smallest"),
+    "widest kernel": Rule(gamma="widest"),
+    "widest kernel, smallest lambda": Rule(gamma="widest", lam="smallest"),
+    "before": Rule(0.5, HALF, "NA", "widest", "smallest"),
+    "before, narrowest kernel": Rule(0.5, HALF, "NA", "narrowest", "smallest"),
 }
-SYMBOLIC = {
-    "symbols one-hot": ("one-hot", "train"),
-    "symbols left out": ("dropped", "train"),
-    "logarithm of bytes": ("log", "train"),
-    "one-hot, logarithm": ("one-hot log", "train"),
-}
-CRITERIA = ["normalized_accuracy", "harmonic_normalized_accuracy", "accuracy"]
-# Order of gamma and of lambda among equally good settings, and what counts as equally good.
-TIES = {
-    "first": (1, 1, 0.0),
-    "widest kernel, largest lambda": (1, -1, 0.0),
-    "narrowest kernel, smallest lambda": (-1, 1, 0.0),
-    "last": (-1, -1, 0.0),
-    "narrowest kernel within 0.001": (-1, 1, 0.001),
-    "narrowest kernel within 0.005": (-1, 1, 0.005),
-}
-NARROWEST = "narrowest kernel, smallest lambda"
 
 
-def encode(X, how):
-    """Features of kddcup with symbols and sizes encoded differently."""
-    parts = []
-    for k in range(X.shape[1]):
-        column = X[:, k : k + 1].astype(float)
-        if k in SYMBOLS and how == "dropped":
-            continue
-        if k in SYMBOLS and "one-hot" in how:
-            column = (column == np.unique(column)).astype(float)
-        if k in BYTES and "log" in how:
-            column = np.log1p(column)
-        parts.append(column)
-    return np.hstack(parts)
-
-
-def scale(X, train, how):
-    """Features scaled by training rows, by all rows, to unit variance, or not at all."""
-    if how == "none":
-        return X
-    if how == "standard":
-        low, size = X[train].mean(axis=0), X[train].std(axis=0)
+def simulations(y, rule, scenario, seed):
+    """(class, simulation) for every class."""
+    how = {"test_size": rule.withheld, "random_state": seed}
+    n = len(np.unique(y))
+    if scenario == "closed":
+        splitter = ClosedSetSplit(1, **how)
     else:
-        rows = X if how == "all" else X[train]
-        low, size = rows.min(axis=0), np.ptp(rows, axis=0)
-    return np.where(size > 0, (X - low) / np.where(size > 0, size, 1.0), 0.0)
+        splitter = OpenSetSplit(1, n_known=n // 2 + 1 if rule.known == OTHERS else None, **how)
+    return [(c, splitter.simulate(y, positive=c)[0]) for c in np.unique(y)]
 
 
-def chosen(results, classes, rule):
-    """Settings per class: the best score, ties by the order of gamma, then lambda."""
-    direction_of_gamma, direction_of_lam, slack = rule
-    best: dict = {"gamma": {}, "lam": {}}
-    gamma, lam = (results[f"param_{name}"].astype(float) for name in best)
-    for c in classes:
-        own = np.flatnonzero(results["class"] == c)
-        score = np.nan_to_num(results["mean_test_score"][own], nan=-np.inf)
-        own = own[score >= score.max() - slack - 1e-12]
-        i = own[np.lexsort((direction_of_lam * lam[own], direction_of_gamma * gamma[own]))[0]]
-        best["gamma"][c], best["lam"][c] = gamma[i], lam[i]
-    return best
+def validate(X, y, drawn):
+    """Right answers to positives, known and unknown negatives, (16, 20, 3), and biases, per class.
 
-
-def _seed(dataset, n_known, run, seed):
-    """The seed of the simulations that a study takes for this draw."""
-    digest = hashlib.sha256(f"{seed}/{dataset}/{n_known}/{run}".encode()).digest()
-    return int(np.frombuffer(digest, dtype="<u4")[0])
-
-
-def run_task(task, home, part, scenario="open"):
-    """Rows of results of one draw under all choices of one variant of the features."""
-    dataset, n_known, run, seed, name, encoding, scaling = task
-    X, y = load_dataset(dataset, data_home=home, return_X_y=True)
-    split = make_split(y, dataset, n_known, run, seed)
-    X = scale(encode(X, encoding) if dataset == "kddcup" else X, split.train, scaling)
-    train, test = X[split.train], X[split.test]
-    rows = []
-
-    def measure(label, params):
-        begin = time.process_time()
-        model = OpenSetSVC(**params).fit(train, y[split.train])
-        answers = model.predict(test)
-        of = {"known": model.classes_, "unknown_label": model.unknown_label_}
-        values = [f(y[split.test], answers, **of) for f in (accuracy_known, accuracy_unknown)]
-        gammas = [params["gamma"]] if np.isscalar(params["gamma"]) else params["gamma"].values()
-        width = float(np.median(np.log2(list(gammas))))
-        seconds = time.process_time() - begin
-        rows.append([dataset, n_known, run, seed, *label, *values, width, seconds])
-
-    def search(**options):
-        options |= {"scenario": scenario, "refit": False, "random_state": _seed(*task[:4])}
-        found = OpenSetSearchCV(OpenSetSVC(), preset="paper", **options)
-        return found.fit(train, y[split.train])
-
-    whole = name == "as in the study" and dataset in FAR and part == "all"
-    criteria = CRITERIA if whole else CRITERIA[:1]
-    for criterion in criteria:
-        found = search(scoring=criterion)
-        ties = TIES if name == "as in the study" else ["first"]
-        for tie in [NARROWEST] if part == "narrowest" else ties:
-            params = chosen(found.cv_results_, split.known.tolist(), TIES[tie])
-            measure([name, criterion, tie, "class"], params)
-    if whole:
-        measure([name, "one setting", "first", "model"], search(level="model").best_params_)
-    return rows
-
-
-COLUMNS = ["dataset", "n_known", "run", "seed", "features", "criterion", "ties", "level"]
-COLUMNS += ["AKS", "AUS", "log2_gamma", "seconds"]
-
-
-def report(rows):
-    """Means over runs and their standard errors, as Markdown."""
-    keys = ["dataset", "features", "criterion", "ties", "level"]
-    rows = rows.assign(NA=(rows["AKS"] + rows["AUS"]) / 2)
-    for n, part in rows.groupby("n_known"):
-        print(
-            f"\nn = {n}\n\n| dataset | variant | AKS | AUS | NA |\n| --- | --- | --- | --- | --- |"
+    With them the numbers of each, (3,).
+    """
+    classes = np.unique(y)
+    roles, splits, found = [], [], []
+    for k, (c, s) in enumerate(drawn):
+        truth = y[s.validation]
+        roles.append(np.where(truth == c, 0, np.where(np.isin(truth, s.known), 1, 2)))
+        splits.append((s.fit, s.validation, np.array([k])))
+        found.append(
+            [np.zeros((16, 20, 3)), np.zeros((16, 20)), np.bincount(roles[-1], minlength=3)]
         )
-        for key, group in part.groupby(keys, sort=False):
-            by_draw = group.groupby(["seed", "run"])[["AKS", "AUS", "NA"]].mean()
-            mean, error = by_draw.mean(), by_draw.std() / np.sqrt(len(by_draw))
-            cells = [f"{mean[m]:.3f} ± {error[m]:.3f}" for m in ("AKS", "AUS", "NA")]
-            variant = ", ".join(map(str, key[1:]))
-            print(f"| {key[0]} | {variant} ({len(by_draw)}) | {' | '.join(cells)} |")
+    settings = [{"gamma": float(g), "lam": float(v)} for g, v in product(GAMMAS, LAMS)]
+
+    def count(scores):
+        role = roles[scores.split]
+        right = (scores.scores[:, :, 0] >= 0) == (role == 0)
+        for t, members in enumerate(scores.settings):
+            for i in members:
+                at = divmod(i, 20)
+                found[scores.split][0][at] = [right[t, role == q].sum() for q in range(3)]
+                found[scores.split][1][at] = scores.far[t, 0]
+
+    assert len(drawn) == len(classes)
+    list(OpenSetSVC().grid_scores(settings, X, y, np.ones(len(y)), splits, count))
+    return found
 
 
-def main():
-    """Run all variants and print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("home", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--datasets", nargs="*", default=FAR)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--part", choices=["all", "ties", "narrowest"], default="all")
-    parser.add_argument("--scenario", choices=["open", "closed"], default="open")
-    parser.add_argument("--numbers", nargs="*", type=int, default=[6, 3], help="of known classes")
-    args = parser.parse_args()
-    tasks = []
-    for dataset in args.datasets:
-        variants = FEATURES | (SYMBOLIC if dataset == "kddcup" else {})
-        usual = "as in the study"
+def score(right, size, measure):
+    """Score of each setting on the validation rows of one machine."""
+    if size[2] == 0 and measure != "balanced":
+        return right.sum(axis=-1) / size.sum()
+    known, unknown = right[..., :2].sum(axis=-1) / size[:2].sum(), right[..., 2] / max(size[2], 1)
+    if measure == "NA":
+        return (known + unknown) / 2
+    if measure == "HNA":
+        return 2 * known * unknown / np.maximum(known + unknown, 1e-9)
+    if measure == "balanced":
+        return (right[..., 0] / size[0] + right[..., 1:].sum(axis=-1) / size[1:].sum()) / 2
+    weight = np.array([1, 1, 0.2 if measure == "fewer unknowns" else 1])
+    return right @ weight / (size @ weight)
+
+
+def choose(found, rule, method):
+    """Indices of gamma and lambda."""
+    right, bias, size = found
+    value = score(right, size, rule.measure)
+    if method == "OneVsRestSVC":
+        value = value[:, :1]
+    else:
+        value = np.where(bias >= 0, -np.inf, value)
+    best = np.argwhere(value >= value.max() - 1e-12)
+    gamma = best[:, 0].max() if rule.gamma == "narrowest" else best[:, 0].min()
+    lams = best[best[:, 0] == gamma, 1]
+    return int(gamma), int(lams.max() if rule.lam == "largest" else lams.min())
+
+
+def run_draw(draw, home, scenario, names):
+    """Rows of results of one draw under all rules."""
+    dataset, n_known, run = draw
+    X, y = load_dataset(dataset, data_home=home, return_X_y=True)
+    split = make_split(y, dataset, n_known, run, 0)
+    low, size = X[split.train].min(axis=0), np.ptp(X[split.train], axis=0)
+    X = np.where(size > 0, (X - low) / np.where(size > 0, size, 1.0), 0.0)
+    train, labels = X[split.train], y[split.train]
+    rng, rows = np.random.default_rng(run), split.test
+    known = np.isin(y[rows], split.known)
+    test = np.concatenate([rng.permutation(rows[part])[:TEST_ROWS] for part in (known, ~known)])
+    found: dict = {}
+    measured: dict = {}
+    results = []
+    for name, method in product(names, METHODS):
+        rule = RULES[name]
+        design = rule.withheld, rule.known if scenario == "open" else ""
+        if design not in found:
+            found[design] = validate(train, labels, simulations(labels, rule, scenario, run))
+        chosen = tuple(choose(own, rule, method) for own in found[design])
+        if (method, chosen) not in measured:
+            gammas = {c: GAMMAS[g] for c, (g, _) in zip(np.unique(labels), chosen, strict=True)}
+            model = OneVsRestSVC(gamma=gammas)
+            if method == "OpenSetSVC":
+                lams = {c: LAMS[v] for c, (_, v) in zip(np.unique(labels), chosen, strict=True)}
+                model = OpenSetSVC(gamma=gammas, lam=lams)
+            answers = model.fit(train, labels).predict(X[test])
+            of = {"known": model.classes_, "unknown_label": model.unknown_label_}
+            values = [f(y[test], answers, **of) for f in (accuracy_known, accuracy_unknown)]
+            measured[method, chosen] = [*values, np.mean(model.intercept_ < 0)]
+        results.append([scenario, *draw, name, method, *measured[method, chosen]])
+    return results
+
+
+COLUMNS = ["scenario", "dataset", "n_known", "run", "rule", "method", "AKS", "AUS", "negative"]
+
+
+def run(args):
+    """All rules on all draws."""
+    draws = []
+    for r, dataset in product(range(args.runs), args.datasets):
         n_classes = len(np.unique(load_dataset(dataset, data_home=args.home, return_X_y=True)[1]))
-        numbers = [n for n in args.numbers if n < n_classes]
-        for n, run in product(numbers, range(args.runs)):
-            if dataset not in FAR or args.part != "all":
-                tasks.append((dataset, n, run, 0, usual, *FEATURES[usual]))
-                continue
-            tasks += [(dataset, n, run, 0, k, *how) for k, how in variants.items()]
-            # Other draws, to see how much ten draws differ.
-            tasks.append((dataset, n, run, 1, "other draws", *FEATURES[usual]))
+        draws += [(dataset, n, r) for n in args.numbers if n < n_classes]
     rows, end = [], time.time() + args.seconds
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        work = partial(run_task, home=args.home, part=args.part, scenario=args.scenario)
-        for found in pool.imap_unordered(work, tasks):
+        names = args.rules or list(RULES)
+        work = partial(run_draw, home=args.home, scenario=args.scenario, names=names)
+        for found in pool.imap_unordered(work, draws):
             rows += found
             if time.time() > end:
                 pool.terminate()
                 break
-    table = pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:8], kind="stable")
+    table = pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:6], kind="stable")
     table.to_csv(args.out, index=False, float_format="%.6g")
-    report(table)
+
+
+def mean_and_error(table, keys):
+    """Mean over the cells of `keys`, and its standard error; the same cells in both tables."""
+    cells = table.groupby([*keys, "n_known"])["value"].agg(["mean", "var", "count"])
+    cells["var"] /= cells["count"]
+    means = cells.groupby(keys).agg({"mean": "mean", "var": "sum", "count": "size"})
+    return means["mean"], np.sqrt(means["var"]) / means["count"]
+
+
+def report(args):
+    """Tables of all rules: all datasets together by n, and z of each dataset's mean NA."""
+    from studies.paper_tables import DATASETS
+
+    table = pd.concat([pd.read_csv(part) for part in args.out])
+    table = table.assign(NA=(table["AKS"] + table["AUS"]) / 2, n=table["n_known"])
+    published = pd.read_parquet(Path(args.published) / "paper_raw_results.parquet")
+    published = published.astype({"dataset": str, "classifier": str, "measure": str})
+    published["dataset"] = published["dataset"].map({v[0]: k for k, v in DATASETS.items()})
+    published = published.rename(columns={"lenacs": "n_known", "result": "value"})
+    published["n"] = published["n_known"]
+    for scenario, method in product(table["scenario"].unique(), METHODS):
+        ours = table[(table["scenario"] == scenario) & (table["method"] == method)]
+        letter = METHODS[method] + scenario[0].upper()
+        theirs = published[published["classifier"] == letter]
+        theirs = theirs.merge(ours[["dataset", "n_known"]].drop_duplicates())
+        runs = ours.groupby(["dataset", "n_known"])["run"].nunique()
+        head = f"{method}, {scenario} search, {runs.min()} to {runs.max()} runs, {len(runs)} cells"
+        print(f"\n{head}\n\n| rule | AKS | AUS | NA | rms z AKS | AUS | NA | sets beyond 2 |")
+        print("| --- " * 8 + "|")
+        by_set = {}
+        for name in (name for name in RULES if name in set(ours["rule"])):
+            bias, spread = [], []
+            for measure in ("AKS", "AUS", "NA"):
+                own = ours[ours["rule"] == name].assign(value=lambda t, m=measure: t[m])
+                other = theirs[theirs["measure"] == measure]
+                (a, ea), (b, eb) = (mean_and_error(t, ["dataset"]) for t in (own, other))
+                by_set[name] = z = (a - b) / np.hypot(ea, eb)
+                bias.append(f"{(a - b).mean():+.3f}")
+                (a, ea), (b, eb) = (mean_and_error(t, ["dataset", "n"]) for t in (own, other))
+                spread.append(f"{np.sqrt((((a - b) / np.hypot(ea, eb)) ** 2).mean()):.2f}")
+            far = int((z.abs() > 2).sum())
+            print(f"| {name} | {' | '.join(bias + spread)} | {far} of {len(z)} |")
+        print(pd.DataFrame(by_set).T.round(1).to_string())
+    plain = table[(table["method"] == "OneVsRestSVC") & (table["scenario"] == "open")]
+    shares = plain.groupby(["rule", "dataset"])["negative"].mean().unstack() * 100
+    shares.loc["published"] = [DATASETS[d][1] for d in shares.columns]
+    print("\nShare of negative biases of the SVM, %\n", shares.round(1).to_string())
+
+
+def main():
+    """Run the rules, or compare what they gave with the published results."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("run")
+    command.set_defaults(do=run)
+    command.add_argument("home", type=Path)
+    command.add_argument("out", type=Path)
+    command.add_argument("--processes", type=int, default=1)
+    command.add_argument("--datasets", nargs="*", default=SETS)
+    command.add_argument("--rules", nargs="*", choices=list(RULES))
+    command.add_argument("--runs", type=int, default=10)
+    command.add_argument("--seconds", type=float, default=1e9)
+    command.add_argument("--scenario", choices=["open", "closed"], default="open")
+    command.add_argument("--numbers", nargs="*", type=int, default=[3, 6, 9, 12])
+    command = commands.add_parser("report")
+    command.set_defaults(do=report)
+    command.add_argument("out", type=Path, nargs="+")
+    command.add_argument("published", type=Path)
+    args = parser.parse_args()
+    args.do(args)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 The first searches, fits and judges test rows for every dataset, n = 3 and 6 and ten draws, with the
 version of openset that is installed, and goes on where it stopped. The second prints means and
 paired gains of one version over another; errors are over datasets. Simulations are drawn anew, by
-`--seed`; they are not those of the tables from which the rules were chosen. `--steps 0` searches
-the widths of the grid only.
+`--seed`; they are not those of the tables from which the rules were chosen. `--coarse` searches
+the widths of the grid only; `--earlier` is the default before these rules, with today's solver.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import csv
 import multiprocessing
 import time
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,19 +23,40 @@ import numpy as np
 
 from openset import OpenSetSearchCV, OpenSetSVC
 from openset.metrics import normalized_accuracy
-from openset.model_selection import _search
+from openset.model_selection import _race, _search, _split
 
-from .search_rules import _cells, summary
+from .search_rules import OLD, _cells, summary
 from .search_table import DATASETS, N_KNOWN, N_RUNS, draw
 
 
-def run_task(task, home, seed, steps):
+def no_finer(estimator, settings, best):
+    """Settings between those of the grid: none."""
+    return []
+
+
+def go_back(n_known):
+    """Restore the earlier default in this process: five random simulations, its grid and race.
+
+    One difference: the estimator's own setting drops out of the race like any other.
+    """
+    _search.finer_settings, _search._ENDS_OF_ROUNDS = no_finer, (1, 2)
+    _race._LEAST_MARGIN = 0.02 * np.sqrt(n_known)
+    _split.gcd = lambda a, b: a  # rounds of one simulation: classes are drawn anew in each
+    grid = {name: list(v) for name, v in zip(("gamma", "C", "lam"), OLD, strict=True)}
+    spec = OpenSetSVC.search_spec
+    OpenSetSVC.search_spec = replace(spec, grids=spec.grids | {"default": grid})
+
+
+def run_task(task, home, seed, coarse, earlier):
     """NA on the test rows, and CPU seconds of the search."""
     dataset, n_known, run = task
-    if steps is not None:
-        _search._STEPS = steps
+    if coarse:
+        _search.finer_settings = no_finer
+    if earlier:
+        go_back(n_known)
     X, y, X_test, y_test, _ = draw(dataset, n_known, run, home)
-    search = OpenSetSearchCV(OpenSetSVC(), random_state=1000 * seed + run)
+    repeats = 5 if earlier else None
+    search = OpenSetSearchCV(OpenSetSVC(), n_repeats=repeats, random_state=1000 * seed + run)
     begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -64,7 +86,8 @@ def main():
     sub.add_argument("--processes", type=int, default=1)
     sub.add_argument("--seconds", type=float, default=540)
     sub.add_argument("--seed", type=int, default=0)
-    sub.add_argument("--steps", type=int, help="steps between the widths of the grid")
+    sub.add_argument("--coarse", action="store_true", help="no widths between those of the grid")
+    sub.add_argument("--earlier", action="store_true", help="the default before these rules")
     sub.add_argument("--datasets", nargs="*", default=DATASETS)
     sub = commands.add_parser("compare")
     sub.add_argument("old", type=Path)
@@ -87,7 +110,9 @@ def main():
     tasks = [(d, n, r) for r in range(N_RUNS) for d in args.datasets for n in N_KNOWN]
     tasks = [t for t in tasks if (*map(str, t), str(args.seed)) not in done]
     end = time.time() + args.seconds
-    work = partial(run_task, home=args.home, seed=args.seed, steps=args.steps)
+    work = partial(
+        run_task, home=args.home, seed=args.seed, coarse=args.coarse, earlier=args.earlier
+    )
     with (
         multiprocessing.get_context("spawn").Pool(args.processes) as pool,
         args.out.open("a", newline="") as file,

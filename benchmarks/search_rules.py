@@ -20,9 +20,14 @@ from openset import OpenSetSVC
 
 from .search_table import GRIDS, HALVES
 
-# The default grid before this comparison, and the new one.
+# The default grid before this comparison, the new one, and what is left of it now.
 OLD = (2.0 ** np.arange(-7, 10, 2), (1, 8), np.arange(20) / 20)
-NEW = (2.0 ** np.arange(-5, 10, 2), (1, 8), OpenSetSVC.search_spec.grids["default"]["lam"])
+NEW = (
+    2.0 ** np.arange(-5, 10, 2),
+    (1, 8),
+    (0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+)
+NOW = tuple(np.asarray(OpenSetSVC.search_spec.grids["default"][k]) for k in ("gamma", "C", "lam"))
 
 
 def floor(n):

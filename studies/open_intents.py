@@ -29,7 +29,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from openset.evaluation import Evaluation
-from openset.study import Store, draw_from_column, load_study, operating_curve
+from openset.study import Store, accuracy_by_rejection, draw_from_column, load_study
 from openset.utils.page import Cell
 
 # our name of a dataset -> (name in the published table, number of its classes)
@@ -73,7 +73,7 @@ def measure_again(task: dict, study, data_home) -> list[dict]:
         for alpha in ALPHAS:
             threshold = np.sort(known)[int(alpha * (len(known) + 1)) - 1]
             evaluation = Evaluation(y[draw.split.test], scores - threshold, model.classes_)
-            point = {"chosen": operating_curve(evaluation)["chosen"]}
+            point = {"chosen": accuracy_by_rejection(evaluation)["chosen"]}
             found.append({**task, "fit": kind, "alpha": alpha, "extra": json.dumps(point)})
     return found
 

@@ -52,7 +52,7 @@ def run(quick):
     for run in runs[1:]:
         if type(run.program) is ScikitLearn:
             ratio = run.seconds / runs[0].seconds
-            section.targets.append(at_least("grid, against scikit-learn", 80, ratio))
+            section.targets.append(at_least("grid, against scikit-learn", 200, ratio))
     gap = _joined(ours).gap.max()
     section.targets.append(at_most(f"grid: KKT gap, all {n_machines}", 1.1 * TOL, gap))
     section.targets += agreement("grid, lambda = 0", qualities)

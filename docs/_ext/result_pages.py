@@ -29,7 +29,7 @@ _ABOUT = {
     "study-better": "The same experiments with our default search",
     "study-open_intents": "Open intents: CLINC150 and BANKING77 in the protocol of TEXTOIR",
     "open_intents_rule": "How the rule of that study was chosen, without test rows",
-    "gain": "What does the default search gain over fixed parameters?",
+    "gain": "What does the default search gain over the one of the paper?",
     "clinc150": "150 intents and out-of-scope queries: accuracy at several operating points",
     "known_unknowns": "What do examples of the unknown gain? Baselines for embeddings",
     "operating_points": "Are the promises of calibrated thresholds kept?",

@@ -224,6 +224,27 @@ def test_per_class_as_a_loop_over_svc(blobs):
                 assert abs(score - expected) <= binary_slack(y, s)
 
 
+@pytest.mark.parametrize("scenario", ["open", "closed"])
+def test_the_simulation_of_the_paper(blobs, scenario):
+    """A fifth of the samples and, open, two of five classes are withheld; accuracy decides."""
+    X, y = blobs
+    grid = {"gamma": [0.01, 0.1, 1.0]}
+    model = OneVsRestSVC(tol=1e-6)
+    options = {"preset": "paper", "scenario": scenario, "random_state": 0}
+    search = OpenSetSearchCV(model, grid, **options).fit(X, y)
+    assert search.scoring_ == "accuracy"
+    splitter = ClosedSetSplit(1, test_size=0.2, random_state=0)
+    if scenario == "open":
+        splitter = OpenSetSplit(1, test_size=0.2, n_known=3, random_state=0)
+    for c, settings in by_class(search, range(5)).items():
+        (s,) = splitter.simulate(y, positive=c)
+        truth = y[s.validation] == c
+        for setting, (score,) in settings.items():
+            machine = SVC(tol=1e-6, **dict(setting)).fit(X[s.fit], y[s.fit] == c)
+            accepted = machine.decision_function(X[s.validation]) >= 0
+            assert abs(score - np.mean(accepted == truth)) <= 1 / len(truth) + 1e-12
+
+
 @pytest.mark.parametrize("bounded", [False, True])
 def test_per_class_as_a_loop_over_binary_fits(skewed, bounded):
     X, y = skewed

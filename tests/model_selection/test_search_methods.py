@@ -34,7 +34,8 @@ PER_CLASS = {
     OpenSetSVC,
     FixedBiasSVC,
 }
-GAMMAS = [2.0**k for k in range(-15, 16, 2)]
+# In the order of ties.
+GAMMAS = [2.0**k for k in range(15, -16, -2)]
 TWENTY = [k / 20 for k in range(20)]
 PRESSURES = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4]
 
@@ -72,8 +73,8 @@ def test_every_estimator_with_both_presets(blobs, name, kind, preset):
     ("kind", "grid"),
     [
         (OneVsRestSVC, {"gamma": GAMMAS}),
-        (OpenSetSVC, {"gamma": GAMMAS, "lam": TWENTY}),
-        (MulticlassOneClassSVM, {"gamma": GAMMAS, "nu": TWENTY[1:]}),
+        (OpenSetSVC, {"gamma": GAMMAS, "lam": TWENTY[::-1]}),
+        (MulticlassOneClassSVM, {"gamma": GAMMAS, "nu": TWENTY[:0:-1]}),
         (MulticlassSVDD, {"gamma": GAMMAS}),
         (DecisionBoundaryCarving, {"gamma": GAMMAS}),
         (OneVsSetMachine, {"p_near": PRESSURES, "p_far": PRESSURES}),
@@ -81,7 +82,7 @@ def test_every_estimator_with_both_presets(blobs, name, kind, preset):
         (PISVM, {"gamma": GAMMAS, "threshold": TWENTY}),
         (
             ExtremeValueMachine,
-            {"tail_size": [5, 10, 25, 50, 100, 200, 1000], "threshold": TWENTY},
+            {"tail_size": [1000, 200, 100, 50, 25, 10, 5], "threshold": TWENTY},
         ),
     ],
 )
@@ -176,3 +177,38 @@ def test_settings_for_each_class_are_for_machines_that_decide_alone(blobs):
     for model in (PISVM(), WSVM(), OneVsSetMachine(), ThresholdRejector(GaussianNB())):
         with pytest.raises(ValueError, match="level='class' chooses parameters"):
             OpenSetSearchCV(model, level="class").fit(X, y)
+
+
+@pytest.mark.parametrize("scenario", ["open", "closed"])
+@pytest.mark.parametrize(
+    ("kind", "largest", "smallest"),
+    [
+        (OneVsRestSVC, ["gamma"], []),
+        (OpenSetSVC, ["gamma", "lam"], []),
+        (MulticlassOneClassSVM, ["gamma", "nu"], []),
+        (MulticlassSVDD, ["gamma"], []),
+        (DecisionBoundaryCarving, ["gamma"], []),
+        (OneVsSetMachine, [], ["p_far", "p_near"]),
+        (WSVM, ["gamma"], ["delta_R"]),
+        (PISVM, ["gamma"], ["threshold"]),
+        (ExtremeValueMachine, ["tail_size"], ["threshold"]),
+    ],
+)
+def test_ties_in_the_search_of_the_paper(kind, largest, smallest, scenario):
+    """Far classes, which many settings tell apart: the narrowest kernel and so on is taken."""
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.5, 0.5]])
+    X, y = make_blobs([12] * 5, centers=corners, cluster_std=0.02, random_state=0)
+    search = OpenSetSearchCV(kind(), preset="paper", scenario=scenario, random_state=0).fit(X, y)
+    results = search.cv_results_
+    labels = results.get("class", np.zeros(len(results["params"])))
+    some = False
+    for c in np.unique(labels):
+        best = (labels == c) & (results["rank_test_score"] == 1)
+        some |= best.sum() > 1
+        for name in [*largest, *smallest]:
+            values = results[f"param_{name}"][best].astype(float)
+            value = max(values) if name in largest else min(values)
+            chosen = search.best_params_[name]
+            assert (chosen[c] if isinstance(chosen, dict) else chosen) == value
+            best &= results[f"param_{name}"] == value
+    assert some

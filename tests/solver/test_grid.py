@@ -156,7 +156,7 @@ def test_threads_do_not_change_a_bit(data, cache_size, wide):
 
 @pytest.mark.parametrize("kernel", [RBF(), TStudent(1.0), Linear()], ids=repr)
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("size", [100, 0.03])  # all parts together, and one part and width each
+@pytest.mark.parametrize("size", [100, 0.05])  # all parts together, and one part and width each
 def test_parts_have_matrices_of_their_own(kernel, layout, size):
     rng = np.random.default_rng(3)
     y = np.arange(120) % 4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openset.evaluation import Evaluation
-from openset.study import Store, load_study, operating_curve
+from openset.study import Store, accuracy_by_rejection, load_study
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
@@ -48,7 +48,7 @@ def test_the_rule_stands_in_the_file():
 
 
 def test_report(tools, evaluation, golden_dir, tmp_path):
-    found = operating_curve(evaluation)
+    found = accuracy_by_rejection(evaluation)
     curve = json.dumps(found)
     with Store(tmp_path / "r.sqlite", create=True) as store:
         for n_known in (38, 75):
@@ -87,7 +87,7 @@ def test_a_point_that_was_not_recorded_is_interpolated(tools):
     scores = rng.normal(size=(4000, 3)) + 2 * (truth[:, None] == np.array(list("abc")))
     threshold = np.quantile(scores[truth != "x"].max(axis=1), 0.11)
     evaluation = Evaluation(truth, scores - threshold, np.array(list("abc")))
-    record = operating_curve(evaluation)
+    record = accuracy_by_rejection(evaluation)
     point = record.pop("chosen")
     found = tools["point_of"](record, point["accuracy"])
     assert found["f1"] == pytest.approx(point["f1"], abs=3e-3)

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 
 from openset import CalibratedRejector, OpenSetSVC
 from openset.evaluation import Evaluation
-from openset.study import Store, Study, Task, load_study, operating_curve, run_study, run_task
+from openset.study import Store, Study, Task, accuracy_by_rejection, load_study, run_study, run_task
 from openset.study._column_protocol import count_labels, draw_from_column
 
 pd = pytest.importorskip("pandas")
@@ -128,7 +128,7 @@ def test_the_recorded_curve_has_the_measures_of_scikit_learn(home):
     truth = rng.choice(list("abcx"), 400)
     scores = rng.normal(size=(400, 3)) + 2 * (truth[:, None] == np.array(list("abc")))
     evaluation = Evaluation(truth, scores, np.array(list("abc")))
-    curve = operating_curve(evaluation)
+    curve = accuracy_by_rejection(evaluation)
     json.dumps(curve)
     assert len(curve["rejected"]) == len(curve["accuracy"]) == len(curve["f1"])
     assert curve["accuracy"][0] < max(curve["accuracy"])  # nothing known is rejected at first

@@ -139,6 +139,17 @@ def test_fingerprint_tells_searches_apart():
     assert six.fingerprint("OpenSetSVC") == prints[0]
 
 
+def test_a_fingerprint_covers_the_rule_for_ties_and_the_simulation(monkeypatch):
+    study = Study("s", ("a",), ("OpenSetSVC",), (3,), 2, search={"preset": "paper"})
+    before = study.fingerprint("OpenSetSVC")
+    plan = study.make_search("OpenSetSVC").describe()
+    assert (plan["scoring"], plan["test_size"], plan["n_known"]) == ("accuracy", 0.2, "K // 2 + 1")
+    spec = OpenSetSVC.search_spec
+    other = {name: values[::-1] for name, values in spec.grids["paper"].items()}
+    monkeypatch.setattr(OpenSetSVC, "search_spec", replace(spec, grids={"paper": other}))
+    assert study.fingerprint("OpenSetSVC") != before
+
+
 def test_a_fingerprint_covers_the_grid_that_a_preset_stands_for(monkeypatch):
     study = Study("s", ("a",), ("OpenSetSVC",), (3,), 2)
     before = study.fingerprint("OpenSetSVC")
@@ -159,10 +170,10 @@ def test_the_studies_of_the_repository(name):
 def test_the_study_of_the_paper():
     study = load_study(STUDIES / "paper.toml")
     assert (study.n_known, study.runs) == ((3, 6, 9, 12), 10)
-    gammas = [2.0**k for k in range(-15, 16, 2)]
+    gammas = [2.0**k for k in range(15, -16, -2)]
     fractions = [k / 20 for k in range(20)]
     for method, grid in {
-        "OpenSetSVC": {"gamma": gammas, "lam": fractions},
+        "OpenSetSVC": {"gamma": gammas, "lam": fractions[::-1]},
         "OneVsRestSVC": {"gamma": gammas},
         "WSVM": {"gamma": gammas, "delta_R": [2.0**k for k in range(-7, 1)]},
         "PISVM": {"gamma": gammas, "threshold": fractions},

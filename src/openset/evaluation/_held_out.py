@@ -225,7 +225,7 @@ def model_card(
             "chosen": {name.rpartition("__")[2]: v for name, v in fitted.params.items()},
             "defaults": fitted.params == {name: before[name] for name in fitted.params},
             "score": search.best_score_ if np.isfinite(search.best_score_) else None,
-            "measure": search.scoring,
+            "measure": search.scoring_,
             "scenario": search.scenario_,
             "rows": fitted.n_tuning_rows,
             "settings": len(search.cv_results_["params"]),

@@ -132,3 +132,43 @@ def _weighted_moments(x, m, k):
         s2 += w * x[j] * x[j]
     mean = s1 / s0
     return mean, s2 / s0 - mean * mean, s0
+
+
+@njit(cache=True, nogil=True)
+def find_largest(s, stops, models, sign, translate, survivor, best):
+    """Indices of the models with the largest probabilities, of each row and group of models.
+
+    Probabilities rise or fall with u = shape ln(z / scale), which takes one logarithm, and none for
+    most: u is at most shape (z / scale - 1). Models are (scale, shape, location); see
+    ``WeibullTail.mean_of_largest``. `best` has shape (r, K, n) and is -1 to begin with.
+    """
+    scale, shape, location = models
+    n = best.shape[2]
+    keys = np.empty(n)
+    for i in range(s.shape[0]):
+        start = 0
+        for c in range(stops.size):
+            keys[:] = -np.inf
+            found = best[i, c]
+            for j in range(start, stops[c]):
+                z = max(translate + sign * (s[i, j] - location[j]), 0.0)
+                if shape[j] == np.inf:
+                    key = np.inf if (z <= scale[j] if survivor else z >= scale[j]) else -np.inf
+                elif survivor:
+                    key = -shape[j] * np.log(z / scale[j]) if z > 0.0 else np.inf
+                else:
+                    key = shape[j] * (z / scale[j] - 1.0)
+                    if key > keys[n - 1]:
+                        key = shape[j] * np.log(z / scale[j]) if z > 0.0 else -np.inf
+                k = j - start
+                if k >= n:
+                    if not key > keys[n - 1]:
+                        continue
+                    k = n - 1
+                while k > 0 and key > keys[k - 1]:
+                    keys[k] = keys[k - 1]
+                    found[k] = found[k - 1]
+                    k -= 1
+                keys[k] = key
+                found[k] = j
+            start = stops[c]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.fitted import check_array, require
-from ._weibull import fit_weibull
+from ._weibull import find_largest, fit_weibull
 
 # The fields that hold one number per model.
 _ARRAYS = ("scale", "shape", "location")
@@ -214,6 +214,30 @@ class WeibullTail:
         if np.any(step):
             p = np.where(step, z <= self.scale if self.survivor else z >= self.scale, p)
         return p
+
+    def mean_of_largest(self, s: np.ndarray, stops: np.ndarray, n: int) -> np.ndarray:
+        """Mean of the `n` largest probabilities of each group of models.
+
+        Parameters
+        ----------
+        s : ndarray of shape (r, m)
+            One score per model in each row.
+        stops : ndarray of shape (K,)
+            Where the groups end; the last is m.
+        n : int
+            All probabilities of a group if it has fewer models.
+
+        Returns
+        -------
+        ndarray of shape (r, K)
+        """
+        best = np.full((len(s), len(stops), n), -1)
+        models = self.scale, self.shape, self.location
+        find_largest(s, stops, models, self.sign, self.translate, self.survivor, best)
+        p = self[best].probability(
+            np.take_along_axis(s, best.reshape(len(s), -1), 1).reshape(best.shape)
+        )
+        return np.mean(p, axis=-1, where=best >= 0)
 
     def score_at(self, probability: float) -> np.ndarray:
         """The score that has a given probability.

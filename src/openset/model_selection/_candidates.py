@@ -68,7 +68,7 @@ def make_settings(
 def finer_settings(
     estimator: BaseEstimator, settings: Sequence[dict[str, Any]], best: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Settings with the widths next to the best one, a factor of sqrt(2) away, that are new.
+    """Settings with the widths next to the best one, a factor of sqrt(2) away.
 
     The grid has a factor of four between widths, and the score falls steeply beyond the best
     (benchmarks/search_rules.md). Parameters that cost no fit of their own take the best value and
@@ -79,13 +79,10 @@ def finer_settings(
     cheap = {prefix + name for name in (spec.path, *spec.after_fit) if name}
     found: list[dict[str, Any]] = []
     for width in (prefix + name for name in spec.scaled):
-        alike = [s for s in settings if all(s[k] == best[k] for k in {*best} - {width, *cheap})]
-        around = [s for s in alike if s[width] == best[width]]
+        around = [s for s in settings if all(s[k] == best[k] for k in {*best} - cheap)]
         at = around.index(best)
-        tried = [s[width] for s in alike]
         for new in (best[width] / np.sqrt(2.0), best[width] * np.sqrt(2.0)):
-            if not np.isclose(new, tried, rtol=1e-6, atol=0).any():
-                found += [s | {width: float(new)} for s in around[max(at - 2, 0) : at + 3]]
+            found += [s | {width: float(new)} for s in around[max(at - 2, 0) : at + 3]]
     return found
 
 

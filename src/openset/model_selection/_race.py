@@ -64,9 +64,10 @@ def in_the_race(
     """Candidates that are not behind the best of all settings by more than chance explains.
 
     `scores`, of shape (all settings, r), holds the simulations so far. Chance is three standard
-    errors of a mean of r scores, each the mean of two shares, one of the known and one of the
-    unknown validation samples. Differences between draws of classes come on top, hence a floor
-    that falls with the number of classes.
+    errors of a score, the mean of two shares, one of the known and one of the unknown validation
+    samples. Differences between draws of classes come on top, hence a floor that falls with the
+    number of classes. Settings are compared on the same simulations, so what is left of chance
+    falls faster than with the root of r; the margin is divided by r.
 
     With a leader, whose widths the candidates are next to, they are compared with it alone: what is
     so much alike has the same luck.
@@ -85,5 +86,5 @@ def in_the_race(
         error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
         n_classes = len(known_classes(data.unknown_label, data.y)[0])
         margin = max(3 * error, _LEAST_MARGIN / np.sqrt(n_classes))
-    limit = best - margin / np.sqrt(scores.shape[1])
+    limit = best - margin / scores.shape[1]
     return [c for c in candidates if means[c.number] >= limit]

@@ -30,6 +30,17 @@ class ScoreTable:
         self.scores, self.far = np.vstack([self.scores, rows]), np.vstack([self.far, rows])
         return [Candidate(begin + i, params) for i, params in enumerate(settings)]
 
+    def of_feasible(self) -> np.ndarray:
+        """The scores; -inf throughout where a setting failed in any of the simulations."""
+        failed = np.isneginf(self.scores).any(axis=1, keepdims=True)
+        return np.where(failed, -np.inf, self.scores)
+
+    def dropped(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Those that were not tried to the end, although they had not failed."""
+        ends = self.of_feasible()[:, [0, -1]]
+        gone = np.isfinite(ends[:, 0]) & np.isnan(ends[:, 1])
+        return [candidate for candidate in candidates if gone[candidate.number]]
+
     def best(self) -> Candidate | None:
         """The setting with the highest mean score, the first of equals, if there is any."""
         means = _comparable(self.scores)

@@ -67,7 +67,7 @@ class Rounds:
         for bound in pairwise([0, *ends, n_splits]):
             if left:
                 self._score(left, self._data, range(*bound), self._table, as_fitted)
-                scores = self._table.scores[:, : bound[1]]
+                scores = self._table.of_feasible()[:, : bound[1]]
                 left = in_the_race(left, scores, self._data, leader)
 
     def _score(self, candidates, data, which, table, as_fitted=False):

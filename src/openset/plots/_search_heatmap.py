@@ -99,7 +99,7 @@ class SearchHeatmapDisplay(Display):
         means = np.asarray(results["mean_test_score"], dtype=np.float64)[rows]
         np.fmax.at(scores, (y_at, x_at), means)
         best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))  # the first one on ties
-        scoring = getattr(search, "scoring", None)
+        scoring = getattr(search, "scoring_", getattr(search, "scoring", None))
         return cls(
             scores=scores,
             x_values=x_values,

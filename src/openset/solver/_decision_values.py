@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
+from ..utils.distances import NARROW
 from ._expansion import Expansion
 from ._tuning import tuning
 from .cuda import on_gpu
@@ -91,16 +93,19 @@ class DecisionValues:
         if isinstance(kernel, Linear):
             self._weights = support_vectors.T @ coef.T
             return
-        # Classes of one gamma share their kernel values.
-        for value in np.unique(gamma):
-            group = np.flatnonzero(gamma == value)
+        # Classes of one gamma share their kernel values, and all share distances from products.
+        wide = not sparse.issparse(support_vectors) and support_vectors.shape[1] > NARROW
+        for value in gamma[:1] if wide else np.unique(gamma):
+            group = np.arange(len(gamma)) if wide else np.flatnonzero(gamma == value)
             used = np.flatnonzero(coef[group].any(axis=0))
+            if wide and np.ptp(gamma) > 0:  # support vectors of the same classes side by side
+                used = used[np.lexsort(coef[:, used] != 0)]
             if used.size:
                 # No copy where all are used.
-                every = used.size == coef.shape[1]
+                every = np.array_equal(used, np.arange(coef.shape[1]))
                 part = support_vectors if every else support_vectors[used]
                 own = coef[group] if every else coef[np.ix_(group, used)]
-                self._expansions.append((group, Expansion(part, own, kernel, value)))
+                self._expansions.append((group, Expansion(part, own, kernel, gamma[group])))
 
     def __call__(self, X, bias: np.ndarray, n_jobs: int | None = None, device: str = "cpu"):
         """Decision values of the rows of X, shape (n, K); see :func:`decision_values`."""

@@ -1,4 +1,4 @@
-"""Kernel expansions of classes with one width: sums over support vectors, in bounded memory."""
+"""Kernel expansions of several classes: sums over support vectors, in bounded memory."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from ._precision import (
     product_error,
     safe_dtype,
 )
+from ._products import close_limits, few_are_close, replace_close
 from ._tuning import tuning
 
 # Scores this close to zero are computed again in float64, so that rounding never decides an
 # answer and the certificate holds. The rounding error of the float32 sum itself is added to it.
 EXACT_BAND = 1e-4
 _ROUNDING = 4e-7
+# Rows from which float64 products are faster than differences.
+_MANY = 64
 
 # Largest error of a sum in float32, and at how many support vectors it is measured.
 _SUM_ERROR = 8e-6
@@ -45,14 +48,16 @@ _FAR = 1e15
 
 
 class Expansion:
-    """Kernel expansions of classes with one gamma.
+    """Kernel expansions of classes that share their distances.
 
     Parameters
     ----------
     support_vectors : ndarray or CSR matrix of shape (n_sv, d)
     coef : ndarray of shape (K, n_sv)
     kernel : Kernel
-    gamma : float
+    gamma : ndarray of shape (K,)
+        Widths; several for dense points of more than ``NARROW`` features only. Distances are
+        formed at the largest, where rounding matters most.
     exact : bool, default=False
         Form all sums in float64.
     """
@@ -61,10 +66,18 @@ class Expansion:
     _ratio = np.float32(1.0)
 
     def __init__(
-        self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: float, exact: bool = False
+        self,
+        support_vectors,
+        coef: np.ndarray,
+        kernel: Kernel,
+        gamma: np.ndarray,
+        exact: bool = False,
     ):
         self.kernel, self.coef = kernel, coef
-        self.scale = np.sqrt(gamma)
+        largest = gamma.max()
+        self.scale = np.sqrt(largest)
+        # Classes by width, as a part of the largest.
+        self.widths = [(g / largest, np.flatnonzero(gamma == g)) for g in np.unique(gamma)]
         n_features = support_vectors.shape[1]
         self._sparse = sparse.issparse(support_vectors)
         if self._sparse:
@@ -84,19 +97,33 @@ class Expansion:
         self.band = EXACT_BAND + _ROUNDING * np.abs(coef).sum(axis=1)
         self.far = self._limit = _FAR / np.sqrt(n_features)
         self._narrow = not self._sparse and n_features <= NARROW
-        if not exact:
-            self._prepare(support, gamma, np.float32)
-        if exact or self._error() > _SUM_ERROR:
-            self.fast = False
-            self._prepare(support, gamma, np.float64)
+        self._product_error = 0.0 if self._narrow else product_error(kernel, self._largest)
+        self._close = None  # limits of the support vectors, see `close_limits`
+        if not (exact or self.fast or self._sparse or self._narrow):
+            if few_are_close(support, self._norms, kernel, len(self.widths) == 1):
+                self._close = close_limits(self._norms, len(self.widths) == 1)
+        # Precision of kernel values and of sums: the first that is enough.
+        for values, sums in ((np.float32, np.float32), (np.float32, np.float64)):
+            if not exact and (sums is np.float32 or self._single):
+                self._prepare(support, largest, values, sums)
+                if self._error() <= _SUM_ERROR:
+                    return
+        self.fast, self._close = False, None
+        self._prepare(support, largest, np.float64, np.float64)
+        self.band = np.minimum(self.band, self._product_error * np.abs(coef).sum(axis=1))
 
-    def _prepare(self, support, gamma, dtype):
-        """Choose how sums are formed, with kernel values and coefficients in `dtype`."""
+    @property
+    def _single(self):
+        """Whether distances come from products in float32."""
+        return not self._narrow and (self.fast or self._close is not None)
+
+    def _prepare(self, support, gamma, dtype, sums):
+        """Choose how sums are formed, with kernel values in `dtype`, coefficients in `sums`."""
         self._dtype = dtype
-        self._coef = np.ascontiguousarray(self.coef.T, dtype=dtype)
+        self._coef = np.ascontiguousarray(self.coef.T, dtype=sums)
         if self._narrow:
             self._prepare_differences(support, gamma)
-        elif self.fast:
+        elif self._single:
             # |z|^2 + |s|^2 - 2 z.s as one product of points with two more coordinates.
             extended = [-2 * support, self._norms[:, None], np.ones((len(support), 1))]
             self._support = np.hstack(extended, dtype=np.float32, casting="same_kind")
@@ -148,8 +175,7 @@ class Expansion:
 
     def sums_within(self, error: float, X) -> np.ndarray:
         """Sums with at most this error: if products are not precise enough, by differences."""
-        known = 0.0 if self._narrow else product_error(self.kernel, self._largest)
-        safe = known * np.abs(self.coef).sum() <= error
+        safe = self._product_error * np.abs(self.coef).sum() <= error
         return self.sums(X) if safe else self.exact(X)
 
     def _scaled_and_clipped(self, X):
@@ -170,9 +196,7 @@ class Expansion:
         close[whole] = False
         for c in np.flatnonzero(close.any(axis=0)):
             rows = np.flatnonzero(close[:, c])
-            support = np.flatnonzero(self.coef[c])
-            values = self.exact(X[rows], support, self.coef[c : c + 1, support])
-            scores[rows, c] = values[:, 0] + bias[c]
+            scores[rows, c] = self.exact(X[rows], c)[:, 0] + bias[c]
 
     def beyond(self, Z, limit):
         """Which scaled points may not be clipped at the limit: kernel values are left there."""
@@ -184,17 +208,21 @@ class Expansion:
             nearest = np.array([max(limit - np.sqrt(self._norms.max()), 0.0) ** 2])
         return far & (self.kernel.value(nearest)[0] > 0.0)
 
-    def exact(self, X, support=None, coef=None) -> np.ndarray:
-        """Sums over some support vectors, or all, in float64 and from the differences."""
-        if support is None:
-            support, coef = np.arange(self.points.shape[0]), self.coef
+    def exact(self, X, c: int | None = None) -> np.ndarray:
+        """Sums of class c, or of all, in float64, from distances with errors below 1e-11."""
+        coef = self.coef if c is None else self.coef[[c]]
+        support = np.flatnonzero(coef.any(axis=0))
+        coef = coef[:, support]
+        widths = [(r, np.arange(1)) for r, own in self.widths if c in own]
+        many = X.shape[0] >= _MANY and not (self._sparse or self._narrow)
+        distances = self._products if many else self._differences
         sums = np.zeros((X.shape[0], len(coef)))
         step = max(1, BLOCK // max(1, len(support)))
         for start in range(0, X.shape[0], step):
             part = X[start : start + step]
-            s = self._differences(part, support)
-            k = self.kernel.value(s, out=s).reshape(part.shape[0], -1)
-            sums[start : start + step] = k @ coef.T
+            s = distances(part, support).reshape(part.shape[0], -1)
+            for ratio, own in widths or self.widths:
+                sums[start : start + step, own] = self.kernel.value(ratio * s) @ coef[own].T
         return sums
 
     def _gaussian_sums(self, Z, X):
@@ -209,29 +237,32 @@ class Expansion:
         distances = self._distances(Z, X)
         sums = np.zeros((n, len(self.coef)))
         size = tuning().points * tuning().support
-        memory = _memory(size, self._dtype)
+        memory = _memory(2 * size, self._dtype)
         step = max(1, size // max(1, n))
         for start in range(0, n_support, step):
             width = min(step, n_support - start)
             s = memory[: n * width].reshape(n, width)
             distances(start, s)
-            sums += self.kernel.value(s, out=s) @ self._coef[start : start + width]
+            coef = self._coef[start : start + width]
+            if len(self.widths) == 1:
+                sums += self.kernel.value(s, out=s) @ coef
+                continue
+            for ratio, own in self.widths:
+                used = np.flatnonzero(coef[:, own].any(axis=1))
+                if used.size:
+                    part = slice(used[0], used[-1] + 1)
+                    k = memory[size : size + n * (part.stop - part.start)].reshape(n, -1)
+                    np.multiply(s[:, part], self._dtype(ratio), out=k)
+                    sums[:, own] += self.kernel.value(k, out=k) @ coef[part, own]
         return sums
-
-    def kernel_values(self, X) -> np.ndarray:
-        """Kernel values of the rows of X with all support vectors, shape (n, n_sv)."""
-        Z, beyond = self._scaled_and_clipped(X)
-        s = np.empty((Z.shape[0], self.points.shape[0]), dtype=self._dtype)
-        self._distances(Z, X)(0, s)
-        for i in np.flatnonzero(beyond):
-            s[i] = self._differences(X[[i]], np.arange(s.shape[1]))
-        return self.kernel.value(s, out=s)
 
     def _distances(self, Z, X):
         """A function that writes scaled squared distances from Z to a tile of support vectors."""
         if self._narrow:
             return self._by_differences(Z)
-        return self._by_single_products(Z) if self.fast else self._by_products(Z, X)
+        if self._single:
+            return self._by_single_products(Z, X)
+        return self._by_products(Z, X)
 
     def _by_differences(self, Z):
         Z = np.ascontiguousarray(Z, dtype=self._support.dtype)
@@ -245,13 +276,21 @@ class Expansion:
 
         return distances
 
-    def _by_single_products(self, Z):
-        extended = [Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]]
+    def _by_single_products(self, Z, X):
+        norms = squared_norms(Z)
+        extended = [Z, np.ones((len(Z), 1)), norms[:, None]]
         Z = np.hstack(extended, dtype=np.float32, casting="same_kind")
+        close = self._close
+        if close is not None:
+            X, limits = self._as_points(X), close_limits(norms, len(self.widths) == 1)
 
         def distances(start, s):
-            np.matmul(Z, self._support[start : start + s.shape[1]].T, out=s)
-            np.maximum(s, 0, out=s)
+            part = slice(start, start + s.shape[1])
+            np.matmul(Z, self._support[part].T, out=s)
+            if close is None:
+                np.maximum(s, 0, out=s)
+            else:
+                replace_close(s, limits, close[part], X, self.points[part], self.scale)
 
         return distances
 
@@ -279,6 +318,16 @@ class Expansion:
         n = X.shape[0]
         pairs = np.repeat(np.arange(n), len(support)), np.tile(support, n)
         return pair_distances(self._as_points(X), self.points, *pairs, self.scale)
+
+    def _products(self, X, support):
+        """The same from products in float64, small ones from the differences."""
+        Z, points = self.scaled(X), self.points[support]
+        norms = squared_norms(Z), self._norms[support]
+        with np.errstate(over="ignore", invalid="ignore"):
+            s = Z @ self.scaled(points).T
+        expand_distances(s, *norms, s)
+        recompute_close(s, *norms, self._as_points(X), points, self.scale)
+        return s
 
 
 _buffers = threading.local()

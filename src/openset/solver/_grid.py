@@ -238,6 +238,8 @@ def _sweeps(shares, groups, problem_of):
         return []
     sweeps = []
     for share in shares:
+        if share.outside is not None and not share.rows.has_outside:
+            return []
         members = set(share.problems)
         own = {j: g for j, g in enumerate(groups) if g.problems[0] in members}
         problems = [problem_of(k) for g in own.values() for k in g.problems]

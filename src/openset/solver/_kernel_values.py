@@ -181,7 +181,7 @@ class DistanceValues(KernelValues):
         if support.size == 0:
             return np.zeros(len(index))
         coef = beta[None, support]
-        expansion = Expansion(X[support], coef, self.kernel, self.gamma, exact=True)
+        expansion = Expansion(X[support], coef, self.kernel, np.array([self.gamma]), exact=True)
         step = tuning().points
         blocks = (X[index[k : k + step]] for k in range(0, len(index), step))
         return np.concatenate([expansion.sums_within(error, block) for block in blocks])[:, 0]

@@ -18,8 +18,11 @@ from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
 from ._row_maker import RowMaker, fill_rows, row_maker
 from ._rows import KernelRows, ScratchPool
-from ._state import row_store
+from ._state import row_store, subtract_columns
 from ._tuning import tuning
+
+# Kernel values per cache line.
+_LINE = 16
 
 
 class WholeMatrix(KernelRows):
@@ -36,7 +39,8 @@ class WholeMatrix(KernelRows):
         Keep the rows of the first samples only: the others take no part in the problems, which are
         over the first samples, and have columns.
     keep_distances : bool
-        Keep the distances, so that other widths cost one pass over them.
+        Keep the distances, so that other widths cost one pass over them. Columns of samples that
+        take no part are then made from them when they are needed.
     memory : ndarray of float32, default=None
         Where to put the matrix of one width.
     """
@@ -55,16 +59,19 @@ class WholeMatrix(KernelRows):
         m, n_widths = values.n_rows, max(1, len(gammas))
         n = m if n_solved is None else n_solved
         self._values, self._n_jobs = values, n_jobs
-        n_matrices = n_widths + keep_distances
+        self._n_columns = n if keep_distances else m
+        size, kept = n_widths * n * self._n_columns, n * m if keep_distances else 0
         if memory is None:
-            memory = empty_rows(n_matrices * n, m).ravel()
-        self._memory = memory = memory[: n_matrices * n * m].reshape(n_matrices, n, m)
-        self.store = row_store(memory[0], values.diagonal)
+            memory = empty_rows(1, size + kept)[0]
+        self._memory = memory[:size].reshape(n_widths, n, -1)
+        self.store = row_store(self._memory[0], values.diagonal[: self._n_columns])
         self.store.slot[:n] = np.arange(n)
         self._scratch = ScratchPool(scratch_size(n))
-        self._distances = memory[-1] if keep_distances else None
+        self._distances = None
+        if keep_distances:
+            self._distances = memory[size : size + kept].reshape(n, m)
         self._others: list[WholeMatrix] = []
-        self._others = [self._at_other_width(matrix) for matrix in memory[1:n_widths]]
+        self._others = [self._at_other_width(matrix) for matrix in self._memory[1:]]
         self._fill(gammas or [self.gamma], known=False)
 
     @property
@@ -76,9 +83,14 @@ class WholeMatrix(KernelRows):
         return [self, *self._others]
 
     @property
+    def has_outside(self) -> bool:
+        """Whether the matrices have columns of samples that take no part."""
+        return self._n_columns > len(self.store.rows)
+
+    @property
     def matrices(self) -> np.ndarray:
         """The matrices of these widths."""
-        return self._memory[: 1 + len(self._others)]
+        return self._memory
 
     def use(self, *gammas: float) -> None:
         self._fill(gammas, known=self._distances is not None)
@@ -101,12 +113,28 @@ class WholeMatrix(KernelRows):
     def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return self.store.rows[i[:, None], j]
 
+    def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
+        n = betas.shape[1]
+        # What moves from one total to the next: multipliers at a bound do not.
+        changes = np.diff(betas, axis=0, prepend=0.0)
+        sums[...] = 0.0
+        if self._distances is not None and isinstance(self._values, DistanceValues):
+            used = np.flatnonzero(changes.any(axis=0))
+            step = tuning().outside_rows
+            for part in (used[k : k + step] for k in range(0, len(used), step)):
+                values = self._distances[part, n:]
+                self._values.from_distances(values, values)
+                _add_products(np.ascontiguousarray(changes[:, part]), values, 0, sums)
+        else:
+            _add_products(changes, self.store.rows, n, sums)
+        np.cumsum(sums, axis=0, out=sums)
+
     def _fill(self, gammas, known):
         """Fill the matrices of the widths tile by tile, each tile and its mirror image at once.
 
         `known` tells whether the distances are there from another width.
         """
-        (n, m), constants = self.store.rows.shape, tuning()
+        n, m, constants = len(self.store.rows), self._values.n_rows, tuning()
         # Enough tiles for many threads, few enough that a matrix product pays.
         side = min(constants.tile, max(constants.tile // 4, n // 8))
         filled = self.widths[: len(gammas)]
@@ -117,13 +145,17 @@ class WholeMatrix(KernelRows):
             i, j = tile
             mirror = i != j and j.stop <= n
             out = np.empty((i.stop - i.start, j.stop - j.start), dtype=np.float32)
+            if j.start >= self._n_columns:
+                self._values.distances(np.arange(i.start, i.stop), j.start, out)
+                self._distances[i, j] = out
+                return
             for rows, part in self._tiles(filled, i, j, out, known, mirror):
                 rows[i, j] = part
                 if mirror:
                     rows[j, i] = part.T
 
         own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
-        rest = [slice(k, min(m, k + side)) for k in range(n, m, side)]
+        rest = [slice(k, min(m, k + side)) for k in range(n, m, side) if not known]
         tiles = [(own[k], j) for k in range(len(own)) for j in own[k:] + rest]
         points = self._values.points
         if points is not None and self._distances is None:
@@ -149,19 +181,18 @@ class WholeMatrix(KernelRows):
             self._values(index, j.start, out)
             yield self.store.rows, out
             return
-        if not known:
-            self._values.distances(index, j.start, out)
-        distances = out
+        gaussian = type(self._values.kernel) is RBF
+        distances = out if gaussian else np.empty_like(out)
         if self._distances is not None:
             distances = self._distances[i, j]
-            if not known:
+        if not known:
+            self._values.distances(index, j.start, out)
+            if distances is not out:
                 distances[...] = out
-        if type(self._values.kernel) is RBF:
+        if gaussian:
             # One call, because each return to Python waits for the other threads.
             fill_rbf_tiles(self._memory, self._ratios(filled), distances, i.start, j.start, mirror)
             return
-        if distances is out:
-            distances = out.copy()
         for rows in filled:
             rows._values.from_distances(distances, out)
             yield rows.store.rows, out
@@ -172,15 +203,26 @@ def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
     """matrices[w, i:, j:] = exp(-ratios[w] * distances), and the mirror image of it."""
     n, m = distances.shape
     for w in range(ratios.size):
-        for r in range(n):
-            row = matrices[w, i + r, j : j + m]
-            for t in range(m):
-                row[t] = distances[r, t] * ratios[w]
-            exp_neg(row)
-        if mirror:
-            for t in range(m):
-                for r in range(n):
-                    matrices[w, j + t, i + r] = matrices[w, i + r, j + t]
+        # A cache line of the mirror image at a time: one value at a time takes six times as long.
+        for first in range(0, n, _LINE):
+            strip = range(first, min(n, first + _LINE))
+            for r in strip:
+                row = matrices[w, i + r, j : j + m]
+                for t in range(m):
+                    row[t] = distances[r, t] * ratios[w]
+                exp_neg(row)
+            if mirror:
+                for t in range(m):
+                    for r in strip:
+                        matrices[w, j + t, i + r] = matrices[w, i + r, j + t]
+
+
+@njit(cache=True, nogil=True)
+def _add_products(coef, rows, first, sums):
+    """sums += coef @ rows[:, first:], without the coefficients that are zero."""
+    for k in range(len(coef)):
+        index = np.flatnonzero(coef[k])
+        subtract_columns(sums[k], -coef[k][index], index, rows, first)
 
 
 @njit(cache=True, nogil=True)

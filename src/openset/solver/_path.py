@@ -19,7 +19,7 @@ import numpy as np
 
 from ..utils import interrupts
 from ..utils.compiled import njit
-from ._path_loop import Members, Moved, Run, add_outside, extrapolate, identity_start, run_slice
+from ._path_loop import Members, Moved, Run, extrapolate, identity_start, run_slice
 from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
 from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
@@ -133,7 +133,7 @@ def solve_path(
     stop : threading.Event, default=None
         As for :func:`solve`.
     outside : ndarray of int, default=None
-        Samples outside the problem, sorted, to which the further columns of whole `rows` belong.
+        Samples outside the problem, sorted, to which the further samples of whole `rows` belong.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
     if problem.total is not None:
         path.bias_interval[:] = interval
     if path.outside is not None:
-        add_outside(rows.store.rows, path.beta, path.sums_outside)
+        rows.sums_outside(path.beta, path.sums_outside)
     gaps = path.kkt_gap
     for k in np.flatnonzero(gaps > path.tol):
         warn_not_converged(path.n_iter[k], gaps[k], path.tol)

@@ -194,8 +194,7 @@ def add_outside(rows, betas, sums):
                 moved[n_moved] = t
                 change[n_moved] = before - betas[k, t]
                 n_moved += 1
-        if k > 0:
-            sums[k] = sums[k - 1]
-        else:
-            sums[k] = 0.0
+        sums[k] = 0.0
         subtract_columns(sums[k], change[:n_moved], moved[:n_moved], rows, n)
+        if k > 0:
+            sums[k] += sums[k - 1]

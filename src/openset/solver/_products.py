@@ -57,19 +57,14 @@ class Wide(NamedTuple):
 def wide_points(X, Z, kernel: Kernel, dtype: type, scale: float, one_width: bool) -> Wide:
     """The points X; Z are the same, centred and scaled, for products in `dtype`.
 
-    Products in float64 become float32 if the kernel is the RBF at one width and that is accurate
-    for all but few pairs, which are then computed from the differences.
+    Products in float64 become float32 if the kernel is the RBF and that is accurate for all but few
+    pairs, which are then computed from the differences.
     """
     norms = squared_norms(Z)
     close = np.empty(0, dtype=np.float32)
     if dtype is np.float64:
-        # An error d of s changes exp(-s) by d exp(-s), which matters for small s only.
-        error = 20 * EPS * norms
-        if one_width and type(kernel) is RBF and error.max() < 1:
-            with np.errstate(divide="ignore"):
-                limits = (np.log(error / PRODUCT_ERROR) + error).astype(np.float32)
-            if _share_of_close(Z, norms, limits) <= _FEW:
-                close, dtype = limits, np.float32
+        if few_are_close(Z, norms, kernel, one_width):
+            close, dtype = close_limits(norms, one_width), np.float32
         elif needs_differences(kernel, np.sqrt(2 * norms.max())):
             with np.errstate(over="ignore"):
                 close = (_CLOSE * norms).astype(np.float32)
@@ -77,11 +72,28 @@ def wide_points(X, Z, kernel: Kernel, dtype: type, scale: float, one_width: bool
     return Wide(np.asfortranarray(Z, dtype=dtype), norms, close, X, scale)
 
 
-def _share_of_close(Z, norms, limits):
-    """Part of some pairs of points whose squared distance is at most the limit of either."""
+def close_limits(norms: np.ndarray, one_width: bool) -> np.ndarray:
+    """Squared distances up to which products in float32 are too inaccurate for the RBF.
+
+    An error d of s changes exp(-s) by d exp(-s), which matters for small s only. At r times the
+    width both are r times as large; d / e over the error allowed is enough for every r.
+    """
+    error = 20 * EPS * norms
+    if not one_width:
+        return (error / (PRODUCT_ERROR * np.e) + error).astype(np.float32)
+    with np.errstate(divide="ignore"):
+        return (np.log(error / PRODUCT_ERROR) + error).astype(np.float32)
+
+
+def few_are_close(Z, norms: np.ndarray, kernel: Kernel, one_width: bool) -> bool:
+    """Whether products in float32 are accurate for all but few pairs of the points Z."""
+    if type(kernel) is not RBF or not 20 * EPS * norms.max(initial=0.0) < 1:
+        return False
+    limits = close_limits(norms, one_width)
     i, j = (np.arange(0, len(Z), -(-len(Z) // n)) for n in (64, 1024))
     squares = norms[i, None] + norms[j] - 2 * (Z[i] @ Z[j].T)
-    return np.mean((squares <= np.maximum(limits[i, None], limits[j])) & (i[:, None] != j))
+    close = (squares <= np.maximum(limits[i, None], limits[j])) & (i[:, None] != j)
+    return bool(np.mean(close) <= _FEW)
 
 
 def write_distances(wide: Wide, index: np.ndarray, start: int, out: np.ndarray) -> None:
@@ -143,16 +155,32 @@ def _expand_row(dots, wide, i, start, target):
         # Where the norms overflow, so may the product.
         target[t] = np.inf if both == np.inf else s
     if wide.close.size > 0:
-        limits = wide.close[start : start + target.size]
-        for begin in range(0, target.size, BLOCK):
-            end = min(begin + BLOCK, target.size)
-            if _any_close(target[begin:end], limits[begin:end], wide.close[i]):
-                for t in range(begin, end):
-                    if target[t] <= fmax(wide.close[i], limits[t]):
-                        target[t] = _from_differences(wide.X[i], wide.X[start + t], wide.scale)
+        end = start + target.size
+        limits, X = wide.close[start:end], wide.X[start:end]
+        _replace_close(target, wide.close[i], limits, wide.X[i], X, wide.scale)
     # The distance of a point to itself must not be left to rounding.
     if start <= i < start + target.size:
         target[i - start] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def replace_close(squares, limits_i, limits_j, A, B, scale):
+    """Squares of float32 products: at least 0, small ones from the differences of A and B."""
+    for k in range(squares.shape[0]):
+        row = squares[k]
+        for t in range(row.size):
+            row[t] = fmax(row[t], np.float32(0.0))
+        _replace_close(row, limits_i[k], limits_j, A[k], B, scale)
+
+
+@njit(cache=True, nogil=True)
+def _replace_close(target, limit, limits, a, B, scale):
+    for begin in range(0, target.size, BLOCK):
+        end = min(begin + BLOCK, target.size)
+        if _any_close(target[begin:end], limits[begin:end], limit):
+            for t in range(begin, end):
+                if target[t] <= fmax(limit, limits[t]):
+                    target[t] = _from_differences(a, B[t], scale)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

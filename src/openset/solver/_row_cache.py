@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, contextmanager
 from math import isqrt
 
 import numpy as np
+from scipy import sparse
 
 from ..kernels import Kernel, Linear
-from ..utils.distances import padded_columns
+from ..utils.distances import NARROW, padded_columns
 from ._kernel_values import KernelValues, kernel_values
 from ._matrix import WholeMatrix, scratch_size
 from ._memory import empty_rows
@@ -70,13 +71,21 @@ def kernel_rows(
     # its own: nothing here depends on `n_jobs`, so that results do not either.
     part_size = min(budget // 8, (m // 5) ** 2)
     n_slots = (budget - part_size) // m
-    # One solution needs a small part of the rows. Many solutions need most of them, so that the
-    # whole matrix pays, sooner where a row is expensive.
-    enough = constants.narrow_solutions_per_row * m if values.narrow else constants.wide_solutions
-    if m <= n_slots and (m <= constants.small or n_solutions * len(gammas) >= enough):
+    pays = m <= constants.small or n_solutions * len(gammas) >= _enough(X)
+    if m <= n_slots and pays:
         most, keep_distances = _at_once(len(gammas), m * m, n_slots * m, n_solutions)
         return WholeMatrix(values, n_jobs, gammas[:most].tolist(), None, keep_distances)
     return RowCache(values, n_slots, part_size)
+
+
+def _enough(X):
+    """Number of solutions from which the whole matrix pays.
+
+    One solution needs a small part of the rows. Many need most of them, sooner where a row is
+    expensive.
+    """
+    narrow = not sparse.issparse(X) and X.shape[1] <= NARROW
+    return tuning().narrow_solutions_per_row * X.shape[0] if narrow else tuning().wide_solutions
 
 
 def _at_once(n_widths, size, budget, n_solutions):
@@ -121,18 +130,25 @@ def rows_of_parts(
     m, constants = X.shape[0], tuning()
     largest = max(len(part) for part in parts)
     budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
-    # A matrix of its own costs a part about as much as solving one problem over all samples.
-    pays = n_solutions >= constants.part_solutions * len(parts) and 2 * largest <= m
-    if not pays or largest * m > budget:
+    n_rows = sum(len(part) for part in parts)
+    # A matrix of its own costs a part about as much as solving one problem over all samples. Unless
+    # parts have many rows together, one matrix for all of them costs as much: half of its values
+    # are mirror images, but its problems are over all samples.
+    pays = n_solutions >= constants.part_solutions * len(parts)
+    if n_rows <= 4 * m:
+        pays = pays or n_solutions * len(gammas) >= _enough(X) * len(parts)
+    together = n_rows * m * len(gammas) <= min(constants.widths_numbers, budget)
+    together = together and n_solutions * len(gammas) <= constants.widths_solutions
+    room = (budget - largest * m) // largest**2  # next to the distances
+    if not pays or 2 * largest > m or (room < 1 and not together):
         return None
     values = kernel_values(X, kernel, gammas)
-    size = sum(len(part) for part in parts) * m
-    together = size * len(gammas) <= min(constants.widths_numbers, budget)
-    together = together and n_solutions * len(gammas) <= constants.widths_solutions
-    at_once = len(gammas), False
+    most = len(gammas)
     if not together:
-        at_once = _at_once(len(gammas), largest * m, budget, -(-n_solutions // len(parts)))
-    most, keep_distances = at_once
+        solutions = -(-n_solutions // len(parts))
+        limits = constants.widths_numbers // largest**2, constants.widths_solutions // solutions
+        most = min(most, room, max(1, min(limits)))
+    keep_distances = not together and not isinstance(kernel, Linear)
 
     def matrix(part):
         rest = np.delete(np.arange(m), part)

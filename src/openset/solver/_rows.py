@@ -91,6 +91,13 @@ class KernelRows(Protocol):
             with self.reading(part):
                 subtract_rows(v, coef[k : k + batch], part, self.store)
 
+    def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
+        """``sums = betas @ K`` at the further samples of a whole matrix, which are not solved for.
+
+        `betas` are solutions along a path, of shape (T, n); `sums` has shape (T, m - n).
+        """
+        return None
+
     def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points: np.ndarray):
         """``sums += coef @ K[support, points]``, without caching any row."""
         single, step = coef.astype(np.float32), tuning().uncached

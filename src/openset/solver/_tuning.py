@@ -27,6 +27,8 @@ class Tuning:
     swept_numbers: int = 2**24
     # Solutions per width from which a part of the samples has a kernel matrix of its own.
     part_solutions: int = 64
+    # Rows of distances that become kernel values at a time, for the samples outside a part.
+    outside_rows: int = 32
     # Largest side of the square blocks in which a whole matrix is filled.
     tile: int = 1024
     # Rows that are requested together, and rows per matrix product: for rows on demand (few,

@@ -2,9 +2,9 @@
 
 from importlib import import_module
 
+from ._accuracy_by_rejection import accuracy_by_rejection
 from ._column_protocol import ColumnDraw, draw_from_column
 from ._load_study import load_study
-from ._operating_curve import operating_curve
 from ._runner import run_study
 from ._spec import MEASURES, Study, Task
 from ._store import Store, StoreError
@@ -18,10 +18,10 @@ __all__ = [
     "StoreError",
     "Study",
     "Task",
+    "accuracy_by_rejection",
     "draw_from_column",
     "load_study",
     "make_split",
-    "operating_curve",
     "rank_methods",
     "run_study",
     "run_task",

@@ -81,7 +81,8 @@ class Study:
         Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of every
         method on the validation rows of the known classes. With ``refit = true`` the method is then
         fitted again, on training and validation rows, and keeps the thresholds. The column
-        ``extra`` then holds the :func:`operating_curve` of the test rows, unless `record` is given.
+        ``extra`` then holds the :func:`accuracy_by_rejection` of the test rows, unless `record` is
+        given.
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
         with each row, as JSON in the column ``extra``. The file is Python code and is run.

@@ -25,8 +25,8 @@ import openset
 
 from .. import datasets
 from ..evaluation import Split, draw_split, evaluate_method
+from ._accuracy_by_rejection import accuracy_by_rejection
 from ._column_protocol import count_labels, draw_from_column
-from ._operating_curve import operating_curve
 from ._spec import MEASURES, Study, Task
 
 # The columns of a row, with their types in the store. Dicts are stored as JSON.
@@ -188,7 +188,7 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     record = study.recorder
     extra = record(result, X[split.train], y[split.train]) if record else None
     if point and not record:
-        extra = operating_curve(result.evaluation)
+        extra = accuracy_by_rejection(result.evaluation)
     n_test_known = int(result.evaluation.is_known.sum())
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},

@@ -21,7 +21,7 @@ from ._landmarks import LandmarkClassifier
 from ._warm_start import WarmStart, pays, train_from
 
 # lambda in the default search: dense where regions are still large.
-_LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+_LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
 class OpenSetSVC(LandmarkClassifier):
@@ -150,8 +150,8 @@ class OpenSetSVC(LandmarkClassifier):
     class_attributes = (*LandmarkClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
-        {"gamma": SCALED_GAMMAS[1:], "C": BOXES, "lam": _LAMBDAS},
-        {"lam": FRACTIONS},
+        {"gamma": SCALED_GAMMAS[1:-1], "C": BOXES, "lam": _LAMBDAS},
+        {"lam": FRACTIONS[::-1]},
         engine=("gamma", "C", "lam"),
         path="lam",
         bounded_switch="ensure_bounded",

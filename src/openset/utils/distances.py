@@ -164,6 +164,9 @@ def recompute_close(squares, norms_i, norms_j, A, B, scale: float = 1.0) -> None
     scale : float, default=1.0
         Factor of the points in `squares`.
     """
+    if not sparse.issparse(A):
+        _recompute_dense(squares, norms_i, norms_j, A, B, scale)
+        return
     with np.errstate(over="ignore", invalid="ignore"):
         limit = _CLOSE * (norms_i[:, None] + norms_j)
         rows, columns = np.nonzero(~((squares > limit) & (limit < np.inf)))
@@ -197,15 +200,27 @@ def pair_distances(A, B, rows: np.ndarray, columns: np.ndarray, scale: float = 1
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
+def _square(a, b, scale):
+    total = 0.0
+    for f in range(a.size):
+        difference = (a[f] - b[f]) * scale
+        total += difference * difference
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _dense_pairs(A, B, rows, columns, scale, out):
     for k in range(rows.size):
-        a = A[rows[k]]
-        b = B[columns[k]]
-        total = 0.0
-        for f in range(a.size):
-            difference = (a[f] - b[f]) * scale
-            total += difference * difference
-        out[k] = total
+        out[k] = _square(A[rows[k]], B[columns[k]], scale)
+
+
+@njit(cache=True, nogil=True)
+def _recompute_dense(squares, norms_i, norms_j, A, B, scale):
+    for k in range(squares.shape[0]):
+        for t in range(squares.shape[1]):
+            limit = _CLOSE * (norms_i[k] + norms_j[t])
+            if not (squares[k, t] > limit and limit < np.inf):
+                squares[k, t] = _square(A[k], B[t], scale)
 
 
 @njit(cache=True, nogil=True)

@@ -65,8 +65,10 @@ class CudaExpansion:
                 part = support[:, start : start + columns]
                 s = memory[: len(points) * part.shape[1]].reshape(len(points), -1)
                 xp.matmul(points, part, out=s)
-                values = _kernel_values(xp, self._host.kernel, s)
-                out[k : k + rows] += values @ coef[start : start + columns]
+                for ratio, own in self._host.widths:
+                    scaled = s if ratio == 1 else s * coef.dtype.type(ratio)  # the largest is last
+                    values = _kernel_values(xp, self._host.kernel, scaled)
+                    out[k : k + rows, own] += values @ coef[start : start + columns, own]
         return out
 
 

@@ -106,7 +106,7 @@ def solve_grid_cuda(
             found = [batch.betas, batch.vs, batch.n_iter]
             if outside is not None:
                 found.append(matrix.outside(batch.betas))
-            ready = g, gammas[g], batch.first, [_to_host(xp, array) for array in found]
+            ready = g, gammas[g], batch.first, [_pinned_copy(xp, array) for array in found]
     yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
 
 
@@ -250,7 +250,7 @@ def _open(xp, n):
     return xp.tile(xp.asarray([np.inf, -np.inf]), (n, 1))
 
 
-def _to_host(xp, array):
+def _pinned_copy(xp, array):
     if xp is np:
         return array.copy()
     import cupyx
@@ -269,7 +269,7 @@ def _feasible_starts(xp, lower, upper, totals):
     wrong = xp.flatnonzero(~(abs(missing) <= abs(reach) * (1 + 1e-12)))
     if len(wrong):
         k = int(wrong[0])
-        box = (_to_host(xp, side[k]) for side in (lower, upper))
+        box = (_pinned_copy(xp, side[k]) for side in (lower, upper))
         feasible_start(Problem(np.zeros(lower.shape[1]), *box, float(totals[k])))  # raises
     share = missing / xp.where(missing == 0, 1.0, reach)
     return xp.minimum(xp.maximum(betas + room * share[:, None], lower), upper)

@@ -14,7 +14,7 @@ from ..utils import decide
 _SHARES = np.linspace(0, 0.6, 31)
 
 
-def operating_curve(evaluation: Evaluation) -> dict[str, Any]:
+def accuracy_by_rejection(evaluation: Evaluation) -> dict[str, Any]:
     """Return accuracy and macro F1 by the share of known samples that is rejected.
 
     Parameters
@@ -33,10 +33,10 @@ def operating_curve(evaluation: Evaluation) -> dict[str, Any]:
     --------
     >>> import numpy as np
     >>> from openset.evaluation import Evaluation
-    >>> from openset.study import operating_curve
+    >>> from openset.study import accuracy_by_rejection
     >>> scores = np.array([[0.5, -1.0], [-0.2, 0.3], [-1.0, -1.0], [0.1, -0.5]])
     >>> truth = np.array(["a", "b", "x", "y"])
-    >>> operating_curve(Evaluation(truth, scores, np.array(["a", "b"])))["chosen"]["accuracy"]
+    >>> accuracy_by_rejection(Evaluation(truth, scores, np.array(["a", "b"])))["chosen"]["accuracy"]
     0.75
     """
     truth = encode_labels(evaluation.truth, evaluation.classes)
