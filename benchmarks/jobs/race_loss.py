@@ -9,7 +9,7 @@ from sklearn.preprocessing import minmax_scale
 from openset import OpenSetSVC
 from openset.model_selection import OpenSetSearchCV
 from openset.model_selection._candidates import make_settings
-from openset.model_selection._evaluate import Candidate
+from openset.model_selection._evaluate import Candidate, SearchData
 from openset.model_selection._race import in_the_race
 
 from ..data import Absent, _load, clinc, letter
@@ -81,7 +81,9 @@ def _losses(search, whole, X, y, grid):
         [whole.cv_results_[f"split{s}_test_score"] for s in range(whole.n_splits_)]
     )
     classes = np.unique(y)
-    data = search._simulate(X, y, np.ones(len(y)), classes, OpenSetSVC())
+    splits, _ = search._simulate(y, classes, OpenSetSVC())
+    label = OpenSetSVC().unknown_label
+    data = SearchData(X, y, np.ones(len(y)), splits, None, N_JOBS, None, label)
     candidates = [Candidate(*c) for c in enumerate(make_settings(OpenSetSVC(), grid, "model"))]
     started = search.cv_results_["params"][: len(candidates)]
     looked = np.isnan(search.cv_results_["split0_test_score"][: len(candidates)])
