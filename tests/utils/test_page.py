@@ -146,6 +146,13 @@ def test_write(tmp_path):
         page.write(tmp_path / "nowhere" / "page.html")
 
 
+def test_a_mark_that_a_whole_row_shares_is_written_once():
+    page = Page("t")
+    page.table(["a", "b"], [[Cell("x", "soft"), Cell("1", "soft")], ["y", Cell("2", "best")]])
+    assert '<tr class="soft"><td class="text">x</td><td>1</td></tr>' in page.html()
+    assert '<tr><td class="text">y</td><td class="best">2</td></tr>' in page.html()
+
+
 def test_latex_of_a_table():
     table = ReportTable(
         "t", "50 % of it", ["data_set", "NA"],

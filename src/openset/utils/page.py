@@ -96,8 +96,7 @@ class Page:
                 raise ValueError(
                     f"a row of the table has {len(row)} cells, its header {len(header)}: {row!r}"
                 )
-            cells = (_cell(value, i < text_columns) for i, value in enumerate(row))
-            lines.append(f"<tr>{''.join(cells)}</tr>")
+            lines.append(_row(row, text_columns))
         head = "".join(_cell(name, i < text_columns, "th") for i, name in enumerate(header))
         label = f"<caption>{escape(caption)}</caption>" if caption and not folded else ""
         box = (
@@ -159,6 +158,16 @@ class Page:
         """Write the page to a file, atomically."""
         with atomic_write(path) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
+
+
+def _row(row: Sequence[object], text_columns: int) -> str:
+    """A row of a table; a mark that all cells share is written once."""
+    marks = {value.mark if isinstance(value, Cell) else None for value in row}
+    shared = marks.pop() if len(marks) == 1 else None
+    values = [value.text for value in row if isinstance(value, Cell)] if shared else row
+    cells = (_cell(value, i < text_columns) for i, value in enumerate(values))
+    attribute = f' class="{shared}"' if shared else ""
+    return f"<tr{attribute}>{''.join(cells)}</tr>"
 
 
 def _cell(value: object, is_text: bool, tag: str = "td") -> str:
