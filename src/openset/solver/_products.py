@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels import RBF, Kernel, exp_neg
 from ..utils.compiled import njit
-from ..utils.distances import squared_norms
+from ..utils.distances import scaled_square, squared_norms
 from ._precision import EPS, PRODUCT_ERROR, needs_differences
 from ._state import BLOCK, fmax
 from ._tuning import tuning
@@ -180,7 +180,7 @@ def _replace_close(target, limit, limits, a, B, scale):
         if _any_close(target[begin:end], limits[begin:end], limit):
             for t in range(begin, end):
                 if target[t] <= fmax(limit, limits[t]):
-                    target[t] = _from_differences(a, B[t], scale)
+                    target[t] = scaled_square(a, B[t], scale)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -190,12 +190,3 @@ def _any_close(squares, limits, limit):
         hit = squares[t] <= fmax(limit, limits[t])
         found = fmax(found, np.float32(1.0) if hit else np.float32(0.0))
     return found > 0.0
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST | {"reassoc"})
-def _from_differences(a, b, scale):
-    total = 0.0
-    for f in range(a.size):
-        difference = (a[f] - b[f]) * scale
-        total += difference * difference
-    return total

@@ -30,6 +30,7 @@ __all__ = [
     "point_distances",
     "recompute_close",
     "row_blocks",
+    "scaled_square",
     "squared_norms",
     "with_sorted_indices",
 ]
@@ -200,7 +201,25 @@ def pair_distances(A, B, rows: np.ndarray, columns: np.ndarray, scale: float = 1
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
-def _square(a, b, scale):
+def scaled_square(a, b, scale):
+    """Squared distance of two points, times the square of `scale`; compiled.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (d,)
+    scale : float
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.utils.distances import scaled_square
+    >>> scaled_square(np.array([0.0, 3.0]), np.array([4.0, 0.0]), 2.0)
+    100.0
+    """
     total = 0.0
     for f in range(a.size):
         difference = (a[f] - b[f]) * scale
@@ -211,7 +230,7 @@ def _square(a, b, scale):
 @njit(cache=True, nogil=True)
 def _dense_pairs(A, B, rows, columns, scale, out):
     for k in range(rows.size):
-        out[k] = _square(A[rows[k]], B[columns[k]], scale)
+        out[k] = scaled_square(A[rows[k]], B[columns[k]], scale)
 
 
 @njit(cache=True, nogil=True)
@@ -220,7 +239,7 @@ def _recompute_dense(squares, norms_i, norms_j, A, B, scale):
         for t in range(squares.shape[1]):
             limit = _CLOSE * (norms_i[k] + norms_j[t])
             if not (squares[k, t] > limit and limit < np.inf):
-                squares[k, t] = _square(A[k], B[t], scale)
+                squares[k, t] = scaled_square(A[k], B[t], scale)
 
 
 @njit(cache=True, nogil=True)
