@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
@@ -19,9 +18,9 @@ Result = TypeVar("Result")
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _blas() -> list:
     # Searching for the loaded BLAS libraries takes milliseconds, so it is done once.
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 class _OneBlasThread:
@@ -32,19 +31,22 @@ class _OneBlasThread:
     """
 
     def __init__(self):
-        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+        self._lock, self._inside, self._before = threading.Lock(), 0, []
 
     def __enter__(self):
         with self._lock:
             if self._inside == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
+                self._before = [(library, library.num_threads) for library in _blas()]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *_):
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
+                for library, n_threads in self._before:
+                    library.set_num_threads(n_threads)
 
 
 _one_blas_thread = _OneBlasThread()
@@ -126,6 +128,7 @@ def thread_map(
             return
         queue = enumerate(items)  # taking the next item is one step under the interpreter's lock
         done: SimpleQueue = SimpleQueue()
+        ended: SimpleQueue = SimpleQueue()
 
         def work():
             for n, item in queue:
@@ -133,9 +136,11 @@ def thread_map(
                     done.put((n, function(item), None))
                 except BaseException as error:
                     done.put((n, None, error))
+            ended.put(None)
 
-        with _threads(n_threads) as pool:
-            workers = [pool.submit(work) for _ in range(n_threads)]
+        with _threads(n_threads) as jobs:
+            for _ in range(n_threads):
+                jobs.put(work)
             try:
                 yield from _in_order(done, len(items))
             except BaseException:
@@ -145,7 +150,8 @@ def thread_map(
             finally:
                 for _ in queue:  # no new item is begun
                     pass
-                wait(workers)
+                for _ in range(n_threads):
+                    ended.get()
 
 
 def _in_order(done, n_items):
@@ -160,8 +166,9 @@ def _in_order(done, n_items):
         yield result
 
 
-# Starting a thread takes longer than many a job, so the largest set of idle threads is kept.
-_kept: list[tuple[int, ThreadPoolExecutor]] = []
+# Starting a thread takes longer than many a job, so the largest set of idle threads is kept: their
+# number, and the queue from which they take jobs.
+_kept: list[tuple[int, SimpleQueue]] = []
 _kept_lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a child process has none of the threads
     os.register_at_fork(before=_kept_lock.acquire, after_in_parent=_kept_lock.release)
@@ -170,16 +177,30 @@ if hasattr(os, "register_at_fork"):  # a child process has none of the threads
 
 
 @contextmanager
-def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
-    """At least n threads that nobody else uses."""
+def _threads(n: int) -> Iterator[SimpleQueue]:
+    """The queue of at least n threads that nobody else uses."""
     with _kept_lock:
-        size, pool = _kept.pop() if _kept and _kept[0][0] >= n else (n, ThreadPoolExecutor(n))
+        size, jobs = _kept.pop() if _kept and _kept[0][0] >= n else (n, _started(n))
     try:
-        yield pool
+        yield jobs
     finally:
         with _kept_lock:
-            _kept.append((size, pool))
+            _kept.append((size, jobs))
             _kept.sort(key=lambda entry: entry[0])
             others, _kept[:] = _kept[:-1], _kept[-1:]
-        for _, other in others:
-            other.shutdown(wait=False)
+        for number, other in others:
+            for _ in range(number):
+                other.put(None)
+
+
+def _started(n):
+    jobs: SimpleQueue = SimpleQueue()
+    for _ in range(n):
+        threading.Thread(target=_serve, args=(jobs,), daemon=True).start()
+    return jobs
+
+
+def _serve(jobs):
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # what it refers to must not stay in memory while the thread waits
