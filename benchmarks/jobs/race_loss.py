@@ -81,9 +81,9 @@ def _losses(search, whole, X, y, grid):
         [whole.cv_results_[f"split{s}_test_score"] for s in range(whole.n_splits_)]
     )
     classes = np.unique(y)
-    splits, _ = search._simulate(y, classes, OpenSetSVC())
+    splits = search._simulate(y, classes, OpenSetSVC())
     label = OpenSetSVC().unknown_label
-    data = SearchData(X, y, np.ones(len(y)), splits, None, N_JOBS, None, label)
+    data = SearchData(X, y, np.ones(len(y)), splits, None, N_JOBS, len(classes), label)
     candidates = [Candidate(*c) for c in enumerate(make_settings(OpenSetSVC(), grid, "model"))]
     started = search.cv_results_["params"][: len(candidates)]
     looked = np.isnan(search.cv_results_["split0_test_score"][: len(candidates)])

@@ -15,6 +15,7 @@ from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic,
 from openset.solver import (
     Group,
     Interrupted,
+    Problem,
     decision_values,
     kernel_rows,
     lower_bias,
@@ -56,6 +57,19 @@ def problems_of(y):
     problems.append((svm_problem(np.where(y == 0, 1.0, -1.0), np.ones(60), 0.0), [0.3]))
     problems.append((one_class_problem(y == 1, 0.0), [0.05, 0.3, 0.7]))
     return [(problem, np.array(lams) * problem.upper.sum()) for problem, lams in problems]
+
+
+def together(problems, groups):
+    """The problems of each group as one."""
+
+    def problems_of(j):
+        own = [problems[k] for k in groups[j].problems]
+        arrays = (
+            [getattr(problem, name) for problem, _ in own] for name in ("p", "lower", "upper")
+        )
+        return Problem(*map(np.stack, arrays), 0.0), np.stack([totals for _, totals in own])
+
+    return problems_of
 
 
 def run(X, kernel, gammas, problems, reduce=lambda k, path, rows: path, **settings):
@@ -228,6 +242,7 @@ def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
     with tuned(part_solutions=4, slice_seconds=slice_seconds, **one_width):
         paths = {(g, k): found for g, k, found in solve_grid(*arguments, reduce, **settings)}
         settings |= {"groups": groups, "reduce_group": reduce_group}
+        settings["problems_of"] = together(problems, groups)
         found = [result for _, _, result in solve_grid(*arguments, reduce, **settings)]
     seen = [(g, k) for j, which, *_ in found for g in which for k in groups[j].problems]
     assert sorted(seen) == sorted(paths)
@@ -247,6 +262,7 @@ def test_groups_stop_and_warn_as_paths_do(data, n_jobs):
     def run_groups(problems=problems, gammas=GAMMAS, **settings):
         arguments = X, RBF(), gammas, 6, problems.__getitem__, None
         results = {"groups": groups, "reduce_group": lambda *found: None}
+        results["problems_of"] = together(problems, groups)
         list(solve_grid(*arguments, n_jobs=n_jobs, **results, **settings))
 
     with pytest.warns(ConvergenceWarning, match=r"max_iter .* or tol"):

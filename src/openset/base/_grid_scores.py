@@ -169,12 +169,18 @@ def _solve(model, lattice, what, finish, n_jobs):
         weight[fit] = own
         return fit, codes[fit], weight
 
-    def problem_of(k):
-        s, point, c = problems[k]
+    def describe(s, point, c):
         fit, own, weight = fitting(s)
-        signs = np.zeros(len(codes))
-        signs[fit] = np.where(own == c, 1.0, -1.0)
+        signs = np.zeros((*np.shape(c)[:-1], len(codes)))
+        signs[..., fit] = np.where(own == c, 1.0, -1.0)
         return model.problem(signs, weight, **lattice.params(point))
+
+    def problem_of(k):
+        return describe(*problems[k])
+
+    def problems_of(j):
+        s, point = groups[j]
+        return describe(s, point, splits[s][2][:, None])
 
     # Scores of classifiers of which some machines are solved, by width, split and point of the
     # lattice, with the number of those machines; and memory, whose first use is expensive.
@@ -230,7 +236,7 @@ def _solve(model, lattice, what, finish, n_jobs):
             Group(list(range(*bounds)), splits[s][1])
             for (s, _), bounds in zip(groups, pairwise(ends), strict=True)
         ]
-        shared["reduce_group"] = reduce_group
+        shared |= {"problems_of": problems_of, "reduce_group": reduce_group}
     for _, _, found in solve_grid(*arguments, n_jobs=n_jobs, **shared, **model.solver_settings):
         yield from found
 

@@ -182,18 +182,19 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
 
         Parameters
         ----------
-        signs : ndarray of shape (m,)
-            +1 for the class, -1 for the rest, 0 for rows that are held out.
+        signs : ndarray of shape (m,) or (K, m)
+            +1 for the class, -1 for the rest, 0 for rows that are held out. A search describes K
+            machines at once where scores are decision values.
         weight : ndarray of shape (m,)
         **params
 
         Returns
         -------
         problem : Problem
-        totals : ndarray of shape (T,)
-            Sum of the multipliers for each value of the path parameter; of length 1 without one.
+        totals : ndarray of shape (T,) or (K, T)
+            Sum of the multipliers for each value of the path parameter; T is 1 without one.
         """
-        return svm_problem(signs, params["C"] * weight, 0.0), np.zeros(1)
+        return svm_problem(signs, params["C"] * weight, 0.0), np.zeros((*signs.shape[:-1], 1))
 
     def finish_machine(
         self, machine: BinaryMachine, path: Path, rows: KernelRows, stop: threading.Event, **params

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -207,14 +208,18 @@ def row_keys(X) -> np.ndarray:
     The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
     so it may be stored or not.
     """
-    factors = np.random.default_rng(0).integers(2**64, size=X.shape[1], dtype=np.uint64)
-    factors |= np.uint64(1)
+    factors = _factors(X.shape[1])
     if sparse.issparse(X):
         X = X.tocsr()
         return sparse.csr_array((_scrambled(X.data), X.indices, X.indptr), shape=X.shape) @ factors
     step = max(1, _CHUNK // X.shape[1])
     parts = [_scrambled(X[k : k + step]) @ factors for k in range(0, len(X), step)]
     return np.concatenate(parts)
+
+
+@cache
+def _factors(n):
+    return np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64) | np.uint64(1)
 
 
 def _scrambled(values):

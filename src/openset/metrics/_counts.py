@@ -17,8 +17,8 @@ from ._labels import encode
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> NDArray[np.float64]:
     """Divide; where the denominator is 0, the result is `undefined`, without a warning."""
-    numerator, denominator = np.broadcast_arrays(numerator, denominator)
-    out = np.full(numerator.shape, undefined)
+    numerator, denominator = np.asarray(numerator), np.asarray(denominator)
+    out = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), undefined)
     return np.divide(numerator, denominator, out=out, where=denominator != 0)
 
 
@@ -99,12 +99,11 @@ class OpenSetCounts:
         """
         size = n_known + 1
         rows = pred.reshape(-1, pred.shape[-1])
-        # Each prediction gets its own block of bins, so one bincount serves all of them.
-        bins = rows + size * np.arange(len(rows))[:, np.newaxis]
-        hit, predicted = (
-            np.bincount(chosen, minlength=size * len(rows)).reshape(*pred.shape[:-1], size)
-            for chosen in (bins[rows == true], bins.ravel())
-        )
+        # Each class of each prediction gets two bins, for wrong and right: one bincount serves all.
+        bins = 2 * (rows + size * np.arange(len(rows))[:, np.newaxis]) + (rows == true)
+        counts = np.bincount(bins.ravel(), minlength=2 * size * len(rows))
+        counts = counts.reshape(*pred.shape[:-1], size, 2)
+        hit, predicted = counts[..., 1], counts.sum(axis=-1)
         return cls(hit, predicted, np.bincount(true, minlength=size))
 
     @classmethod

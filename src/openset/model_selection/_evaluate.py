@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
-from ..base import GridScores, SearchSpec, known_classes, usable_rows
+from ..base import GridScores, SearchSpec, known_classes
 from ..utils import split_pipeline, thread_map, unwrap
 from ._split import Simulation
 
@@ -26,6 +26,15 @@ class Candidate(NamedTuple):
 
     number: int
     params: dict[str, Any]
+
+
+class Split(NamedTuple):
+    """A simulation of a search."""
+
+    fit: np.ndarray  # rows to fit on
+    validation: np.ndarray  # rows to judge
+    machines: np.ndarray  # the classes whose scores are wanted, as indices in the sorted labels
+    true: np.ndarray  # codes of the rows to judge, see `SearchData`
 
 
 class SplitScores(NamedTuple):
@@ -50,17 +59,16 @@ class SearchData:
     X: Any
     y: np.ndarray
     weight: np.ndarray
-    splits: Sequence[tuple[np.ndarray, np.ndarray]]  # rows to fit on, rows to validate on
+    splits: Sequence[Split]
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
     n_jobs: int | None
-    positives: Sequence[Any] | None = None  # at level "class", the positive class of each split
+    n_classes: int  # known ones
     unknown_label: Any = "auto"  # of the estimator
     checked: list = field(default_factory=list)  # models, X, and what their checks returned
 
     def only(self, which: Sequence[int]) -> SearchData:
         """The same with some of the splits."""
-        positives = None if self.positives is None else [self.positives[s] for s in which]
-        return replace(self, splits=[self.splits[s] for s in which], positives=positives)
+        return replace(self, splits=[self.splits[s] for s in which])
 
     def checked_for(self, model: Any, X: Any) -> Any:
         """What `model` returns for X after its checks, which are the same in every round."""
@@ -72,24 +80,31 @@ class SearchData:
             self.checked.append((model, X, points))
         return points
 
-    def validation_codes(self, s: int) -> np.ndarray:
-        """True codes of the validation rows of split s, for `measure`."""
-        fit, validation = self.splits[s]
-        known, labels = known_classes(self.unknown_label, self.y[fit])[0], self.y[validation]
-        place = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-        codes = np.where(known[place] == labels, place, len(known))
-        if self.positives is None:
-            return codes
-        unknown = codes == len(known)
-        return np.where(labels == self.positives[s], 0, np.where(unknown, 2, 1))
+
+def make_splits(
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    y: np.ndarray,
+    unknown_label: Any,
+    positives: Sequence[Any] | None = None,
+) -> list[Split]:
+    """Splits by their rows to fit on and to judge; at level "class" each has a positive class."""
+    classes, codes = known_classes(unknown_label, y)
+    place, splits = np.searchsorted(np.unique(y), classes), []
+    for s, (fit, validation) in enumerate(parts):
+        known = np.flatnonzero(np.bincount(codes[fit], minlength=len(classes))[: len(classes)])
+        true = np.full(len(classes) + 1, len(known))
+        true[known] = np.arange(len(known))
+        if positives is not None:
+            true = np.where(true == len(known), 2, 1)
+            known = np.array([classes.tolist().index(positives[s])])
+            true[known] = 0
+        splits.append(Split(fit, validation, place[known], true[codes[validation]]))
+    return splits
 
 
-def usable_split(
-    simulation: Simulation, estimator: BaseEstimator, y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def usable_part(simulation: Simulation, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
-    usable = usable_rows(estimator, y)
-    if len(usable) == len(y):
+    if len(usable) == len(simulation.fit) + len(simulation.validation):
         return simulation.fit, simulation.validation
     fit = np.intersect1d(simulation.fit, usable)
     refused = np.setdiff1d(simulation.fit, fit)
@@ -113,7 +128,7 @@ def evaluate(
         head = clone(transformer).set_params(**shared)
         # The transformers of a Pipeline are fitted on the fitting part of each split alone.
         for s in everywhere:
-            fit, _ = data.splits[s]
+            fit = data.splits[s].fit
             try:
                 fitted = clone(head).fit(_safe_indexing(data.X, fit), data.y[fit])
                 X = fitted.transform(data.X)
@@ -143,7 +158,7 @@ def _group(candidates, in_key) -> Iterator[tuple[dict[str, Any], list[Candidate]
 def _evaluate_final(final, candidates, X, which, data):
     spec = spec_of(final)
     # A training set of one class has no machine against the rest.
-    by_engine = bool(spec.engine) and len(np.unique(data.y)) > 1
+    by_engine = bool(spec.engine) and bool(np.any(data.y != data.y[0]))
     cheap, run = (spec.engine, _by_engine) if by_engine else (spec.after_fit, _on_one_fit)
     for shared, members in _group(candidates, lambda name: name not in cheap):
         # The engine fits nothing, so it needs no clone of its own.
@@ -154,25 +169,18 @@ def _evaluate_final(final, candidates, X, which, data):
 def _by_engine(model, candidates, X, which, data):
     """Score candidates that differ in engine parameters only."""
     bounded = must_be_bounded(model)
-    splits = []
-    labels = np.unique(data.y)
-    for s in which:
-        fit, validation = data.splits[s]
-        known, _ = known_classes(data.unknown_label, data.y[fit])
-        wanted = known if data.positives is None else data.positives[s]
-        splits.append((fit, validation, np.atleast_1d(np.searchsorted(labels, wanted))))
     settings = [candidate.params for candidate in candidates]
-    true = {s: data.validation_codes(s) for s in which}
+    parts = [data.splits[s][:3] for s in which]
 
     def judge(found: GridScores) -> SplitScores:
         s = which[found.split]
-        scores = data.measure(found.scores, true[s])
+        scores = data.measure(found.scores, data.splits[s].true)
         far = found.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
         entry = np.repeat(np.arange(len(scores)), [len(members) for members in found.settings])
         numbers = [candidates[i].number for members in found.settings for i in members]
         return _split_scores(numbers, s, scores[entry], far[entry])
 
-    arguments = settings, data.checked_for(model, X), data.y, data.weight, splits, judge
+    arguments = settings, data.checked_for(model, X), data.y, data.weight, parts, judge
     yield from model.grid_scores(*arguments, n_jobs=data.n_jobs)
 
 
@@ -181,7 +189,7 @@ def _on_one_fit(model, candidates, X, which, data):
     after_fit = {name: getattr(model, name) for name in spec_of(model).after_fit}
 
     def scores_of(fitted, validation, s):
-        true = data.validation_codes(s)
+        true = data.splits[s].true
         if not after_fit:
             score = data.measure(fitted.decision_function(validation), true)
             return [score] * len(candidates)
@@ -206,7 +214,7 @@ def evaluate_with_callable(
     """
 
     def scores_of(fitted, validation, s):
-        return [scoring(fitted, validation, data.y[data.splits[s][1]])]
+        return [scoring(fitted, validation, data.y[data.splits[s].validation])]
 
     for candidate in candidates:
         model = clone(estimator).set_params(**candidate.params)
@@ -225,7 +233,7 @@ def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
         n_jobs = None
 
     def run(s):
-        fit, validation = data.splits[s]
+        fit, validation = data.splits[s][:2]
         try:
             weights = fit_weights(model, data.weight[fit])
             fitted = clone(model).fit(_safe_indexing(X, fit), data.y[fit], **weights)

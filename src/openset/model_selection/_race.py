@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from ..base import known_classes
-from ._evaluate import Candidate, SearchData
+from ._evaluate import Candidate, SearchData, make_splits
 
 # Lead of the best setting that takes others out of the race after one simulation: this number over
 # the root of the number of classes. A simulation withholds some of them, and settings that are good
@@ -29,20 +28,21 @@ def first_look(data: SearchData) -> SearchData | None:
     Most settings are hopeless, such as widths at which every sample is a class of its own. With
     many classes a small part of them shows it, in a small part of the time.
     """
-    fit, validation = data.splits[0]
+    fit, validation = data.splits[0][:2]
     known = np.unique(data.y[fit])
     withheld = np.setdiff1d(data.y[validation], known)
     if min(len(known), len(withheld)) < 3 * _LOOK:
         return None
     chosen = [some[:: len(some) // _LOOK][:_LOOK] for some in (known, withheld)]
     rows = np.flatnonzero(np.isin(data.y, np.concatenate(chosen)))
-    split = np.flatnonzero(np.isin(rows, fit)), np.flatnonzero(np.isin(rows, validation))
+    part = np.flatnonzero(np.isin(rows, fit)), np.flatnonzero(np.isin(rows, validation))
+    y = data.y[rows]
     return replace(
         data,
         X=_safe_indexing(data.X, rows),
-        y=data.y[rows],
+        y=y,
         weight=data.weight[rows],
-        splits=[split],
+        splits=make_splits([part], y, data.unknown_label),
     )
 
 
@@ -80,11 +80,10 @@ def in_the_race(
     if leader is not None:
         best, margin = means[leader.number], _MARGIN_NEXT
     else:
-        unknown = [data.validation_codes(s) for s in range(scores.shape[1])]
-        counts = [(np.sum(codes == codes.max()), np.sum(codes < codes.max())) for codes in unknown]
-        share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in counts])
+        counts = [np.bincount(split.true) for split in data.splits[: scores.shape[1]]]
+        parts = [(n[-1], n[:-1].sum()) for n in counts]  # the last code is that of unknowns
+        share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in parts])
         error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
-        n_classes = len(known_classes(data.unknown_label, data.y)[0])
-        margin = max(3 * error, _LEAST_MARGIN / np.sqrt(n_classes))
+        margin = max(3 * error, _LEAST_MARGIN / np.sqrt(data.n_classes))
     limit = best - margin / scores.shape[1]
     return [c for c in candidates if means[c.number] >= limit]

@@ -25,7 +25,7 @@ from ..base import (
 )
 from ..utils import split_pipeline, unwrap
 from ._candidates import finer_settings, make_settings, path_values, preset_grid
-from ._evaluate import SearchData, fit_weights, lend_threads, spec_of, usable_split
+from ._evaluate import SearchData, fit_weights, lend_threads, make_splits, spec_of, usable_part
 from ._results import ScoreTable, best_of, cv_results
 from ._rounds import Rounds
 from ._scorers import binary_measure, get_scorer
@@ -205,12 +205,12 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         weight = np.ones(len(y)) if weight is None else weight
         classes, codes = known_classes(final.unknown_label, y)
         self._resolve_settings(final, classes, codes.max() == len(classes))
-        splits, positives = self._simulate(y, classes, final)
-        label, measure = final.unknown_label, self._measure()
-        data = SearchData(X, y, weight, splits, measure, self.n_jobs, positives, label)
+        splits = self._simulate(y, classes, final)
+        settings = self._measure(), self.n_jobs, len(classes), final.unknown_label
+        data = SearchData(X, y, weight, splits, *settings)
         grid = self.param_grid
         if grid is None:
-            rows, _ = data.splits[0]
+            rows = data.splits[0].fit
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
         table = ScoreTable(len(data.splits))
@@ -348,7 +348,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
 
     def _simulate(self, y, classes, final):
-        """Rows to fit and to judge in each split, and the positive class of each, if it has one."""
+        """The simulations; at level "class" those of one class after the other."""
         how = _paper_simulation(len(classes)) if self.preset == "paper" else {}
         if self.scenario_ == "closed":
             how.pop("n_known", None)
@@ -356,12 +356,12 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         splitter = (OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit)(
             self.n_splits_, random_state=self.random_state, unknown_label=label, **how
         )
-        if self.level_ == "model":
-            return [usable_split(s, final, y) for s in splitter.simulate(y)], None
-        labels = classes.tolist()
-        drawn = zip(labels, splitter.simulate_each(y, labels), strict=True)
-        each = [(usable_split(s, final, y), c) for c, own in drawn for s in own]
-        return [split for split, _ in each], [c for _, c in each]
+        each = [None] if self.level_ == "model" else classes.tolist()
+        drawn = [s for own in splitter.simulate_each(y, each) for s in own]
+        usable = usable_rows(final, y)
+        parts = [usable_part(simulation, usable) for simulation in drawn]
+        positives = [c for c in each for _ in range(self.n_splits_)]
+        return make_splits(parts, y, label, None if self.level_ == "model" else positives)
 
     def _measure(self):
         if callable(self.scoring_):

@@ -45,6 +45,7 @@ def solve_grid(
     parts: Sequence[np.ndarray] | None = None,
     part_of: Sequence[int] = (),
     groups: Sequence[Group] = (),
+    problems_of: Callable[[int], tuple[Problem, np.ndarray]] | None = None,
     reduce_group: Callable[[int, list[int], np.ndarray, np.ndarray], Any] | None = None,
 ) -> Iterator[tuple[int, int, Any]]:
     """Solve every problem for all its totals at every gamma.
@@ -82,6 +83,9 @@ def solve_grid(
         The part of each problem.
     groups : sequence of Group, default=()
         Problems whose decision values at some rows are all that is wanted, each in one group.
+    problems_of : callable, default=None
+        ``problems_of(j)`` returns the K problems of group j as one, its arrays of shape (K, m), and
+        their totals of shape (K, T).
     reduce_group : callable, default=None
         ``reduce_group(group, which, scores, biases)`` is called instead of `reduce` where groups
         are solved faster without paths: with the index of a group, the indices of G gammas,
@@ -112,12 +116,12 @@ def solve_grid(
             return
     gammas = np.asarray(gammas, dtype=np.float64)
     order = np.argsort(-gammas, kind="stable")
-    n_solutions = n_problems * len(problem_of(0)[1])
-    data = X, kernel, gammas[order], cache_size, n_solutions, n_jobs
+    n_totals = len(problem_of(0)[1])
+    data = X, kernel, gammas[order], cache_size, n_problems * n_totals, n_jobs
     keep = len(gammas) > 1 and n_problems * X.shape[0] <= tuning().kept_problems
     limits: dict[str, Any] = {"n_jobs": n_jobs, "stop": stop, "tol": tol, "max_iter": max_iter}
     for shares in _shares(parts, part_of, n_problems, *data):
-        sweeps = _sweeps(shares, groups, problem_of)
+        sweeps = _sweeps(shares, groups, problems_of, n_totals)
         if sweeps and reduce_group is not None:
             blocks = _blocks(shares, gammas, order)
             yield from run_sweeps(sweeps, blocks, order, reduce_group, **limits)
@@ -178,7 +182,8 @@ def _solve_on_gpu(X, kernel, gammas, problems, reduce, groups, cache_size, **set
 
 
 def _restricted(problem, part):
-    return Problem(problem.p[part], problem.lower[part], problem.upper[part], problem.total)
+    arrays = (v.take(part, axis=-1) for v in (problem.p, problem.lower, problem.upper))
+    return Problem(*arrays, problem.total)
 
 
 def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop, **limits):
@@ -228,11 +233,10 @@ def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop,
             yield int(order[n]), k, result
 
 
-def _sweeps(shares, groups, problem_of):
+def _sweeps(shares, groups, problems_of, n_totals):
     """What solves the groups of each share without paths; nothing where that does not pay."""
     if not groups or not all(share.rows.whole for share in shares):
         return []
-    n_totals = len(problem_of(0)[1])
     size = sum(len(g.problems) * len(g.scored) for g in groups) * n_totals
     if size * len(shares[0].rows.widths) > tuning().swept_numbers:
         return []
@@ -242,7 +246,7 @@ def _sweeps(shares, groups, problem_of):
             return []
         members = set(share.problems)
         own = {j: g for j, g in enumerate(groups) if g.problems[0] in members}
-        problems = [problem_of(k) for g in own.values() for k in g.problems]
+        problems = [problems_of(j) for j in own]
         if any(problem.total is None for problem, _ in problems):
             return []
         if share.part is not None:
@@ -278,4 +282,5 @@ def near_identity(sample: np.ndarray) -> bool:
     sample : ndarray of shape (n, m)
         Some rows of the kernel matrix.
     """
-    return bool(np.median(sample.sum(axis=1)) < 2.0)
+    sums = np.sort(sample.sum(axis=1))
+    return bool(sums[(len(sums) - 1) // 2] + sums[len(sums) // 2] < 4.0)  # the median is below 2

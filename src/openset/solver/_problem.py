@@ -28,22 +28,22 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Problem:
-    """One quadratic program over the m rows of a kernel matrix.
+    """One quadratic program over the m rows of a kernel matrix, or several.
 
     Attributes
     ----------
-    p : ndarray of shape (m,)
+    p : ndarray of shape (..., m)
         Linear term.
-    lower, upper : ndarray of shape (m,)
+    lower, upper : ndarray of shape (..., m)
         Box; rows with lower = upper = 0 are held out.
-    total : float or None
+    total : float, ndarray of shape (..., 1) or None
         Value of sum(beta); None drops the equality, and with it the bias.
     """
 
     p: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    total: float | None
+    total: float | np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def svm_problem(signs: np.ndarray, boxes: np.ndarray, lam: float) -> Problem:
 
     Parameters
     ----------
-    signs : ndarray of shape (m,)
+    signs : ndarray of shape (..., m)
         +1 for the positive class, -1 for the rest, 0 for rows that are held out.
     boxes : ndarray of shape (m,)
         C_i = C * w_i > 0.
@@ -106,7 +106,12 @@ def svm_problem(signs: np.ndarray, boxes: np.ndarray, lam: float) -> Problem:
     signs = np.asarray(signs, dtype=np.float64)
     lower = np.where(signs < 0, -boxes, 0.0)
     upper = np.where(signs > 0, boxes, 0.0)
-    return Problem(signs, lower, upper, lam * upper.sum())
+    return Problem(signs, lower, upper, lam * _total(upper))
+
+
+def _total(values):
+    """Sums over the rows: a number, or an array of shape (..., 1) for several problems."""
+    return values.sum() if values.ndim == 1 else values.sum(axis=-1, keepdims=True)
 
 
 def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = None) -> Problem:
@@ -190,22 +195,28 @@ def feasible_start(problem: Problem) -> np.ndarray:
 
     Returns
     -------
-    ndarray of shape (m,)
+    ndarray of shape (..., m)
     """
     beta = np.clip(0.0, problem.lower, problem.upper)
     if problem.total is None:
         return beta
-    missing = problem.total - beta.sum()
-    if missing == 0:
+    missing = np.asarray(problem.total - _total(beta))
+    if not missing.any():
         return beta
-    room = (problem.upper if missing >= 0 else problem.lower) - beta
-    reach = room.sum()
-    if not abs(missing) <= abs(reach) * (1 + 1e-12):  # NaN included
-        raise ValueError(
-            f"No multipliers in the boxes have the sum total={problem.total!r}; "
-            f"the boxes allow [{problem.lower.sum()!r}, {problem.upper.sum()!r}]."
+    room = np.where(missing >= 0, problem.upper, problem.lower) - beta
+    reach = _total(room)
+    beyond = ~(np.abs(missing) <= np.abs(reach) * (1 + 1e-12))  # NaN included
+    if beyond.any():
+        total, low, high = (
+            np.broadcast_to(values, beyond.shape)[beyond][0].item()
+            for values in (problem.total, _total(problem.lower), _total(problem.upper))
         )
-    return np.clip(beta + room * (missing / reach), problem.lower, problem.upper)
+        raise ValueError(
+            f"No multipliers in the boxes have the sum total={total!r}; "
+            f"the boxes allow [{low!r}, {high!r}]."
+        )
+    share = np.divide(missing, reach, out=np.zeros_like(missing), where=missing != 0)
+    return np.clip(beta + room * share, problem.lower, problem.upper)
 
 
 def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -45,7 +45,8 @@ class Sweep:
     rows : WholeMatrix
     groups : dict {int: Group}
     problems : list of (Problem, totals)
-        The problems of all groups, one group after the other, over the rows of the matrix.
+        The problems of each group as one, with arrays of shape (K, m) over the rows of the matrix
+        and totals of shape (K, T).
     outside : ndarray of int or None
         Samples of the further columns of the matrix.
     from_identity : bool
@@ -61,22 +62,22 @@ class Sweep:
         from_identity: bool,
     ):
         self._rows, self._groups = rows, groups
+        only = [problem for problem, _ in problems]
+        totals = np.concatenate([own for _, own in problems])
+        whole = Problem(
+            np.concatenate([problem.p for problem in only]),
+            np.concatenate([problem.lower for problem in only]),
+            np.concatenate([problem.upper for problem in only]),
+            totals[:, :1],
+        )
+        n, m = whole.p.shape
         columns = []
         for group in groups.values():
-            own = group.scored
-            if outside is not None:
-                own = len(problems[0][0].p) + np.searchsorted(outside, own)
+            own = group.scored if outside is None else m + np.searchsorted(outside, group.scored)
             columns += [own] * len(group.problems)
-        only = [problem for problem, _ in problems]
-        self._problems = Problems(
-            np.stack([problem.p for problem in only]),
-            np.stack([problem.lower for problem in only]),
-            np.stack([problem.upper for problem in only]),
-            np.stack([totals for _, totals in problems]),
-            np.concatenate(columns),
-            np.cumsum([0, *map(len, columns)]),
-        )
-        n, m = self._problems.p.shape
+        first = np.cumsum([0, *map(len, columns)])
+        arrays = whole.p, whole.lower, whole.upper, totals
+        self._problems = Problems(*arrays, np.concatenate(columns), first)
         self._n_outside = 0 if outside is None else len(outside)
         self._progress = Progress(
             np.zeros(n, dtype=np.int64),
@@ -85,10 +86,8 @@ class Sweep:
             np.empty((n, 2, m)),
         )
         if not from_identity:
-            for c, (problem, totals) in enumerate(problems):
-                here = Problem(problem.p, problem.lower, problem.upper, float(totals[0]))
-                self._progress.heads[c, 0] = feasible_start(here)
-        self._problem = only[0]
+            self._progress.heads[:, 0] = feasible_start(whole)
+        self._problem = whole
 
     def begin(self, n_widths: int) -> None:
         """Start with the next widths, which the rows are in memory at."""

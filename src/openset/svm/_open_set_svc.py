@@ -267,7 +267,7 @@ class OpenSetSVC(LandmarkClassifier):
             problem = svm_problem(signs, boxes, 0.0)
         else:
             problem = one_class_problem(signs > 0, 0.0, boxes)
-        return problem, params["lam"] * problem.upper.sum()
+        return problem, params["lam"] * problem.upper.sum(axis=-1, keepdims=True)
 
     def finish_machine(self, machine, path, rows, stop, **params):
         problem, lam = path.problem, float(params["lam"][0])
