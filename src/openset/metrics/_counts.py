@@ -100,7 +100,8 @@ class OpenSetCounts:
         size = n_known + 1
         rows = pred.reshape(-1, pred.shape[-1])
         # Each class of each prediction gets two bins, for wrong and right: one bincount serves all.
-        bins = 2 * (rows + size * np.arange(len(rows))[:, np.newaxis]) + (rows == true)
+        bins = 2 * rows + (rows == true)
+        bins += 2 * size * np.arange(len(rows))[:, np.newaxis]
         counts = np.bincount(bins.ravel(), minlength=2 * size * len(rows))
         counts = counts.reshape(*pred.shape[:-1], size, 2)
         hit, predicted = counts[..., 1], counts.sum(axis=-1)

@@ -176,7 +176,7 @@ def _by_engine(model, candidates, X, which, data):
         s = which[found.split]
         scores = data.measure(found.scores, data.splits[s].true)
         far = found.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
-        entry = np.repeat(np.arange(len(scores)), [len(members) for members in found.settings])
+        entry = [t for t, members in enumerate(found.settings) for _ in members]
         numbers = [candidates[i].number for members in found.settings for i in members]
         return _split_scores(numbers, s, scores[entry], far[entry])
 

@@ -23,7 +23,7 @@ from ._path import Path, identity_solution, solve_path
 from ._problem import Problem
 from ._row_cache import kernel_rows, rows_of_parts
 from ._rows import KernelRows
-from ._sweep import Group, Sweep, run_sweeps
+from ._sweep import Group, Sweep, run_paths, run_sweeps
 from ._tuning import tuning
 from .cuda import on_gpu
 
@@ -125,6 +125,11 @@ def solve_grid(
         if sweeps and reduce_group is not None:
             blocks = _blocks(shares, gammas, order)
             yield from run_sweeps(sweeps, blocks, order, reduce_group, **limits)
+        elif problems := _at_once(shares, gammas, problem_of, n_totals):
+            (share,) = shares
+            identity = _starts_from_identity(share.rows)
+            found = run_paths(share.rows, problems, identity, reduce, **limits)
+            yield from ((0, k, result) for k, result in enumerate(found))
         else:
             yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
 
@@ -254,6 +259,19 @@ def _sweeps(shares, groups, problems_of, n_totals):
         identity = _starts_from_identity(share.rows)
         sweeps.append(Sweep(share.rows, own, problems, share.outside, identity))
     return sweeps
+
+
+def _at_once(shares, gammas, problem_of, n_totals):
+    """All problems, if there is one width and room for all solutions; else nothing."""
+    share, m = shares[0], len(shares[0].rows.store.slot)
+    size = len(share.problems) * n_totals * m
+    if len(gammas) > 1 or share.part is not None or not share.rows.whole:
+        return []
+    if size > tuning().kept_solutions:
+        return []
+    problems = [problem_of(k) for k in share.problems]
+    equal = all(p.total is not None and len(totals) == n_totals for p, totals in problems)
+    return problems if equal else []
 
 
 def _blocks(shares, gammas, order):

@@ -15,6 +15,9 @@ EPS = float(np.finfo(np.float32).eps) / 2
 # Largest coordinate of scaled points in float64.
 LARGEST = 1e300
 
+# Distances at which kernels are compared.
+_RADII = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
+
 
 def safe_dtype(kernel: Kernel, norm: float, expanded: bool) -> type:
     """float32 where it is accurate enough for points of norm sqrt(gamma) * |x| <= `norm`."""
@@ -69,7 +72,7 @@ def _kernel_error(kernel, norm, expanded, eps):
     products and their sum), direct differences one of 2 eps norm in sqrt(s). The effect on a
     kernel value depends on the kernel: near zero some are much steeper than the RBF.
     """
-    r = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
+    r = _RADII
     with np.errstate(over="ignore"):
         off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
     return np.max(kernel.value(r**2) - kernel.value(off))

@@ -17,7 +17,9 @@ from joblib import effective_n_jobs
 
 from ..utils import interrupts, thread_map
 from ._matrix import WholeMatrix
+from ._path import Path
 from ._problem import Problem, feasible_start
+from ._rows import KernelRows
 from ._solve import ONE_SIDED, Interrupted, limits_of, warn_not_converged
 from ._sweep_loop import DONE, HELD_NOTHING, Found, Memory, Problems, Progress, sweep
 
@@ -51,6 +53,8 @@ class Sweep:
         Samples of the further columns of the matrix.
     from_identity : bool
         Whether to start from the solution for the identity as kernel matrix.
+    keep : bool, default=False
+        Whether to keep the solutions at the last width for :meth:`path`.
     """
 
     def __init__(
@@ -60,8 +64,9 @@ class Sweep:
         problems: list[tuple[Problem, np.ndarray]],
         outside: np.ndarray | None,
         from_identity: bool,
+        keep: bool = False,
     ):
-        self._rows, self._groups = rows, groups
+        self._rows, self._groups, self._keep = rows, groups, keep
         only = [problem for problem, _ in problems]
         totals = np.concatenate([own for _, own in problems])
         whole = Problem(
@@ -103,13 +108,17 @@ class Sweep:
         ]
         self._progress.width[:] = 0
         shape = n_widths, n, n_totals
+        kept = n if self._keep else 0, n_totals, problems.p.shape[1]
         self._found = Found(
             np.empty(shape),
             np.empty((*shape, 2)),
+            np.empty(shape),
             np.zeros(shape, dtype=np.int64),
             np.empty(start[-1]),
             np.concatenate(places),
             step,
+            np.empty(kept),
+            np.empty(kept),
         )
 
     def run(self, tol: float, max_iter: int, stop: threading.Event) -> None:
@@ -157,6 +166,13 @@ class Sweep:
             c += n
         return results
 
+    def path(self, c: int, problem: Problem, tol: float) -> Path:
+        """The solutions of problem c at the last width."""
+        found, last = self._found, -1
+        report = found.bias[last, c], found.interval[last, c], found.objective[last, c]
+        solutions = self._problems.totals[c], found.betas[c], found.vs[c]
+        return Path(problem, *solutions, *report, found.n_iter[last, c], tol)
+
 
 def _limit(max_iter):
     return np.iinfo(np.int64).max if max_iter < 0 else max_iter
@@ -178,19 +194,8 @@ def run_sweeps(
     `blocks` yields the widths that are in memory, as positions in the `order` of the gammas.
     """
     for block in blocks:
-        for own in sweeps:
-            own.begin(len(block))
-
-        def run(_):
-            for own in sweeps:
-                own.run(tol, max_iter, stop)
-
-        for _ in thread_map(run, range(effective_n_jobs(n_jobs)), n_jobs, stop):
-            pass
-        found = []
-        for own in sweeps:
-            own.check(tol)
-            found += own.scores()
+        _run(sweeps, len(block), n_jobs, stop, tol, max_iter)
+        found = [scores for own in sweeps for scores in own.scores()]
 
         def finish(scores, block=block):
             j, widths, *values = scores
@@ -198,3 +203,45 @@ def run_sweeps(
             return which[0], j, reduce_group(j, which, *values)
 
         yield from thread_map(finish, found, n_jobs, stop)
+
+
+def run_paths(
+    rows: WholeMatrix,
+    problems: list[tuple[Problem, np.ndarray]],
+    from_identity: bool,
+    reduce: Callable[[int, Path, KernelRows], Any],
+    *,
+    n_jobs: int | None,
+    stop: threading.Event,
+    tol: float,
+    max_iter: int,
+) -> Iterator[Any]:
+    """Solve problems over all rows of a matrix at its one width, then reduce the path of each."""
+    only = [problem for problem, _ in problems]
+    p, lower, upper = (
+        np.stack([getattr(problem, name) for problem in only]) for name in ("p", "lower", "upper")
+    )
+    whole = Problem(p, lower, upper, 0.0), np.stack([totals for _, totals in problems])
+    groups = {0: Group(list(range(len(only))), np.empty(0, dtype=np.intp))}
+    sweep = Sweep(rows, groups, [whole], None, from_identity, keep=True)
+    _run([sweep], 1, n_jobs, stop, tol, max_iter)
+
+    def finish(k):
+        return reduce(k, sweep.path(k, only[k], tol), rows)
+
+    yield from thread_map(finish, range(len(only)), n_jobs, stop)
+
+
+def _run(sweeps, n_widths, n_jobs, stop, tol, max_iter):
+    """Solve everything at widths that are in memory."""
+    for own in sweeps:
+        own.begin(n_widths)
+
+    def run(_):
+        for own in sweeps:
+            own.run(tol, max_iter, stop)
+
+    for _ in thread_map(run, range(effective_n_jobs(n_jobs)), n_jobs, stop):
+        pass
+    for own in sweeps:
+        own.check(tol)

@@ -45,14 +45,20 @@ class Progress(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Results by width, problem and total; scores of (c, w) begin at start[c] + w * step[c]."""
+    """Results by width, problem and total; scores of (c, w) begin at start[c] + w * step[c].
+
+    Multipliers and v of the last width, by problem and total, are kept if there is room for them.
+    """
 
     bias: np.ndarray
     interval: np.ndarray
+    objective: np.ndarray
     n_iter: np.ndarray
     scores: np.ndarray
     start: np.ndarray
     step: np.ndarray
+    betas: np.ndarray
+    vs: np.ndarray
 
 
 class Memory(NamedTuple):
@@ -138,7 +144,7 @@ def sweep(matrices, problems, progress, found, rules, memory, own):
 
 @njit(cache=True, nogil=True)
 def _write(found, problems, memory, rows, c, w):
-    """Biases and decision values of problem c at width w."""
+    """Biases and decision values of problem c at width w, and the solutions if they are kept."""
     p, box = problems.p[c], Box(problems.lower[c], problems.upper[c])
     columns = problems.columns[problems.first[c] : problems.first[c + 1]]
     n_totals, m = memory.betas.shape
@@ -147,8 +153,9 @@ def _write(found, problems, memory, rows, c, w):
     place = found.start[c] + w * found.step[c]
     for k in range(n_totals):
         v = memory.vs[k]
-        bias, top, bottom, _ = summarise(p, box, memory.betas[k], v)
+        bias, top, bottom, objective = summarise(p, box, memory.betas[k], v)
         found.bias[w, c, k] = bias
+        found.objective[w, c, k] = objective
         found.interval[w, c, k, 0] = top
         found.interval[w, c, k, 1] = bottom
         out = found.scores[place + k * columns.size : place + (k + 1) * columns.size]
@@ -158,3 +165,6 @@ def _write(found, problems, memory, rows, c, w):
         else:
             for t in range(columns.size):
                 out[t] = p[columns[t]] - v[columns[t]] + bias
+    if len(found.betas) > 0:
+        found.betas[c] = memory.betas
+        found.vs[c] = memory.vs
