@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -154,21 +155,17 @@ class WholeMatrix(KernelRows):
                 if mirror:
                     rows[j, i] = part.T
 
-        own = [slice(k, min(n, k + side)) for k in range(0, n, side)]
-        rest = [slice(k, min(m, k + side)) for k in range(n, m, side) if not known]
-        tiles = [(own[k], j) for k in range(len(own)) for j in own[k:] + rest]
-        points = self._values.points
+        bounds, points = _tile_bounds(n, n if known else m, side), self._values.points
+        items: Iterable[Any] = ((slice(*b[:2]), slice(*b[2:])) for b in bounds.tolist())
         if points is not None and self._distances is None:
             # Each thread is in compiled code until all is done.
-            bounds = np.array([[i.start, i.stop, j.start, j.stop] for i, j in tiles])
             counter, ratios = np.zeros(1, dtype=np.int64), self._ratios(filled)
-            workers = range(min(len(tiles), effective_n_jobs(self._n_jobs)))
+            items = range(min(len(bounds), effective_n_jobs(self._n_jobs)))
 
             def fill(_):
                 fill_from_points(self._memory, ratios, points, bounds, counter)
 
-            tiles = workers
-        for _ in thread_map(fill, tiles, self._n_jobs):
+        for _ in thread_map(fill, items, self._n_jobs):
             pass
 
     def _ratios(self, filled):
@@ -196,6 +193,17 @@ class WholeMatrix(KernelRows):
         for rows in filled:
             rows._values.from_distances(distances, out)
             yield rows.store.rows, out
+
+
+def _tile_bounds(n, m, side):
+    """First and last row, first and last column of tiles: those of n rows on or above the diagonal.
+
+    Columns n to m are in tiles of their own.
+    """
+    start = np.concatenate([np.arange(0, n, side), np.arange(n, m, side)])
+    stop = np.minimum(start + side, np.where(start < n, n, m))
+    i, j = np.triu_indices(-(-n // side), m=len(start))
+    return np.stack([start[i], stop[i], start[j], stop[j]], axis=1)
 
 
 @njit(cache=True, nogil=True)
