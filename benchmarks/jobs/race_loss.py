@@ -10,6 +10,7 @@ from openset import OpenSetSVC
 from openset.model_selection import OpenSetSearchCV
 from openset.model_selection._candidates import make_settings
 from openset.model_selection._evaluate import Candidate, SearchData
+from openset.model_selection._plan import make_plan
 from openset.model_selection._race import in_the_race
 
 from ..data import Absent, _load, clinc, letter
@@ -81,7 +82,7 @@ def _losses(search, whole, X, y, grid):
         [whole.cv_results_[f"split{s}_test_score"] for s in range(whole.n_splits_)]
     )
     classes = np.unique(y)
-    splits = search._simulate(y, classes, OpenSetSVC())
+    splits = make_plan(search, OpenSetSVC()).simulate(y, classes, OpenSetSVC(), search.random_state)
     label = OpenSetSVC().unknown_label
     data = SearchData(X, y, np.ones(len(y)), splits, None, N_JOBS, len(classes), label)
     candidates = [Candidate(*c) for c in enumerate(make_settings(OpenSetSVC(), grid, "model"))]

@@ -60,7 +60,7 @@ class SearchData:
     y: np.ndarray
     weight: np.ndarray
     splits: Sequence[Split]
-    measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    measure: Callable[[np.ndarray, np.ndarray], np.ndarray] | None  # None: a callable scores models
     n_jobs: int | None
     n_classes: int  # known ones
     unknown_label: Any = "auto"  # of the estimator

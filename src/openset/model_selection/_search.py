@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Literal
@@ -16,24 +15,13 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..base import (
-    DelegatingClassifier,
-    known_classes,
-    resolve_unknown_label,
-    usable_rows,
-    validate_targets,
-)
+from ..base import DelegatingClassifier, known_classes, usable_rows, validate_targets
 from ..utils import split_pipeline, unwrap
 from ._candidates import finer_settings, make_settings, path_values, preset_grid
-from ._evaluate import SearchData, fit_weights, lend_threads, make_splits, spec_of, usable_part
+from ._evaluate import SearchData, fit_weights, lend_threads, spec_of
+from ._plan import PAPER_TEST_SIZE, make_plan
 from ._results import ScoreTable, best_of, cv_results
 from ._rounds import Rounds
-from ._scorers import binary_measure, get_scorer
-from ._split import ClosedSetSplit, OpenSetSplit
-
-# Share of the samples of a known class that the paper's search is judged on. The paper does not say
-# it; the published results show it (benchmarks/replication_gaps.md).
-_PAPER_TEST_SIZE = 0.2
 
 
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
@@ -204,9 +192,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         X, y, weight = validate_targets(self, X, y, sample_weight)
         weight = np.ones(len(y)) if weight is None else weight
         classes, codes = known_classes(final.unknown_label, y)
-        self._resolve_settings(final, classes, codes.max() == len(classes))
-        splits = self._simulate(y, classes, final)
-        settings = self._measure(), self.n_jobs, len(classes), final.unknown_label
+        plan = make_plan(self, final).checked(final, classes, codes.max() == len(classes))
+        self.level_, self.scoring_ = plan.level, plan.scoring
+        self.n_splits_, self.scenario_ = plan.n_repeats, plan.scenario
+        splits = plan.simulate(y, classes, final, self.random_state)
+        settings = plan.measure(), self.n_jobs, len(classes), final.unknown_label
         data = SearchData(X, y, weight, splits, *settings)
         grid = self.param_grid
         if grid is None:
@@ -215,7 +205,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             grid = preset_grid(self.estimator, self.preset, *first)
         table = ScoreTable(len(data.splits))
         candidates = table.add(make_settings(self.estimator, grid, self.level_))
-        race, title = self._is_race(data), type(self).__name__ if self.verbose else None
+        race, title = plan.is_race(), type(self).__name__ if self.verbose else None
         rounds = Rounds(self._template(), data, table, self.scoring_, race, title)
         try:
             left = rounds.first_look(candidates)
@@ -227,7 +217,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             if race and (best := table.best()) is not None:
                 finer = finer_settings(self.estimator, table.settings, best.params)
                 rounds.run(table.add(finer), leader=best)
-            own = table.add(self._own_setting(candidates))
+            own = table.add(plan.own_setting(self.estimator, candidates))
             rounds.run(own, as_fitted=True)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
@@ -261,20 +251,20 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         ('class', 1, [32768.0, 8192.0])
         """
         final = unwrap(self.estimator)
-        spec = spec_of(final)
+        spec, plan = spec_of(final), make_plan(self, final)
         grid = self.param_grid
         paper = self.preset == "paper"
         scaled = sorted(spec.scaled) if grid is None and not paper else []
         return {
-            "scenario": self.scenario,
-            "level": self._level(final),
-            "scoring": self._scoring(final),
-            "n_repeats": self._n_repeats(),
+            "scenario": plan.scenario,
+            "level": plan.level,
+            "scoring": plan.scoring,
+            "n_repeats": plan.n_repeats,
             "estimator": self.estimator.get_params(),
             "grid": dict(spec.grids.get(self.preset, {})) if grid is None else grid,
             "scaled": scaled,
             **({"finer_steps": 1} if scaled else {}),
-            **({"test_size": _PAPER_TEST_SIZE, "n_known": "K // 2 + 1"} if paper else {}),
+            **({"test_size": PAPER_TEST_SIZE, "n_known": "K // 2 + 1"} if paper else {}),
         }
 
     def _refit(self, X, y, weight):
@@ -304,84 +294,6 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         tags.classifier_tags = get_tags(self.estimator).classifier_tags
         return tags
 
-    def _resolve_settings(self, final, classes, known_unknowns):
-        """Fill what is None from the preset; fall back to the closed search."""
-        self.level_ = self._level(final)
-        self.scoring_ = self._scoring(final)
-        self.n_splits_ = self._n_repeats()
-        self.scenario_ = self.scenario
-        if self.scenario == "open" and len(classes) < 3:
-            self.scenario_ = "closed"
-            if not known_unknowns:  # these are judged as unknown although no class is withheld
-                warnings.warn(
-                    f"y has {len(classes)} classes; at least 3 are required to withhold some. The "
-                    "search is closed-set: it cannot learn to reject.",
-                    UserWarning,
-                    stacklevel=4,
-                )
-        resolve_unknown_label(final.unknown_label, classes)  # raises early on a collision
-        if self.level_ == "class":
-            self._check_level(final, classes)
-
-    def _level(self, final):
-        return self.level or spec_of(final).levels.get(self.preset, "model")
-
-    def _scoring(self, final):
-        of_machines = self.preset == "paper" and self._level(final) == "class"
-        return self.scoring or ("accuracy" if of_machines else "normalized_accuracy")
-
-    def _n_repeats(self):
-        return self.n_repeats or (1 if self.preset == "paper" else 6)
-
-    def _check_level(self, final, classes):
-        if not spec_of(final).engine:
-            raise ValueError(
-                f"level='class' chooses parameters for each binary machine, which "
-                f"{type(final).__name__} does not have. Use level='model'."
-            )
-        if callable(self.scoring_):
-            raise ValueError(
-                f"level='class' scores binary machines, not estimators: scoring={self.scoring_!r} "
-                "must be a name. Use level='model'."
-            )
-        if len(classes) < 2:
-            raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
-
-    def _simulate(self, y, classes, final):
-        """The simulations; at level "class" those of one class after the other."""
-        how = _paper_simulation(len(classes)) if self.preset == "paper" else {}
-        if self.scenario_ == "closed":
-            how.pop("n_known", None)
-        label = final.unknown_label
-        splitter = (OpenSetSplit if self.scenario_ == "open" else ClosedSetSplit)(
-            self.n_splits_, random_state=self.random_state, unknown_label=label, **how
-        )
-        each = [None] if self.level_ == "model" else classes.tolist()
-        drawn = [s for own in splitter.simulate_each(y, each) for s in own]
-        usable = usable_rows(final, y)
-        parts = [usable_part(simulation, usable) for simulation in drawn]
-        positives = [c for c in each for _ in range(self.n_splits_)]
-        return make_splits(parts, y, label, None if self.level_ == "model" else positives)
-
-    def _measure(self):
-        if callable(self.scoring_):
-            return None
-        if self.level_ == "class":
-            return binary_measure(self.scoring_)
-        scorer = get_scorer(self.scoring_)
-        return lambda scores, true: scorer.of_scores(true, scores)
-
-    def _own_setting(self, candidates) -> list[dict[str, Any]]:
-        """The setting of the estimator as it was passed, if it is a candidate."""
-        if self.param_grid is not None or self.preset == "paper" or self.level_ == "class":
-            return []
-        params = self.estimator.get_params()
-        return [{name: params[name] for name in candidates[0].params}]
-
-    def _is_race(self, data) -> bool:
-        race = self.param_grid is None and self.preset == "default" and self.level_ == "model"
-        return race and not callable(self.scoring_) and len(data.splits) > 2
-
     def _template(self):
         """The estimator, on the device that was asked for."""
         if self.device is None:
@@ -393,8 +305,3 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
                 "leave it out."
             )
         return clone(self.estimator).set_params(**{f"{prefix}device": self.device})
-
-
-def _paper_simulation(n_classes):
-    """How the paper's search withholds: one class is known, and half of the others, rounded up."""
-    return {"test_size": _PAPER_TEST_SIZE, "n_known": n_classes // 2 + 1}
