@@ -264,7 +264,7 @@ def _failed(error, candidates, split):
 def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:
     """Give threads to the last step of a model if it uses threads and has none of its own."""
     final = split_pipeline(model)[1]
-    lent = "n_jobs" in final.get_params() and final.n_jobs is None
+    lent = getattr(final, "n_jobs", 1) is None
     if lent:
         final.set_params(n_jobs=n_jobs)
     return lent

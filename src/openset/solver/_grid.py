@@ -126,9 +126,8 @@ def solve_grid(
             blocks = _blocks(shares, gammas, order)
             yield from run_sweeps(sweeps, blocks, order, reduce_group, **limits)
         elif problems := _at_once(shares, gammas, problem_of, n_totals):
-            (share,) = shares
-            identity = _starts_from_identity(share.rows)
-            found = run_paths(share.rows, problems, identity, reduce, **limits)
+            rows = shares[0].rows
+            found = run_paths(rows, problems, _starts_from_identity(rows), reduce, **limits)
             yield from ((0, k, result) for k, result in enumerate(found))
         else:
             yield from _solve_shares(shares, gammas, order, problem_of, reduce, keep, **limits)
@@ -263,15 +262,13 @@ def _sweeps(shares, groups, problems_of, n_totals):
 
 def _at_once(shares, gammas, problem_of, n_totals):
     """All problems, if there is one width and room for all solutions; else nothing."""
-    share, m = shares[0], len(shares[0].rows.store.slot)
-    size = len(share.problems) * n_totals * m
-    if len(gammas) > 1 or share.part is not None or not share.rows.whole:
+    problems, rows, part, _ = shares[0]
+    size = len(problems) * n_totals * len(rows.store.slot)
+    if not rows.whole or len(gammas) > 1 or part is not None or size > tuning().kept_solutions:
         return []
-    if size > tuning().kept_solutions:
-        return []
-    problems = [problem_of(k) for k in share.problems]
-    equal = all(p.total is not None and len(totals) == n_totals for p, totals in problems)
-    return problems if equal else []
+    found = [problem_of(k) for k in problems]
+    equal = all(p.total is not None and len(totals) == n_totals for p, totals in found)
+    return found if equal else []
 
 
 def _blocks(shares, gammas, order):

@@ -201,8 +201,6 @@ def feasible_start(problem: Problem) -> np.ndarray:
     if problem.total is None:
         return beta
     missing = np.asarray(problem.total - _total(beta))
-    if not missing.any():
-        return beta
     room = np.where(missing >= 0, problem.upper, problem.lower) - beta
     reach = _total(room)
     beyond = ~(np.abs(missing) <= np.abs(reach) * (1 + 1e-12))  # NaN included

@@ -47,8 +47,8 @@ class Sweep:
     rows : WholeMatrix
     groups : dict {int: Group}
     problems : list of (Problem, totals)
-        The problems of each group as one, with arrays of shape (K, m) over the rows of the matrix
-        and totals of shape (K, T).
+        The problems of all groups, one group after the other, over the rows of the matrix. Several
+        may come as one, with arrays of shape (K, m) and totals of shape (K, T).
     outside : ndarray of int or None
         Samples of the further columns of the matrix.
     from_identity : bool
@@ -67,22 +67,18 @@ class Sweep:
         keep: bool = False,
     ):
         self._rows, self._groups, self._keep = rows, groups, keep
-        only = [problem for problem, _ in problems]
-        totals = np.concatenate([own for _, own in problems])
-        whole = Problem(
-            np.concatenate([problem.p for problem in only]),
-            np.concatenate([problem.lower for problem in only]),
-            np.concatenate([problem.upper for problem in only]),
-            totals[:, :1],
+        totals = np.vstack([own for _, own in problems], dtype=np.float64)
+        p, lower, upper = (
+            np.vstack([getattr(one, name) for one, _ in problems])
+            for name in ("p", "lower", "upper")
         )
-        n, m = whole.p.shape
+        n, m = p.shape
         columns = []
         for group in groups.values():
             own = group.scored if outside is None else m + np.searchsorted(outside, group.scored)
             columns += [own] * len(group.problems)
         first = np.cumsum([0, *map(len, columns)])
-        arrays = whole.p, whole.lower, whole.upper, totals
-        self._problems = Problems(*arrays, np.concatenate(columns), first)
+        self._problems = Problems(p, lower, upper, totals, np.concatenate(columns), first)
         self._n_outside = 0 if outside is None else len(outside)
         self._progress = Progress(
             np.zeros(n, dtype=np.int64),
@@ -90,9 +86,9 @@ class Sweep:
             np.full(n, 0 if from_identity else 1),
             np.empty((n, 2, m)),
         )
+        self._problem = Problem(p, lower, upper, totals[:, :1])
         if not from_identity:
-            self._progress.heads[:, 0] = feasible_start(whole)
-        self._problem = whole
+            self._progress.heads[:, 0] = feasible_start(self._problem)
 
     def begin(self, n_widths: int) -> None:
         """Start with the next widths, which the rows are in memory at."""
@@ -168,10 +164,12 @@ class Sweep:
 
     def path(self, c: int, problem: Problem, tol: float) -> Path:
         """The solutions of problem c at the last width."""
-        found, last = self._found, -1
-        report = found.bias[last, c], found.interval[last, c], found.objective[last, c]
-        solutions = self._problems.totals[c], found.betas[c], found.vs[c]
-        return Path(problem, *solutions, *report, found.n_iter[last, c], tol)
+        found, totals = self._found, self._problems.totals[c]
+        bias, interval, objective, n_iter = (
+            values[-1, c] for values in (found.bias, found.interval, found.objective, found.n_iter)
+        )
+        beta, v = found.betas[c], found.vs[c]
+        return Path(problem, totals, beta, v, bias, interval, objective, n_iter, tol)
 
 
 def _limit(max_iter):
@@ -183,18 +181,14 @@ def run_sweeps(
     blocks: Iterator[range],
     order: np.ndarray,
     reduce_group: Callable[[int, list[int], np.ndarray, np.ndarray], Any],
-    *,
-    n_jobs: int | None,
-    stop: threading.Event,
-    tol: float,
-    max_iter: int,
+    **limits,
 ) -> Iterator[tuple[int, int, Any]]:
     """Solve everything and reduce it, see :func:`solve_grid`.
 
     `blocks` yields the widths that are in memory, as positions in the `order` of the gammas.
     """
     for block in blocks:
-        _run(sweeps, len(block), n_jobs, stop, tol, max_iter)
+        _run(sweeps, len(block), **limits)
         found = [scores for own in sweeps for scores in own.scores()]
 
         def finish(scores, block=block):
@@ -202,7 +196,7 @@ def run_sweeps(
             which = order[block[widths]].tolist()
             return which[0], j, reduce_group(j, which, *values)
 
-        yield from thread_map(finish, found, n_jobs, stop)
+        yield from thread_map(finish, found, limits["n_jobs"], limits["stop"])
 
 
 def run_paths(
@@ -210,26 +204,17 @@ def run_paths(
     problems: list[tuple[Problem, np.ndarray]],
     from_identity: bool,
     reduce: Callable[[int, Path, KernelRows], Any],
-    *,
-    n_jobs: int | None,
-    stop: threading.Event,
-    tol: float,
-    max_iter: int,
+    **limits,
 ) -> Iterator[Any]:
     """Solve problems over all rows of a matrix at its one width, then reduce the path of each."""
-    only = [problem for problem, _ in problems]
-    p, lower, upper = (
-        np.stack([getattr(problem, name) for problem in only]) for name in ("p", "lower", "upper")
-    )
-    whole = Problem(p, lower, upper, 0.0), np.stack([totals for _, totals in problems])
-    groups = {0: Group(list(range(len(only))), np.empty(0, dtype=np.intp))}
-    sweep = Sweep(rows, groups, [whole], None, from_identity, keep=True)
-    _run([sweep], 1, n_jobs, stop, tol, max_iter)
+    groups = {0: Group(list(range(len(problems))), np.empty(0, dtype=np.intp))}
+    own = Sweep(rows, groups, problems, None, from_identity, keep=True)
+    _run([own], 1, **limits)
 
     def finish(k):
-        return reduce(k, sweep.path(k, only[k], tol), rows)
+        return reduce(k, own.path(k, problems[k][0], limits["tol"]), rows)
 
-    yield from thread_map(finish, range(len(only)), n_jobs, stop)
+    yield from thread_map(finish, range(len(problems)), limits["n_jobs"], limits["stop"])
 
 
 def _run(sweeps, n_widths, n_jobs, stop, tol, max_iter):

@@ -195,12 +195,12 @@ def _threads(n: int) -> Iterator[SimpleQueue]:
 
 def _started(n):
     jobs: SimpleQueue = SimpleQueue()
+
+    def serve():
+        while (job := jobs.get()) is not None:
+            job()
+            del job  # what it refers to must not stay in memory while the thread waits
+
     for _ in range(n):
-        threading.Thread(target=_serve, args=(jobs,), daemon=True).start()
+        threading.Thread(target=serve, daemon=True).start()
     return jobs
-
-
-def _serve(jobs):
-    while (job := jobs.get()) is not None:
-        job()
-        del job  # what it refers to must not stay in memory while the thread waits
