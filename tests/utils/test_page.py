@@ -89,7 +89,7 @@ def test_table():
     assert parsed.texts["th"] == ["dataset", "n", "NA"]
     assert parsed.texts["td"] == ["yeast", "3", "0.71", "led7", "6", "0.5"]
     marks = [attrs.get("class") for attrs in parsed.attributes("td")]
-    assert marks == ["text", None, "best", "text", None, None]
+    assert marks == [None, None, "best", None, None, None]
     assert parsed.attributes("div")[0]["class"] == "scroll"
 
 
@@ -149,8 +149,8 @@ def test_write(tmp_path):
 def test_a_mark_that_a_whole_row_shares_is_written_once():
     page = Page("t")
     page.table(["a", "b"], [[Cell("x", "soft"), Cell("1", "soft")], ["y", Cell("2", "best")]])
-    assert '<tr class="soft"><td class="text">x</td><td>1</td></tr>' in page.html()
-    assert '<tr><td class="text">y</td><td class="best">2</td></tr>' in page.html()
+    assert '<tr class="soft"><td>x</td><td>1</td></tr>' in page.html()
+    assert '<tr><td>y</td><td class="best">2</td></tr>' in page.html()
 
 
 def test_latex_of_a_table():

@@ -86,9 +86,9 @@ class Page:
     ) -> None:
         """Add a table, which scrolls sideways on a narrow screen; its first column stays visible.
 
-        ``str()`` of each cell is shown, and a `Cell` is highlighted. The first `text_columns` are
-        aligned as text, the others as numbers. The caption is above the table; if `folded`, only
-        the caption is shown and a click opens the table.
+        ``str()`` of each cell is shown, and a `Cell` is highlighted. The first `text_columns`, at
+        least one, are aligned as text, the others as numbers. The caption is above the table; if
+        `folded`, only the caption is shown and a click opens the table.
         """
         lines = []
         for row in rows:
@@ -97,7 +97,7 @@ class Page:
                     f"a row of the table has {len(row)} cells, its header {len(header)}: {row!r}"
                 )
             lines.append(_row(row, text_columns))
-        head = "".join(_cell(name, i < text_columns, "th") for i, name in enumerate(header))
+        head = "".join(_cell(name, 0 < i < text_columns, "th") for i, name in enumerate(header))
         label = f"<caption>{escape(caption)}</caption>" if caption and not folded else ""
         box = (
             f'<div class="scroll" tabindex="0"><table>{label}<thead><tr>{head}</tr></thead>\n'
@@ -165,7 +165,7 @@ def _row(row: Sequence[object], text_columns: int) -> str:
     marks = {value.mark if isinstance(value, Cell) else None for value in row}
     shared = marks.pop() if len(marks) == 1 else None
     values = [value.text for value in row if isinstance(value, Cell)] if shared else row
-    cells = (_cell(value, i < text_columns) for i, value in enumerate(values))
+    cells = (_cell(value, 0 < i < text_columns) for i, value in enumerate(values))
     attribute = f' class="{shared}"' if shared else ""
     return f"<tr{attribute}>{''.join(cells)}</tr>"
 
