@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -217,7 +217,7 @@ def row_keys(X) -> np.ndarray:
     return np.concatenate(parts)
 
 
-@cache
+@lru_cache(maxsize=1)  # sparse data may have millions of columns
 def _factors(n):
     return np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64) | np.uint64(1)
 

@@ -33,7 +33,7 @@ def decide(scores: np.ndarray) -> np.ndarray:
     scores = np.asarray(scores)
     if scores.shape[-1] == 1:
         return np.where(scores[..., 0] >= 0, 0, 1)
-    by_class = scores.transpose(-1, *range(scores.ndim - 1))
+    by_class = np.moveaxis(scores, -1, 0)
     if by_class.flags.c_contiguous and scores.dtype == np.float64:
         from ._best_class import best_class
 
