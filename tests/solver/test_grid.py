@@ -205,7 +205,7 @@ def test_parts_have_matrices_of_their_own(kernel, layout, size):
 
 @pytest.mark.parametrize("n_jobs", [1, 4])
 @pytest.mark.parametrize("slice_seconds", [0.2, 0.0])  # no pause, and one after every few steps
-@pytest.mark.parametrize("memory", ["whole", "parts", "one width"])
+@pytest.mark.parametrize("memory", ["whole", "parts", "one width", "read by widths"])
 def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
     rng = np.random.default_rng(4)
     y = np.arange(120) % 4
@@ -230,7 +230,7 @@ def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
     settings: dict = {"tol": 1e-4, "n_jobs": n_jobs}
     if memory == "parts":
         settings |= {"parts": parts, "part_of": part_of}
-    one_width = {"widths_numbers": 1} if memory == "one width" else {}
+    tuning = {"one width": {"widths_numbers": 1}, "read by widths": {"read_at_once": 1}}
 
     def reduce(k, path, rows):
         ones = np.ones(len(LAMS))
@@ -239,7 +239,7 @@ def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
     def reduce_group(j, which, scores, biases):
         return j, which, scores.copy(), biases.copy()
 
-    with tuned(part_solutions=4, slice_seconds=slice_seconds, **one_width):
+    with tuned(part_solutions=4, slice_seconds=slice_seconds, **tuning.get(memory, {})):
         paths = {(g, k): found for g, k, found in solve_grid(*arguments, reduce, **settings)}
         settings |= {"groups": groups, "reduce_group": reduce_group}
         settings["problems_of"] = together(problems, groups)
@@ -249,7 +249,7 @@ def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
     for j, which, scores, biases in found:
         for w, g in enumerate(which):
             for n, k in enumerate(groups[j].problems):
-                assert_array_equal(scores[w, n], paths[g, k][0])
+                assert_array_equal(scores[n, w], paths[g, k][0])
                 assert_array_equal(biases[w, n], paths[g, k][1])
 
 

@@ -221,7 +221,7 @@ def _solve(model, lattice, what, finish, n_jobs):
     def reduce_group(j, which, scores, biases):
         s, point = groups[j]
         settings = [own for g in which for own in lattice.settings(lattice.gammas[g], point)]
-        scores, far = scores.transpose(0, 2, 3, 1), biases.swapaxes(1, 2)
+        scores, far = scores.transpose(1, 2, 3, 0), biases.swapaxes(1, 2)
         shape = len(settings), *scores.shape[2:]
         far = far.reshape(len(settings), -1) if decaying else np.full(shape[::2], np.inf)
         return [finish(GridScores(settings, s, scores.reshape(shape), far))]

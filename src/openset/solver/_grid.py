@@ -89,7 +89,7 @@ def solve_grid(
     reduce_group : callable, default=None
         ``reduce_group(group, which, scores, biases)`` is called instead of `reduce` where groups
         are solved faster without paths: with the index of a group, the indices of G gammas,
-        decision values of shape (G, K, T, n) and biases of shape (G, K, T).
+        decision values of shape (K, G, T, n) and biases of shape (G, K, T).
 
     Yields
     ------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from ._problem import Problem, feasible_start
 from ._rows import KernelRows
 from ._solve import ONE_SIDED, Interrupted, limits_of, warn_not_converged
 from ._sweep_loop import DONE, HELD_NOTHING, Found, Memory, Problems, Progress, sweep
+from ._tuning import tuning
 
 
 class Group(NamedTuple):
@@ -92,16 +94,14 @@ class Sweep:
 
     def begin(self, n_widths: int) -> None:
         """Start with the next widths, which the rows are in memory at."""
-        problems, groups = self._problems, self._groups.values()
-        n, n_totals = problems.totals.shape
-        sizes = [len(g.problems) * n_totals * len(g.scored) for g in groups]
-        step = np.repeat(sizes, [len(g.problems) for g in groups])
-        # Of each group one width after the other, and of each width one problem after the other.
-        start = np.cumsum([0, *(n_widths * size for size in sizes)])
-        places = [
-            first + np.arange(len(g.problems)) * (size // len(g.problems))
-            for g, first, size in zip(groups, start, sizes, strict=False)
-        ]
+        problems, n_totals = self._problems, self._problems.totals.shape[1]
+        n, end, start, step = len(problems.totals), 0, [], []
+        for group in self._groups.values():
+            k, size = len(group.problems), n_totals * len(group.scored)
+            apart = self._apart(group, n_widths)
+            start.append(end + np.arange(k) * (size if apart else n_widths * size))
+            step += [k * size if apart else size] * k
+            end += k * n_widths * size
         self._progress.width[:] = 0
         shape = n_widths, n, n_totals
         kept = n if self._keep else 0, n_totals, problems.p.shape[1]
@@ -110,12 +110,20 @@ class Sweep:
             np.empty((*shape, 2)),
             np.empty(shape),
             np.zeros(shape, dtype=np.int64),
-            np.empty(start[-1]),
-            np.concatenate(places),
-            step,
+            np.empty(end),
+            np.concatenate(start),
+            np.array(step),
             np.empty(kept),
             np.empty(kept),
         )
+
+    def _apart(self, group, n_widths):
+        """Whether scores of a group are stored by widths, to be read by several threads.
+
+        Otherwise they are stored by problems, and one thread reads those of all widths.
+        """
+        size = len(group.problems) * self._problems.totals.shape[1] * len(group.scored)
+        return n_widths * size > tuning().read_at_once
 
     def run(self, tol: float, max_iter: int, stop: threading.Event) -> None:
         """Take part in solving everything, in the calling thread; returns when nothing is left."""
@@ -144,21 +152,21 @@ class Sweep:
             warn_not_converged(n_iter, gap, tol)
 
     def scores(self) -> list[tuple[int, slice, np.ndarray, np.ndarray]]:
-        """Groups with widths, decision values (G, K, T, n) and biases (G, K, T).
+        """Groups with widths, decision values (K, G, T, n) and biases (G, K, T).
 
-        A group of one problem comes with all widths, others with one at a time.
+        A small group comes with all widths, others with one at a time.
         """
         found, results, c = self._found, [], 0
         n_widths, _, n_totals = found.bias.shape
         for j, group in self._groups.items():
-            n = len(group.problems)
-            step = 1 if n > 1 else n_widths
+            n, start = len(group.problems), found.start[c]
+            step = 1 if self._apart(group, n_widths) else n_widths
             for w in range(0, n_widths, step):
-                start = found.start[c] + w * found.step[c]
-                part = found.scores[start : start + step * found.step[c]]
-                shape = step, n, n_totals, len(group.scored)
+                shape = n, step, n_totals, len(group.scored)
+                part = found.scores[start : start + prod(shape)].reshape(shape)
                 widths = slice(w, w + step)
-                results.append((j, widths, part.reshape(shape), found.bias[widths, c : c + n]))
+                results.append((j, widths, part, found.bias[widths, c : c + n]))
+                start += part.size
             c += n
         return results
 

@@ -25,6 +25,8 @@ class Tuning:
     widths_solutions: int = 10_000
     # Decision values of held-out rows up to which groups of problems are solved without paths.
     swept_numbers: int = 2**24
+    # Decision values of a group up to which one thread reads those of all widths.
+    read_at_once: int = 2**20
     # Multipliers up to which all problems of one width are solved before any is reduced.
     kept_solutions: int = 2**21
     # Solutions per width from which a part of the samples has a kernel matrix of its own.
