@@ -269,3 +269,29 @@ def test_learn_troubles(fails, trained, stream, tmp_path):
     assert "the model has no class 'zebra'" in told("--remove", "zebra")
     assert "write OLD=NEW" in told("--rename", "a")
     assert "there is a class 'b'" in told("--rename", "a=b")
+
+
+def test_learn_reads_the_training_table_as_fit_did(run, fails, tmp_path):
+    """Categorical columns are coded again, and rows that fit dropped are dropped again."""
+    old, new = blobs().assign(colour="red"), far_blobs(2, "x").assign(colour="blue")
+    old.loc[old.kind == "a", "colour"] = "blue"
+    old.loc[3, "mass"], old.loc[5, "kind"] = np.nan, ""
+    paths = [tmp_path / name for name in ("train.csv", "new.csv", "decisions.csv", "m.skops")]
+    train, stream, decisions, model = paths
+    old.to_csv(train, index=False)
+    new.drop(columns="kind").to_csv(stream, index=False)
+    write_decisions(decisions, range(len(new)), ["x"] * len(new), ["new"] * len(new))
+    told = run("fit", train, "-t", "kind", "-o", model, "--missing", "drop", "--turns", 0)
+    assert told.exit_code == 0, told.stderr
+    words = ("learn", model, "--data", train, stream, "--decisions", decisions, "-o")
+    result = run(*words, tmp_path / "m2.skops")
+    assert result.exit_code == 0, result.stderr
+    learned = load_model(tmp_path / "m2.skops")
+    assert learned.classes_.tolist() == ["a", "b", "c", "d", "x"]
+    kept = old[old.mass.notna() & (old.kind != "")]
+    X = np.column_stack([kept[FEATURES], kept.colour == "blue", kept.colour == "red"])
+    assert learned.score(X, kept.kind) > 0.95
+    old.assign(kind="q").to_csv(train, index=False)
+    assert "no row of a class that the model has learned in 'kind'" in fails(
+        *words, tmp_path / "m3.skops"
+    )

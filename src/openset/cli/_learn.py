@@ -50,7 +50,6 @@ def learn(
     import numpy as np
 
     from openset.cli._scoring import TableScorer
-    from openset.cli._training import read_training
     from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import learn_decisions
@@ -71,13 +70,17 @@ def learn(
     classes = {str(label): label for label in scorer.final.classes_.tolist()}
     for name in remove or ():
         _check_class(name, classes, f"--remove {name}")
-    table = open_table(data[0], encoding)
-    training = read_training(table, target, features=scorer.features(table), missing=scorer.missing)
+    training = scorer.read_training(open_table(data[0], encoding), target)
     labels = dict(classes)
     if getattr(scorer.final, "n_known_unknowns_", 0):
         labels[str(scorer.final.unknown_label_)] = scorer.final.unknown_label_
-    used = np.isin(training.y.astype(str), list(labels))
-    y = np.array([labels[str(label)] for label in training.y[used].tolist()])
+    used = np.isin(training.y, list(labels))
+    if not used.any():
+        raise TableError(
+            f"{data[0]} has no row of a class that the model has learned in {target!r}; the "
+            f"classes are {shortened(list(classes))}"
+        )
+    y = np.array([labels[label] for label in training.y[used].tolist()])
     X_new = scorer.read(open_table(data[1], encoding), raw=True)
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
     if decisions is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from openset import persistence
+from openset.cli._parts import PartReader
 from openset.cli._text import categories_of, features_of
-from openset.cli._training import coded_features, feature_matrix, label_text
+from openset.cli._training import TrainingData, coded_features, feature_matrix, label_text
 from openset.datasets.tables import Table, TableError, read_batches, require
 from openset.utils import answer_labels, split_fitted
 
@@ -27,15 +29,11 @@ class TableScorer:
             self.final.set_params(n_jobs=jobs)
         self._n_features = model.n_features_in_
         self._names = features_of(card)
-        self._coded = coded_features(categories_of(card))
+        self._categories = categories_of(card)
+        self._coded = coded_features(self._categories)
         if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
             self._names = model.feature_names_in_.tolist()
         self._fills_gaps = "SimpleImputer" in card.get("steps", [])
-
-    @property
-    def missing(self) -> str:
-        """What the model does with missing values, as for `openset fit --missing`."""
-        return "median" if self._fills_gaps else "error"
 
     def features(self, table: Table) -> list[str]:
         """The columns that the model needs, in its order; TableError if one is missing."""
@@ -77,6 +75,18 @@ class TableScorer:
                 values += [value if value is not None else "" for value in batch[name].to_pylist()]
         X = np.vstack(parts)
         return X if raw else self._transform(X)
+
+    def read_training(self, table: Table, target: str) -> TrainingData:
+        """The table that the model was trained on, labels as texts; without the rows it left out.
+
+        A row with a missing value was filled in if the model does that, and else left out.
+        """
+        require(table, [target], "the target")
+        names, none = self.features(table), np.empty((0, self._n_features))
+        like = TrainingData(none, np.empty(0, dtype=str), names, {}, 0, self._categories)
+        missing = "median" if self._fills_gaps else "drop"
+        X, y = PartReader(table, target, like, missing, None)()
+        return replace(like, X=X, y=y)
 
     def score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The final estimator's input for features X, and the scores."""
