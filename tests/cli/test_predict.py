@@ -249,6 +249,20 @@ def test_evaluate_a_model_of_float_classes(run, tmp_path):
     assert json.loads(result.stdout)["measures"]["accuracy_known"] == 1.0
 
 
+@pytest.mark.parametrize("fitted", [int, float])
+def test_evaluate_where_pandas_has_written_integers_as_floats(run, tmp_path, fitted):
+    """1 and 1.0 are one class in a CSV too, in either table, and while a model learns."""
+    table = blobs().assign(kind=lambda t: t["kind"].map(dict(zip("abcd", range(4), strict=True))))
+    train, test, model = (tmp_path / name for name in ("train.csv", "test.csv", "m.skops"))
+    table.astype({"kind": fitted}).to_csv(train, index=False)
+    table.astype({"kind": float if fitted is int else int}).to_csv(test, index=False)
+    assert run("fit", train, "-t", "kind", "-o", model, "-m", "osnn", "--turns", 0).exit_code == 0
+    told = json.loads(run("evaluate", model, test, "-t", "kind", "--json").stdout)
+    assert told["unknown_rows"] == 0 and list(told["per_class"])[:4] == ["0", "1", "2", "3"]
+    words = ("learn", model, "--data", test, test, "--remove", 3, "-o", tmp_path / "m2.skops")
+    assert run(*words).exit_code == 0
+
+
 def test_evaluate_figures_without_unknown_rows(run, trained, tmp_path):
     blobs(seed=5).to_csv(tmp_path / "t.csv", index=False)
     result = run("evaluate", trained.model, tmp_path / "t.csv", "-t", "kind", "--figures", tmp_path)

@@ -50,6 +50,7 @@ def learn(
     import numpy as np
 
     from openset.cli._scoring import TableScorer
+    from openset.cli._training import labels_by_text
     from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import learn_decisions
@@ -71,7 +72,7 @@ def learn(
     for name in remove or ():
         _check_class(name, classes, f"--remove {name}")
     training = scorer.read_training(open_table(data[0], encoding), target)
-    labels = dict(classes)
+    labels = labels_by_text(classes.values())
     if getattr(scorer.final, "n_known_unknowns_", 0):
         labels[str(scorer.final.unknown_label_)] = scorer.final.unknown_label_
     used = np.isin(training.y, list(labels))

@@ -12,6 +12,7 @@ from openset.cli._training import (
     feature_matrix,
     is_integer,
     label_text,
+    to_integer,
 )
 from openset.datasets.tables import Table, TableError
 
@@ -55,7 +56,7 @@ class PartReader:
                     f"{self.part.path} has the class {odd!r}, but the first classes of all parts "
                     "are integers; name all classes alike"
                 )
-            y = np.array([int(text) for text in texts], dtype=self.like.y.dtype)
+            y = np.array([to_integer(text) for text in texts], dtype=self.like.y.dtype)
         else:
             y = np.array(texts, dtype=str)
         rows = np.ones(len(y), dtype=bool) if self.classes is None else np.isin(y, self.classes)

@@ -13,7 +13,13 @@ import pyarrow as pa
 from openset import persistence
 from openset.cli._parts import PartReader
 from openset.cli._text import categories_of, features_of
-from openset.cli._training import TrainingData, coded_features, feature_matrix, label_text
+from openset.cli._training import (
+    TrainingData,
+    coded_features,
+    feature_matrix,
+    label_text,
+    labels_by_text,
+)
 from openset.datasets.tables import Table, TableError, read_batches, require
 from openset.utils import answer_labels, split_fitted
 
@@ -112,7 +118,8 @@ class LabelledTable:
         self.others: dict[str, None] = {}
         self._scorer, self._table, self._target = scorer, table, target
         classes = scorer.final.classes_.tolist()
-        self._codes = {label_text(label): code for code, label in enumerate(classes)}
+        texts = labels_by_text(classes)
+        self._codes = {text: classes.index(label) for text, label in texts.items()}
         if unknown in self._codes:
             raise TableError(
                 f"--unknown: the model has learned {unknown!r} as a class; fit it again with "
@@ -138,5 +145,5 @@ class LabelledTable:
                 f"{n_before + np.argmax(blank) + 1}; fill it or drop the row"
             )
         self.others |= dict.fromkeys(text for text in texts if text not in self._codes)
-        unknown = len(self._codes)
+        unknown = len(self._scorer.final.classes_)
         return np.array([self._codes.get(text, unknown) for text in texts] + [unknown])[indices]

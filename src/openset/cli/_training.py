@@ -331,7 +331,7 @@ def _classes(table, target, chunks):
             f"{n_rows:,} rows; it looks like an identifier or a measurement, not a class"
         )
     if all(is_integer(text) for text in used):
-        return np.array([int(text or 0) for text in texts])[codes], labelled
+        return np.array([to_integer(text or "0") for text in texts])[codes], labelled
     return np.array(texts)[codes], labelled
 
 
@@ -350,6 +350,18 @@ def too_large(value: float) -> str:
 
 
 def is_integer(text):
-    """Whether the text is just how an integer is written; 007 is a name."""
+    """Whether the text is just how an integer is written, or 7.0; 007 is a name."""
+    text = text.removesuffix(".0")  # as pandas writes integers with gaps
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and str(int(text)) == text and len(text) < 18
+
+
+def to_integer(text):
+    """The integer that is written so, after `is_integer`."""
+    return int(text.removesuffix(".0"))
+
+
+def labels_by_text(labels):
+    """Labels by how a table may write them: an integer 7 also as 7.0."""
+    texts = {label_text(label): label for label in labels}
+    return {f"{text}.0": label for text, label in texts.items() if label != text} | texts
