@@ -82,6 +82,15 @@ def test_a_model_saved_from_python(run, unseen, tmp_path):
     assert isinstance(load_model(tmp_path / "c.skops"), CalibratedRejector)
 
 
+def test_the_training_table_is_no_calibration_table(run, trained, unseen, tmp_path):
+    """By mistake; a promise is made all the same, because a name proves nothing."""
+    for command in (("calibrate", "-o", tmp_path / "c.skops"), ("evaluate",)):
+        for data, warns in ((trained.train, True), (tmp_path / "unseen.csv", False)):
+            result = run(command[0], trained.model, data, "-t", "kind", *command[1:])
+            assert result.exit_code == 0, result.stderr
+            assert ("the table that the model was fitted on" in result.stderr) == warns
+
+
 def test_troubles(fails, trained, unseen, tmp_path):
     def told(*more, output="c.skops", target="kind"):
         data = tmp_path / "unseen.csv"
@@ -90,7 +99,7 @@ def test_troubles(fails, trained, unseen, tmp_path):
 
     assert "exclude each other" in told("--alpha", 0.1, "--precision", 0.9)
     assert "must be NAME=NUMBER" in told("--costs", "reject:1")
-    assert "must be a dict with the keys" in told("--costs", "reject=1")
+    assert "--costs 'reject=1' must be NAME=NUMBER" in told("--costs", "reject=1")
     assert "needs at least 9999 calibration samples" in told("--alpha", 0.0001)
     assert "highest target that they can promise is" in told("--precision", 0.9999)
     assert "no column 'kinds'" in told(target="kinds")

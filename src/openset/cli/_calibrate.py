@@ -98,8 +98,12 @@ def calibrate(
 def _parse(costs: str) -> dict[str, float]:
     try:
         pairs = (item.split("=") for item in options.split(costs, "--costs") or ())
-        return {name.strip(): float(value) for name, value in pairs}
+        found = {name.strip(): float(value) for name, value in pairs}
     except ValueError:
+        found = {}
+    if found.keys() != {"reject", "wrong", "accept_unknown"}:
         raise ValueError(
-            f"--costs {costs!r} must be NAME=NUMBER, comma-separated: reject, wrong, accept_unknown"
-        ) from None
+            f"--costs {costs!r} must be NAME=NUMBER, comma-separated, for reject, wrong and "
+            "accept_unknown: for example reject=1,wrong=10,accept_unknown=20"
+        )
+    return found

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from openset import persistence
+from openset.cli._failures import complain
 from openset.cli._parts import PartReader
 from openset.cli._text import categories_of, features_of
 from openset.cli._training import (
@@ -29,12 +30,14 @@ class TableScorer:
 
     def __init__(self, path: str | os.PathLike, jobs: int):
         card = persistence.read_card(path)
+        described = data if isinstance(data := card.get("data"), dict) else {}
         self.model = model = persistence.load_model(path)
         self._transform, self.final = split_fitted(model)
         if "n_jobs" in self.final.get_params(deep=False):
             self.final.set_params(n_jobs=jobs)
         self._n_features = model.n_features_in_
         self._names = features_of(card)
+        self._trained_on = described.get("source"), described.get("rows")
         self._categories = categories_of(card)
         self._coded = coded_features(self._categories)
         if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
@@ -94,6 +97,15 @@ class TableScorer:
         X, y = PartReader(table, target, like, missing, None)()
         return replace(like, X=X, y=y)
 
+    def warn_of_training_rows(self, table: Table, n_rows: int) -> None:
+        """Warn if a table of that many rows seems to be the one that the model was fitted on."""
+        if self._trained_on == (table.path.name, n_rows):
+            complain(
+                f"warning: {table.path} seems to be the table that the model was fitted on (same "
+                "name, same number of rows). Measures on rows that a model has seen are too good, "
+                "and a threshold set on them keeps no promise: use other rows"
+            )
+
     def score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The final estimator's input for features X, and the scores."""
         with warnings.catch_warnings():
@@ -133,6 +145,7 @@ class LabelledTable:
         for batch, X in self._scorer.matrices(self._table, title):
             yield X, labels[self._read_codes(batch, n_rows)]
             n_rows += len(X)
+        self._scorer.warn_of_training_rows(self._table, n_rows)
 
     def _read_codes(self, batch, n_before):
         found = batch.column(self._target).dictionary_encode()
