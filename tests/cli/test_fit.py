@@ -121,7 +121,7 @@ def test_the_smallest_classes(run, fails, tmp_path):
         return ("fit", tmp_path / "t.npz", "-t", "y", "-o", tmp_path / "m.skops", "--jobs", 1)
 
     told = fails(*table(2, 1, 30))
-    assert "class 'a' has 2 rows (and 1 more classes); at least 3 are needed" in told
+    assert "too few rows of 'a' (2), 'b' (1); at least 3 of each class are needed" in told
     result = run(*table(3, 3, 3, 3))
     assert result.exit_code == 0, result.stderr
     assert "the search has 3 rows per class to choose parameters with" in result.stderr
@@ -269,6 +269,9 @@ def test_known_unknowns(run, with_unknowns, tmp_path):
     assert model.classes_.tolist() == list("abcd") and model.unknown_label_ == "other"
     assert model.n_known_unknowns_ == 40
     assert "--unknown" not in fitted.stderr
+    told = "4 classes of 40 to 40 rows: a, b, c, d; 40 rows of 'other' are examples of the unknown"
+    assert told in fitted.stdout and told in run("info", tmp_path / "model").stdout
+    assert "held-out report of this setting: a fifth of the rows held out" in fitted.stdout
     assert set(read_card(tmp_path / "model")["held_out"]["by_class"]) == set("abcd")
     measured = run("evaluate", tmp_path / "model", with_unknowns, "--target", "kind", "--json")
     assert json.loads(measured.stdout)["unknown_rows"] == 40
@@ -282,6 +285,20 @@ def test_a_class_that_looks_unknown_is_pointed_out(run, with_unknowns, tmp_path)
     assert fitted.exit_code == 0, fitted.stderr
     assert "use --unknown 'other'" in fitted.stderr
     assert unwrap(load_model(tmp_path / "model")).classes_.tolist() == [*"abcd", "other"]
+    words = ("fit", with_unknowns, "-t", "kind", "-o", tmp_path / "few", "--turns", 0)
+    fitted = run(*words, "-m", "centroids", "--known", "a,b,c")
+    assert fitted.exit_code == 0 and "other" not in fitted.stderr  # it is not learned
+
+
+def test_a_name_with_a_comma_is_quoted(run, fails, tmp_path):
+    table = blobs().replace({"kind": {"a": "a, or b", "b": 'say "b"'}})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    model, known = tmp_path / "m.skops", ("--turns", 0, "-m", "osnn", "--known")
+    words = ("fit", tmp_path / "t.csv", "-t", "kind", "-o", model, *known)
+    told = fails(*words, "a, or b,c")
+    assert "no class 'a'; write a name with a comma in double quotes: '\"a, or b\"'" in told
+    assert run(*words, '"a, or b",c, say "b"').exit_code == 0
+    assert load_model(model).classes_.tolist() == ["a, or b", "c", 'say "b"']
 
 
 def test_an_unknown_label_that_is_not_there(fails, with_unknowns, tmp_path):

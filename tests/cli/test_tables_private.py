@@ -202,6 +202,8 @@ def test_what_is_dropped_and_why(tmp_path):
             "same": [2, 2, 2, 2],
             "empty": [None, None, None, None],
             "text": ["p", "q", "r", "s"],
+            "zero": [-0.0, 0.0, 0.0, 0.0],
+            "split": ["train", "Train", "train", "oos_test"],
             "c": ["a", "b", "a", "b"],
         }
     )
@@ -213,9 +215,15 @@ def test_what_is_dropped_and_why(tmp_path):
         "same": "always 2",
         "empty": "no values",
         "text": "not numeric, for example 'p'",
+        "zero": "always 0",
+        "split": "names parts of the data: Train, oos_test, train",
     }
     chosen = read_training(open_table(tmp_path / "t.csv"), "c", features=["x", "user_id"])
     assert chosen.features == ["x", "user_id"]
+    table["split"], table["kind_of"] = ["train", "test"] * 2, ["blood_test", "skin_test"] * 2
+    both = open_table(_written(table, tmp_path / "t.csv"))
+    assert [*read_training(both, "c").categories] == ["kind_of"]
+    assert [*read_training(both, "c", features=["x", "split"]).categories] == ["split"]
     fewer = read_training(open_table(tmp_path / "t.csv"), "c", drop=["row"])
     assert fewer.dropped["row"] == "by --drop"
     with pytest.raises(TableError, match="no column 'y', given as a feature"):

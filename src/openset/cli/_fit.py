@@ -26,7 +26,10 @@ def fit(
     ] = "ossvm",
     known: Annotated[
         str | None,
-        typer.Option(help="Classes to learn, comma-separated; others are unknown in the report."),
+        typer.Option(
+            help="Classes to learn, comma-separated (with a comma: in double quotes); others are "
+            "unknown in the report."
+        ),
     ] = None,
     unknown: options.Unknown = None,
     features: options.Features = None,
@@ -79,8 +82,9 @@ def fit(
     parts = table.parts if scheduler is not None else None
     some = table if parts is None else heads(table, _HEADS)
     training = read_training(some, target, **options.columns(features, drop), missing=missing)
-    label = training.unknown_label(unknown, table.path)
-    classes = training.known_classes(options.split(known, "--known"), table.path, label)
+    names = options.split(known, "--known")
+    label = training.unknown_label(unknown, table.path, names)
+    classes = training.known_classes(names, table.path, label)
     training.check_sizes(classes, _FEWEST_ROWS)
     rows = np.isin(training.y, [*classes, label] if unknown is not None else classes)
     model = evaluation.make_method(method, **how, unknown_label=label)
@@ -88,7 +92,7 @@ def fit(
     if landmarks is not None and verbose and not as_json:
         model[-1].set_params(verbose=1)  # many rows: one line per class as it is fitted
     search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
-    summary = _summarize(training, rows, target, data.name)
+    summary = _summarize(training, rows, target, data.name) | {"unknown": unknown}
     tell(*describe_data(summary))
     X, y = training.X[rows], training.y[rows]
     stage(f"tuning and fitting on {len(y):,} rows")

@@ -1,5 +1,6 @@
 """Options that several commands share, and checks of their values."""
 
+import csv
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -67,10 +68,14 @@ METHODS = (
 
 
 def split(names: str | None, option: str) -> list[str] | None:
-    """The items of a comma-separated list, at least one; None if the option was not given."""
+    """The items of a comma-separated list, at least one; None if the option was not given.
+
+    A name that has a comma is in double quotes, as in a CSV file.
+    """
     if names is None:
         return None
-    items = [name.strip() for name in names.split(",") if name.strip()]
+    found = next(csv.reader([names], skipinitialspace=True)) if '"' in names else names.split(",")
+    items = [name.strip() for name in found if name.strip()]
     if not items:
         raise typer.BadParameter(f"{names!r} names nothing", param_hint=option)
     return items

@@ -70,11 +70,16 @@ def categories_of(card: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def describe_data(data: Mapping[str, Any]) -> list[str]:
     """Lines about the training data: rows, classes, features, dropped columns."""
-    counts = data["rows_by_class"].values()
+    by_class = dict(data["rows_by_class"])
+    n_unknown = by_class.pop(data.get("unknown"), 0)
+    counts = by_class.values()
+    target = f"target {data['target']!r}: {len(counts)} classes of {min(counts):,} to "
+    target += f"{max(counts):,} rows: {shortened(list(by_class))}"
+    if n_unknown:
+        target += f"; {n_unknown:,} rows of {data['unknown']!r} are examples of the unknown"
     lines = [
         f"{data['source']}: {data['rows']:,} rows, {data['rows_used']:,} to learn from",
-        f"target {data['target']!r}: {len(counts)} classes of {min(counts):,} to {max(counts):,} "
-        f"rows: {shortened(list(data['rows_by_class']))}",
+        target,
         f"features: {len(data['features'])} numeric columns: {shortened(data['features'])}",
     ]
     if categories := data.get("categories"):
@@ -156,6 +161,10 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
             f"held-out report of this setting: {len(turns)} turns, each with another fifth of the "
             f"rows held out and {number} withheld; means, lowest and highest turn"
         )
+        if len(turns) == 1:
+            head = (
+                f"held-out report of this setting: a fifth of the rows held out, {number} withheld"
+            )
     lines = [head, *measure_lines(report["measures"], report.get("spread"))]
     if all_known := report.get("all_known"):
         share = all_known["accuracy_known"]

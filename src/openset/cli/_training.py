@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from openset.base import find_unknown_label
+from openset.cli._text import shortened
 from openset.datasets.tables import Table, TableError, numbers, read_batches, require
 
 # If at least this share of a column are numbers, other cells are errors; else it is not a feature.
@@ -26,6 +27,8 @@ _UNKNOWN_NAMES = {
     *("out-of-scope", "out_of_scope", "background", "reject", "rest", "n/a", "misc"),
 }
 
+# Values of a column that says which rows are for training.
+_PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
 _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
 
 
@@ -40,12 +43,16 @@ class TrainingData:
     n_rows: int  # in the file, including those dropped for a missing value
     categories: dict[str, list[str]]  # categorical columns and their values
 
-    def unknown_label(self, name: str | None, path):
-        """The label with this name; "auto" without a name, with a warning if one looks like it."""
+    def unknown_label(self, name: str | None, path, known: list[str] | None = None):
+        """The label with this name; "auto" without a name.
+
+        Then there is a warning if a class that is learned, of all or of the `known` ones, looks
+        like a label of the unknown.
+        """
         labels = {str(label): label for label in np.unique(self.y).tolist()}
         if name is not None:
             return self._find(name, labels, "--unknown", path)
-        for text in labels:
+        for text in labels if known is None else known:
             if text.strip().lower() in _UNKNOWN_NAMES:
                 warnings.warn(
                     f"{text!r} is learned as a class; if its rows are examples of what belongs to "
@@ -72,18 +79,21 @@ class TrainingData:
         if name not in labels:
             close = get_close_matches(name, labels, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {list(labels)[:10]}"
+            whole = [label for label in labels if name in map(str.strip, label.split(","))]
+            if whole:
+                hint = f"write a name with a comma in double quotes: '\"{whole[0]}\"'"
             raise TableError(f"{option}: {path} has no class {name!r}; {hint}")
         return labels[name]
 
     def check_sizes(self, known: np.ndarray, fewest: int) -> None:
         """Raise TableError unless each known class has enough rows."""
         counts = {label: int(np.sum(self.y == label)) for label in known.tolist()}
-        small = [label for label, n in counts.items() if n < fewest]
+        small = [f"{label!r} ({n})" for label, n in counts.items() if n < fewest]
         if small:
-            many = f" (and {len(small) - 1} more classes)" if small[1:] else ""
             raise TableError(
-                f"class {small[0]!r} has {counts[small[0]]} rows{many}; at least {fewest} are "
-                "needed to hold out, tune and fit: add rows, or name the other classes with --known"
+                f"too few rows of {shortened(small)}; at least {fewest} of each class are needed "
+                "to hold out, tune and fit: add rows, remove these, or name the other classes "
+                "with --known"
             )
 
 
@@ -122,6 +132,8 @@ def read_training(
 
     dropped = dict.fromkeys(drop or [], "by --drop")
     categories = {name: found for name, c in columns.items() if (found := c.categories())}
+    if features is None:
+        categories = {k: v for k, v in categories.items() if not columns[k].names_parts()}
     coded = {
         f"{name}={value}": columns[name].indicator(value)
         for name, values in categories.items()
@@ -232,6 +244,12 @@ class _Column:
         repeated = 2 <= len(self._levels) <= self._n_rows / 2
         return sorted(self._levels) if repeated else []
 
+    def names_parts(self) -> bool:
+        """Whether the values are train, test, oos_test and the like, which new rows do not have."""
+        words = [value.lower().replace("-", "_").rpartition("_") for value in self._levels or ()]
+        plain = {last for first, _, last in words if not first}
+        return not plain.isdisjoint({"train", "training"}) and {w[2] for w in words} <= _PARTS
+
     def indicator(self, value: str) -> np.ndarray:
         return np.concatenate([indicator(cells, value) for cells in self._texts])
 
@@ -241,12 +259,14 @@ class _Column:
         filled = len(found) + self._n_bad
         if filled == 0:
             return "no values"
+        if self.names_parts():
+            return f"names parts of the data: {', '.join(sorted(self._levels))}"
         if self._n_bad and len(found) < _MEANT_AS_NUMBERS * filled:
             return f"not numeric, for example {_short(self._first[1])}"
         if self._n_bad:
             return ""  # `check` raises
         if len(found) > 1 and np.all(found == found[0]):
-            return f"always {found[0]:g}"
+            return f"always {found[0] + 0.0:g}"  # 0, not -0
         if len(self.values) > 2 and np.all(np.diff(self.values) == 1):
             return "counts the rows"
         named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", "-id", " id"))
