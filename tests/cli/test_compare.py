@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from openset import OSNN
 from openset.cli import app
+from openset.persistence import load_model
 
 runner = CliRunner()
 QUICK = ["--methods", "osnn,evm", "--repeats", "2", "--target", "kind"]
@@ -71,8 +72,8 @@ def test_json_agrees_with_the_page_and_its_command_works(csv, tmp_path, monkeypa
 
 def test_what_is_left_out_is_said(tmp_path, table):
     rare = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0], "c": [1.0, 1.0], "kind": ["Q", "Q"]})
-    table = pd.concat([table, rare], ignore_index=True)
-    table["note"] = "some text"
+    table = pd.concat([table, rare], ignore_index=True).replace({"kind": {"V": 'V, "v"'}})
+    table["note"] = table["remark"] = "some text"
     table.loc[0, "a"] = np.nan
     path, page = tmp_path / "t.csv", tmp_path / "p.html"
     table.to_csv(path, index=False)
@@ -80,11 +81,20 @@ def test_what_is_left_out_is_said(tmp_path, table):
     result = runner.invoke(app, ["compare", str(path), *QUICK, *arguments])
     assert result.exit_code == 0, result.output
     html = page.read_text()
-    for told in ("note", "left out: a value is missing", "with too few rows are left out: Q"):
+    for told in (
+        "ropped: note, remark (not numeric",
+        "left out: a value is missing",
+        "with too few rows are left out: Q",
+    ):
         assert told in result.stderr
         assert told in html
     assert "60 of the rows were used" in html
-    assert "--missing drop" in html  # the winner is fitted in the same way
+    (command,) = re.findall(r"openset (fit .*)", result.stdout)
+    assert "--missing drop" in command  # the winner is fitted in the same way
+    fitted = [*shlex.split(command)[:-1], str(tmp_path / "m.skops"), "--turns", "0"]
+    result = runner.invoke(app, fitted)
+    assert result.exit_code == 0, result.output
+    assert load_model(tmp_path / "m.skops").classes_.tolist() == ["U", 'V, "v"', *"WXYZ"]
 
 
 @pytest.mark.parametrize("n_features", [1, 2])

@@ -12,7 +12,7 @@ def test_verdict():
     c = method("C", 0.5, 0.9, 0.6)
     assert verdict([a, b]).endswith("by more than chance explains.")
     assert verdict([a, b, c]).endswith("cannot tell it from C.")
-    assert verdict([a]).startswith("A leads, with a normalized accuracy of 0.700 ±")
+    assert verdict([a]).startswith("A is the only method, with a normalized accuracy of 0.700 ±")
 
 
 def test_verdict_claims_no_lead_that_the_spread_does_not_support():

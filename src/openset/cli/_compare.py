@@ -44,9 +44,12 @@ def compare(
     as_json: options.AsJson = False,
 ) -> None:
     """Compare methods on a table, with classes withheld, and write a page."""
+    import numpy as np
+
     options.prepare_output(output, data)
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli import _compare_page as pages
+    from openset.cli._text import join
     from openset.cli._training import read_training
     from openset.datasets.tables import open_table
     from openset.evaluation import compare_methods, comparison_splits, make_method, rows_within
@@ -78,13 +81,17 @@ def compare(
         max_rows = rows_within(models, X, y, splits_of, 60 * minutes, **effort)
     X, y, notes = _choose_rows(table, max_rows, seed)
     splits = splits_of(y)
-    report = [*notes, f"comparing {len(models)} methods on {len(y):,} of {table.n_rows:,} rows"]
+    report = [*notes, f"comparing {join([*models])} on {len(y):,} of {table.n_rows:,} rows"]
     say(*report, err=True)
     compared = compare_methods(models, X, y, splits, **effort, verbose=int(sys.stderr.isatty()))
     best = compared[0]
     if best.error:
         raise ValueError(f"no method could be fitted; {best.name}, {best.error}")
+    learned, known = np.unique(y), None
+    if len(learned) < len(np.unique(table.y)):  # `fit` refuses classes of too few rows
+        known = options.joined(name for name in learned.tolist() if name != label)
     given = {
+        "known": known,
         "unknown": unknown,
         "features": features,
         "drop": drop,
@@ -117,7 +124,7 @@ def _choose_rows(table, max_rows, seed):
     """Rows to compare on, and notes on what was left out."""
     import numpy as np
 
-    from openset.cli._text import shortened
+    from openset.cli._text import dropped_columns, shortened
     from openset.evaluation import stratified_rows
 
     classes, counts = np.unique(table.y, return_counts=True)
@@ -125,7 +132,7 @@ def _choose_rows(table, max_rows, seed):
     rows = np.flatnonzero(~np.isin(table.y, small))
     options = {"min_per_class": _FEWEST_ROWS, "random_state": seed}
     rows = rows[stratified_rows(table.y[rows], max_rows, **options)]
-    notes = [f"column {name!r} is left out: {why}" for name, why in table.dropped.items()]
+    notes = dropped_columns(table.dropped)
     if len(table.y) < table.n_rows:
         notes.append(f"{table.n_rows - len(table.y):,} rows are left out: a value is missing")
     if len(small):

@@ -51,7 +51,7 @@ def verdict(compared: Sequence[ComparedMethod]) -> str:
     behind = paired_differences(compared)
     close = [name for name, (gap, width) in behind.items() if gap - width <= 0]
     score = f"a normalized accuracy of {mean:.3f} ± {half:.3f}"
-    text = f"{compared[0].name} leads, with {score}."
+    text = f"{compared[0].name} {'leads' if behind else 'is the only method'}, with {score}."
     if close:
         text = (
             f"No single method leads. {compared[0].name} has the highest mean, {score}, but these "

@@ -1,7 +1,9 @@
 """Options that several commands share, and checks of their values."""
 
 import csv
+import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -79,6 +81,13 @@ def split(names: str | None, option: str) -> list[str] | None:
     if not items:
         raise typer.BadParameter(f"{names!r} names nothing", param_hint=option)
     return items
+
+
+def joined(names: Iterable) -> str:
+    """A comma-separated list that `split` takes apart again."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def columns(features: str | None, drop: str | None) -> dict[str, list[str] | None]:

@@ -85,10 +85,15 @@ def describe_data(data: Mapping[str, Any]) -> list[str]:
     if categories := data.get("categories"):
         named = [f"{name} ({len(values)} values)" for name, values in categories.items()]
         lines.append(f"categorical, one 0/1 column per value: {shortened(named)}")
+    return lines + dropped_columns(data["dropped"])
+
+
+def dropped_columns(dropped: Mapping[str, str]) -> list[str]:
+    """One line per reason for which columns were dropped."""
     by_reason: dict[str, list[str]] = {}
-    for name, reason in data["dropped"].items():
+    for name, reason in dropped.items():
         by_reason.setdefault(reason, []).append(name)
-    return lines + [f"dropped: {shortened(names)} ({why})" for why, names in by_reason.items()]
+    return [f"dropped: {shortened(names)} ({why})" for why, names in by_reason.items()]
 
 
 def describe_result(card: Mapping[str, Any]) -> list[str]:
