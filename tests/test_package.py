@@ -34,7 +34,7 @@ MAY_IMPORT = {
     room: {below for floor in FLOORS[:level] for below in floor}
     for level, floor in enumerate(FLOORS)
     for room in floor
-} | {"solver": {"kernels", "utils"}}
+} | {"solver": {"kernels", "utils"}, "__main__": {"cli"}}
 
 
 def _in_fresh_interpreter(code: str):

@@ -33,6 +33,10 @@ def test_console_script_runs():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0
     assert result.stdout.startswith("openset ")
+    module = subprocess.run(
+        [sys.executable, "-m", "openset", "--version"], capture_output=True, text=True
+    )
+    assert module.stdout == result.stdout
 
 
 def test_without_the_extra_one_line_names_the_remedy():
