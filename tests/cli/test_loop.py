@@ -169,6 +169,9 @@ def test_learn(run, trained, stream, tmp_path):
     )
     assert again.exit_code == 0, again.stderr
     assert len(json.loads(again.stdout)["descent"]) == 2
+    told = run("info", tmp_path / "m3.skops").stdout
+    assert re.search(r'learned on 20.*\n  new class ex, "quoted": \d+ rows\n', told)
+    assert "  renamed d to dee\n" in told and "certificate: 4 of 4 classes" in told
     run("predict", tmp_path / "m3.skops", tmp_path / "new.csv", "-o", tmp_path / "o.csv")
     assert set(pd.read_csv(tmp_path / "o.csv").prediction) <= {
         *("a", "bee", "dee", 'ex, "quoted"', "unknown")
@@ -295,3 +298,24 @@ def test_learn_reads_the_training_table_as_fit_did(run, fails, tmp_path):
     assert "no row of a class that the model has learned in 'kind'" in fails(
         *words, tmp_path / "m3.skops"
     )
+
+
+def test_learn_forgets_no_class(run, fails, trained, stream, tmp_path):
+    """A second round needs the rows of the first in the training table."""
+    rows = {kind: np.flatnonzero(stream.kind == kind) for kind in "xy"}
+    for kind in "xy":
+        n = len(rows[kind])
+        write_decisions(tmp_path / f"{kind}.csv", rows[kind], [kind] * n, ["new"] * n)
+    first, new = tmp_path / "first.skops", tmp_path / "new.csv"
+    words = ("learn", trained.model, "--data", trained.train, new, "--decisions")
+    result = run(*words, tmp_path / "x.csv", "-o", first, "--rename", "b=bee")
+    assert result.exit_code == 0, result.stderr
+    words = ("--decisions", tmp_path / "y.csv", "-o", tmp_path / "second.skops")
+    told = fails("learn", first, "--data", trained.train, new, *words)
+    assert "the training data have no row of ['bee', 'x'], which the model knows" in told
+    table = pd.concat([blobs(), stream.iloc[rows["x"]]]).replace({"kind": {"b": "bee"}})
+    table.to_csv(tmp_path / "train2.csv", index=False)
+    result = run("learn", first, "--data", tmp_path / "train2.csv", new, *words)
+    assert result.exit_code == 0, result.stderr
+    learned = load_model(tmp_path / "second.skops")
+    assert learned.classes_.tolist() == ["a", "bee", "c", "d", "x", "y"]

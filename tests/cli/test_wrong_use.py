@@ -121,7 +121,7 @@ WRONG = {
         "MODEL": ("{nothing}", NO_MODEL),
         "--data": ("{nothing} {new}", "there is no file .*nothing"),
         "--output": ("{new}", OVERWRITE),
-        "--decisions": ("{table}", "no column 'row'; the columns are row, decision, label"),
+        "--decisions": ("{table}", "no column 'row'; it must have row, decision, label"),
         "--target": ("knid", COLUMN),
         "--remove": ("q", "--remove q: the model has no class 'q'; it has a, b, c, d"),
         "--rename": ("q=z", "--rename q=z: the model has no class 'q'; it has a, b, c, d"),

@@ -34,6 +34,10 @@ def info(model: options.Model, as_json: options.AsJson = False) -> None:
         shown = {k: repr(v) for k, v in card["parameters"].items() if k not in _TECHNICAL}
         lines.append(f"parameters: {_text.parameters(shown)}")
     lines += _text.describe_result(card)
+    for entry in (descent := card.get("descent", [])):
+        report = card.get("learned", {}) if entry is descent[-1] else {}
+        told = _text.describe_changes(entry["changes"], report)
+        lines += [f"learned on {entry['when']}:", *(f"  {line}" for line in told)]
     lines.append("versions: " + ", ".join(f"{k} {v}" for k, v in card["versions"].items()))
     say(*lines)
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
-from openset.cli._text import shortened
-
-if TYPE_CHECKING:
-    from openset.evaluation import Learned
+from openset.cli._text import describe_changes, shortened
 
 
 @reported
@@ -53,8 +50,9 @@ def learn(
     from openset.cli._training import labels_by_text
     from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions
-    from openset.evaluation import learn_decisions
+    from openset.evaluation import certificate_card, learn_decisions
     from openset.persistence import descent, load_model, read_card, save_model
+    from openset.utils import unwrap
 
     options.prepare_output(output, *data, *([] if decisions is None else [decisions]))
     if not (decisions or unknown or remove or rename):
@@ -112,11 +110,12 @@ def learn(
         complain(f"warning: {warning}")
     kept = {k: card[k] for k in ("data", "steps", "parameters", "search") if k in card}
     more = {"learned": learned.report, "descent": descent(model, learned.changes)}
-    written = save_model(learned.model, output, kept | more)
+    certificate = certificate_card(unwrap(learned.model))
+    written = save_model(learned.model, output, kept | more | {"certificate": certificate})
     if as_json:
         typer.echo(json.dumps({"classes": written["classes"], **more}, indent=1))
         return
-    say(*_lines(learned), f"saved {output}")
+    say(*describe_changes(learned.changes, learned.report), f"saved {output}")
 
 
 def _check_class(name: str, classes, option: str) -> None:
@@ -138,23 +137,3 @@ def _renamed(pair: str, classes):
         return label, new if isinstance(label, str) else type(label)(new)
     except ValueError:
         raise ValueError(f"--rename {pair}: the classes are numbers, but {new!r} is not") from None
-
-
-def _lines(learned: Learned) -> list[str]:
-    changes, report = learned.changes, learned.report
-    lines = [f"new class {name}: {n:,} rows" for name, n in changes["new"].items()]
-    lines += [f"corrected rows: {changes['corrected']:,}"] if changes["corrected"] else []
-    lines += [f"junk rows: {changes['junk']:,}"] if changes["junk"] else []
-    lines += [f"removed {name}" for name in changes["removed"]]
-    lines += [f"renamed {old} to {new}" for old, new in changes["renamed"].items()]
-    if old := report.get("old"):
-        lines.append(
-            f"old classes, {old['rows']:,} held-out rows named correctly: {old['before']:.1%} "
-            f"before, {old['after']:.1%} after"
-        )
-    if new := report.get("new"):
-        lines.append(
-            f"new rows, {new['rows']:,} held out: {new['rejected_before']:.1%} rejected before, "
-            f"{new['after']:.1%} named correctly after"
-        )
-    return lines

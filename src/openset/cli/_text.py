@@ -131,6 +131,26 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def describe_changes(changes: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
+    """Lines about what a model learned, and what held-out rows say about it."""
+    lines = [f"new class {name}: {n:,} rows" for name, n in changes["new"].items()]
+    lines += [f"corrected rows: {changes['corrected']:,}"] if changes["corrected"] else []
+    lines += [f"junk rows: {changes['junk']:,}"] if changes["junk"] else []
+    lines += [f"removed {name}" for name in changes["removed"]]
+    lines += [f"renamed {old} to {new}" for old, new in changes["renamed"].items()]
+    if old := report.get("old"):
+        lines.append(
+            f"old classes, {old['rows']:,} held-out rows named correctly: {old['before']:.1%} "
+            f"before, {old['after']:.1%} after"
+        )
+    if new := report.get("new"):
+        lines.append(
+            f"new rows, {new['rows']:,} held out: {new['rejected_before']:.1%} rejected before, "
+            f"{new['after']:.1%} named correctly after"
+        )
+    return lines
+
+
 def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
     """Lines about the operating point of a calibrated model."""
     if not (point := card.get("operating_point")):

@@ -129,7 +129,7 @@ def _read_lines(path):
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
             if missing:
                 raise DecisionError(
-                    f"{path} has no column {missing[0]!r}; the columns are {', '.join(_COLUMNS)}"
+                    f"{path} has no column {missing[0]!r}; it must have {', '.join(_COLUMNS)}"
                 )
             for line in reader:
                 number = reader.line_num
@@ -150,7 +150,8 @@ def _label(text, kind, known, unknown_label):
             label = type(known[0])(text)
         except ValueError:
             raise ValueError(
-                f"the label {text!r} is not a number, but the classes of the model are"
+                f"the label {text!r} is not a number, but the classes of the model are; give the "
+                "new class a number"
             ) from None
     if label == unknown_label:
         raise ValueError(f"the label {text!r} means unknown; use the decision junk")

@@ -75,7 +75,8 @@ def learn_decisions(
     X : array-like of shape (n, d)
         The samples that the model was trained on.
     y : array-like of shape (n,)
-        Their classes; rows of an explicit unknown label are known unknowns.
+        Their classes, all that the model knows; rows of an explicit unknown label are known
+        unknowns.
     X_new : array-like of shape (m, d)
         The samples that the decisions are about.
     decisions : Decisions
@@ -124,10 +125,17 @@ def learn_decisions(
             )
             junk = junk[:0]
         y_all = np.concatenate([y, labels]) if len(labels) else y
+        lost = [label for label in final.classes_.tolist() if not np.any(y_all == label)]
+        if lost:
+            raise ValueError(
+                f"the training data have no row of {lost}, which the model knows and would forget: "
+                "add the rows that it was learned from, under these names, or remove these classes "
+                "first"
+            )
         taught = _grow(final, np.vstack([Z, added[kept]]), y_all, junk, warnings)
         report = _compare(final, Z, y, (added[kept], labels, junk), random_state)
-        lost = report["old"]["before"] - report["old"]["after"]
-        if lost > _TOLERATED and lost * report["old"]["rows"] > _CHANCE + 0.5:
+        loss = report["old"]["before"] - report["old"]["after"]
+        if loss > _TOLERATED and loss * report["old"]["rows"] > _CHANCE + 0.5:
             warnings.append(
                 f"the old classes suffer: {report['old']['before']:.1%} of their held-out rows "
                 f"were named correctly before, {report['old']['after']:.1%} are now"
