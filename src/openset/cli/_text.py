@@ -92,7 +92,7 @@ def dropped_columns(dropped: Mapping[str, str]) -> list[str]:
     """One line per reason for which columns were dropped."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in dropped.items():
-        by_reason.setdefault(reason, []).append(name)
+        by_reason.setdefault(reason, []).append(name or "a column without a name")
     return [f"dropped: {shortened(names)} ({why})" for why, names in by_reason.items()]
 
 

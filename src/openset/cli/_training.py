@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,6 +28,8 @@ _UNKNOWN_NAMES = {
     *("out-of-scope", "out_of_scope", "background", "reject", "rest", "n/a", "misc"),
 }
 
+# A number with a decimal point or comma.
+_DECIMAL = re.compile(r"[-+]?\d*[.,]?\d+([eE][-+]?\d+)?")
 # Values of a column that says which rows are for training.
 _PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
 _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
@@ -130,6 +133,8 @@ def read_training(
     if n_rows == 0:
         raise TableError(f"{table.path} has a header and no rows")
 
+    for name, column in columns.items():
+        column.check_decimals(table, name)
     dropped = dict.fromkeys(drop or [], "by --drop")
     categories = {name: found for name, c in columns.items() if (found := c.categories())}
     if features is None:
@@ -274,6 +279,16 @@ class _Column:
         if named_id and whole and len(np.unique(found)) == len(found) > 1:
             return "an identifier: all values differ"
         return ""
+
+    def check_decimals(self, table, name):
+        """Raise TableError if numbers are written with a decimal comma, which reads as text."""
+        row, content = self._first
+        texts = {content.strip()} | (self._levels or set())
+        if self._n_bad and all(_DECIMAL.fullmatch(text) for text in texts):
+            raise TableError(
+                f"{table.path}: column {name!r} has numbers with a decimal comma (data row "
+                f"{row + 1}: {_short(content)}); write them with a point, or use --drop {name!r}"
+            )
 
     def check(self, table, name):
         if self._n_bad:

@@ -52,7 +52,10 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
 def _unique_names(table: Table) -> Table:
     name, count = Counter(table.names).most_common(1)[0] if table.names else ("", 1)
     if count > 1:
-        raise TableError(f"{table.path} has more than one column named {name!r}; rename them")
+        header = "; is the first line a header?" if name.replace(".", "").isdigit() else ""
+        raise TableError(
+            f"{table.path} has more than one column named {name!r}; rename them{header}"
+        )
     return table
 
 
