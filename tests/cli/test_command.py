@@ -57,3 +57,16 @@ def test_another_missing_module_is_not_blamed_on_the_extra():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ModuleNotFoundError" in result.stderr
     assert "openset[cli]" not in result.stderr
+
+
+def test_compare_without_matplotlib_names_the_extra(tmp_path):
+    arguments = ["openset", "compare", "t.csv", "-t", "kind", "-o", str(tmp_path / "p.html")]
+    code = (
+        f"import sys; sys.modules['matplotlib'] = None; sys.argv = {arguments}; "
+        "from openset.cli import main; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr == (
+        'openset: openset.plots needs matplotlib; run: pip install "openset[plots]"\n'
+    )

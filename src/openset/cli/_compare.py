@@ -48,6 +48,7 @@ def compare(
 
     options.prepare_output(output, data)
     # Loaded first: without matplotlib a long run could not write its page.
+    import openset.plots  # noqa: F401
     from openset.cli import _compare_page as pages
     from openset.cli._text import join
     from openset.cli._training import read_training
