@@ -68,7 +68,7 @@ def run(name, quick):
     section = Section(
         f"Many classes, many rows: {name}",
         f"{shape}, {len(classes)} classes, gamma {gamma:g}, C {C:g}, {cache} MB for kernel rows. "
-        "One machine a class, all rows, each program in a process of its own, the peak of which "
+        "One machine per class, all rows, each program in a process of its own, the peak of which "
         f"includes interpreter, libraries and data. A fit of less than {HEAVY:g} s is repeated, "
         f"the second counts. scikit-learn: classes in turn, shared out to {N_JOBS} cores; what "
         f"would take more than {LIMIT} s is an estimate from the median of some classes, marked ~.",

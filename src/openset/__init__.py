@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily
     from openset.utils import all_estimators
     from openset.wrappers import CascadeRejector, ThresholdRejector
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # public name -> submodule that defines it
 _NAMES = {

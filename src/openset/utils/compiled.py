@@ -57,7 +57,8 @@ def _warn_once() -> None:
         warnings.warn(
             "Compiled functions cannot be cached: neither the folder of openset nor the cache "
             "folder of the user can be written. They are compiled anew in every process, which "
-            "takes seconds. Set the environment variable NUMBA_CACHE_DIR to a writable folder.",
+            "takes about 40 seconds. Set the environment variable NUMBA_CACHE_DIR to a writable "
+            "folder.",
             UserWarning,
             stacklevel=4,
         )
