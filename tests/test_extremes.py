@@ -11,13 +11,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
 
 from openset import OpenSetSVC
 from openset.evt import ExtremeValueMachine as EVM
 from openset.kernels import RBF, InverseMultiquadric, RationalQuadratic, TStudent, get_kernel
 from openset.neighbors import OSNN
 from openset.solver import decision_values, kernel_rows, svm_problem
-from openset.svm import OneVsRestSVC, OneVsSetMachine
+from openset.svm import MulticlassOneClassSVM, MulticlassSVDD, OneVsRestSVC, OneVsSetMachine
 
 from .solver.reference_solver import solve_reference
 
@@ -227,6 +228,41 @@ def test_a_tolerance_out_of_reach_ends(tol, C):
     model, messages = fitted[0]
     assert any("tol" in message for message in messages)
     assert model.kkt_gap_.max() < 1e-8
+
+
+@pytest.mark.parametrize("C", [1e10, 1e12])
+def test_a_box_that_no_multiplier_reaches(C):
+    # The classes are apart: every large C gives the machine with hard margins.
+    X, y = three_classes(60, 3, distance=20.0)
+    for Estimator in (OneVsRestSVC, OpenSetSVC, MulticlassSVDD):
+        expected = Estimator(C=1e6, gamma=0.01, tol=1e-6).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the tolerance grows with C
+            model = Estimator(C=C, gamma=0.01, tol=1e-6).fit(X, y)
+        atol = 2 * model.solver_settings["tol"]
+        assert_allclose(model.decision_function(X), expected.decision_function(X), atol=atol)
+
+
+@pytest.mark.parametrize("size", [1e14, 1e16, 1e300])
+@pytest.mark.parametrize("model", [MulticlassOneClassSVM(), OpenSetSVC(lam=0.5)], ids=repr)
+def test_weights_beyond_the_tolerance_end(model, size):
+    # Decision values grow with the weights, until tol lies below their rounding error.
+    X, y = three_classes(60, 4)
+    weight = size ** np.random.default_rng(1).random(60) if size < 1e300 else np.full(60, size)
+    messages = []
+
+    def fit():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, sample_weight=weight)
+        messages.append([str(w.message) for w in caught])
+
+    thread = threading.Thread(target=fit, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert messages, "the fit does not end"
+    assert any("tol" in message for message in messages[0])
+    assert np.isfinite(model.decision_function(X)).all()
 
 
 def test_one_vs_set_on_large_features():

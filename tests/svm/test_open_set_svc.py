@@ -121,6 +121,17 @@ def test_refit_with_effective_lambda():
     assert_allclose(again.intercept_[1], -1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("C, tol", [(0.5, 0.05), (1e4, 1e-5)], ids=["as solved", "refined"])
+def test_dual_objective_at_the_raised_lambda(C, tol):
+    X, y, _ = blobs(3, spread=0.3)
+    y = np.minimum(y, 1)
+    model = OpenSetSVC(C=C, gamma=2.0, tol=tol).fit(X, y)
+    assert model.lam_[1] > 0
+    K = np.exp(-2.0 * cdist(model.support_vectors_, model.support_vectors_, "sqeuclidean"))
+    for beta, objective in zip(model.dual_coef_, model.dual_objective_, strict=True):
+        assert objective == pytest.approx(beta @ K @ beta / 2 - np.abs(beta).sum(), rel=1e-6)
+
+
 # --- what must not change the answer --------------------------------------------------------------
 
 

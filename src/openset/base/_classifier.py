@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils import _safe_indexing, gen_batches, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import encode_labels
@@ -166,6 +166,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         n = X.shape[0] if hasattr(X, "shape") and len(X.shape) == 2 else 0
         if n <= _ROWS:
             return reduce(self.decision_function(X))
+        (X,) = indexable(X)  # a COO matrix has no rows to take
         blocks = (_safe_indexing(X, rows) for rows in gen_batches(n, _ROWS))
         return np.concatenate([reduce(self.decision_function(block)) for block in blocks])
 

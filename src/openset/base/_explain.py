@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils import _safe_indexing, gen_batches, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..utils import answer_labels, decide, split_fitted
@@ -89,6 +89,7 @@ def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
     transform, model = split_fitted(estimator)
     check_is_fitted(model)
     surroundings = model.surroundings()
+    (X,) = indexable(X)  # a COO matrix has no rows to take
 
     def columns(rows):
         block = transform(_safe_indexing(X, rows))

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 
 from ..metrics import encode_labels
 from ..utils import split_fitted
@@ -51,7 +51,7 @@ def calibrate(model: BaseEstimator, X: Any, y: Any, **operating_point: Any) -> B
     rejector = CalibratedRejector(FrozenEstimator(final if inside else model), **operating_point)
     y = np.asarray(y)
     known = encode_labels(y, final.classes_) < len(final.classes_)
-    Z = transform(X) if inside else X
+    (Z,) = indexable(transform(X) if inside else X)
     unknown = None
     if OperatingPoint.of(rejector).needs_unknown:
         if known.all():

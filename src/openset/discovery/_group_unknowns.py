@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..utils import decide, layers, unwrap
@@ -166,6 +166,7 @@ def group_unknowns(
         raise ValueError(f"min_size={min_size!r} must be 'auto' or an integer, at least 2.")
     model = unwrap(estimator)
     check_is_fitted(model)
+    (X,) = indexable(X)
     scores = estimator.decision_function(X)
     unknown = np.flatnonzero(decide(scores) == len(model.classes_))
     labels = np.full(len(scores), _ACCEPTED)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 
 from ..model_selection import OpenSetSearchCV
 from ..utils import Progress, decide
@@ -247,7 +247,7 @@ def rows_within(
     int
         At most the length of y.
     """
-    y = np.asarray(y)
+    (X,), y = indexable(X), np.asarray(y)
     if len(y) <= pilot_rows:
         return len(y)
     for n_rows in (pilot_rows // 4, pilot_rows):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 
 from ..base import usable_rows
 from ..calibration import CalibratedRejector
@@ -125,7 +125,7 @@ def fit_method(
     >>> sorted(fitted.params), fitted.n_tuning_rows
     (['gamma'], 60)
     """
-    y = np.asarray(y)
+    (X,), y = indexable(X), np.asarray(y)
     search, n_tuning_rows, start = None, 0, perf_counter()
     params: dict[str, Any] = {}
     if "refit" in estimator.get_params(deep=False):
@@ -263,7 +263,7 @@ def evaluate_method(
     >>> result.measures["accuracy_known"] > 0.8, result.fitted.n_rows
     (True, 50)
     """
-    y = np.asarray(y)
+    (X,), y = indexable(X), np.asarray(y)
     _, train, test = split
     fitted = fit_method(
         estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows

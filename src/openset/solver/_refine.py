@@ -150,7 +150,10 @@ def refined_bias(problem: Problem, solution: Solution, rows: KernelRows, **setti
     """
     bias = solution.bias
     held = fixed_bias_problem(problem, bias)
-    found = refined(held, replace(solution, v=solution.v - bias), rows, **settings)
+    start = replace(solution, v=solution.v - bias)
+    found = refined(held, start, rows, **settings)
+    if found is start:  # its objective is already that of the problem without the bias
+        return solution
     return replace(
         found,
         v=found.v + bias,

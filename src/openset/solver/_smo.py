@@ -21,6 +21,8 @@ from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
 # but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows
 # would seem the best of all, again and again.
 TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
+# A gap below this share of the v that bound it is their rounding error: no step would close it.
+CLOSED = 2.0**-50
 
 
 class _Step(NamedTuple):
@@ -123,7 +125,7 @@ def smo(store, maker, box, state, tol, max_iter):
                 top = block_top
                 block = start
             bottom = min(bottom, block_bottom)
-        if top - bottom <= tol:
+        if top - bottom <= max(tol, CLOSED * max(abs(top), abs(bottom))):
             return OPTIMAL, -1, n_iter, top, bottom
         if n_iter >= max_iter:
             return PAUSED, -1, n_iter, top, bottom

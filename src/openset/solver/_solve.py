@@ -28,7 +28,7 @@ from ._tuning import tuning
 
 ONE_SIDED = (
     "The bias is bounded from one side only: the sum of the multipliers lies at the end of its "
-    "range. Choose lam in [0, 1) and give both classes samples."
+    "range. Choose lam in [0, 1), farther from 1, and give both classes samples."
 )
 
 

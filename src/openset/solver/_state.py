@@ -208,15 +208,17 @@ def summarise(p, box, beta, v):
     """Bias, its interval and the objective of a solution.
 
     A multiplier within rounding of its bound counts as being there: where all belong at a bound,
-    a rounding error would otherwise select one end of the interval.
+    a rounding error would otherwise select one end of the interval. Multipliers are rounded in
+    proportion to the largest of them, which may be far below a large box.
     """
+    largest = np.abs(beta).max()
     total = 0.0
     n_free = 0
     objective = 0.0
     top = -np.inf
     bottom = np.inf
     for t in range(beta.size):
-        rounding = 1e-12 * (box.upper[t] - box.lower[t])
+        rounding = 1e-12 * min(box.upper[t] - box.lower[t], largest)
         can_grow = beta[t] < box.upper[t] - rounding
         can_shrink = beta[t] > box.lower[t] + rounding
         if can_grow and v[t] > top:
