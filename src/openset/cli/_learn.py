@@ -46,8 +46,8 @@ def learn(
     """Teach a model: new classes, corrected rows, rows of no class; remove or rename classes."""
     import numpy as np
 
+    from openset.cli._labels import labels_by_text
     from openset.cli._scoring import TableScorer
-    from openset.cli._training import labels_by_text
     from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import certificate_card, learn_decisions

@@ -6,14 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openset.cli._training import (
-    TrainingData,
-    coded_features,
-    feature_matrix,
-    is_integer,
-    label_text,
-    to_integer,
-)
+from openset.cli._columns import coded_features, feature_matrix
+from openset.cli._labels import is_integer, label_text, to_integer
+from openset.cli._training import TrainingData
 from openset.datasets.tables import Table, TableError
 
 

@@ -73,7 +73,7 @@ def review(
 
 def _check_answers(table, expected: np.ndarray) -> None:
     """Raise TableError unless the table holds the answers of this model for these rows."""
-    from openset.cli._training import label_text
+    from openset.cli._labels import label_text
     from openset.datasets.tables import TableError, read_batches, require
 
     require(table, ["prediction"], "which `openset predict` writes")

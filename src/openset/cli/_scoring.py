@@ -11,16 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from openset import persistence
+from openset.cli._columns import coded_features, feature_matrix
 from openset.cli._failures import complain
+from openset.cli._labels import label_text, labels_by_text
 from openset.cli._parts import PartReader
 from openset.cli._text import categories_of, features_of
-from openset.cli._training import (
-    TrainingData,
-    coded_features,
-    feature_matrix,
-    label_text,
-    labels_by_text,
-)
+from openset.cli._training import TrainingData
 from openset.datasets.tables import Table, TableError, read_batches, require
 from openset.utils import answer_labels, split_fitted
 
