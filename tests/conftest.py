@@ -1,4 +1,4 @@
-"""Fixtures for tests that read reference data from outside the repository."""
+"""Fixtures of all tests: seeded draws, and reference data from outside the repository."""
 
 import json
 import os
@@ -16,6 +16,12 @@ def _existing(path: Path) -> Path:
     if not path.is_dir():
         pytest.skip(f"no reference data at {path}; set OPENSET_SHARED to their folder")
     return path
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Seed NumPy's global state, from which every ``random_state=None`` draws."""
+    np.random.seed(0)  # noqa: NPY002
 
 
 @pytest.fixture(scope="session")
