@@ -188,6 +188,7 @@ def test_conventions(iris, frozen):
     table = pandas.DataFrame(X, columns=list("abcd"))
     named = CalibratedRejector(OpenSetSVC(), alpha=0.2, random_state=0).fit(table, y)
     assert named.feature_names_in_.tolist() == list("abcd")
+    assert not hasattr(named.fit(X, y), "feature_names_in_")
 
 
 def test_fitted_estimator_is_not_trained_again(iris):

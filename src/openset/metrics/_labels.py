@@ -14,6 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 def as_labels(values: ArrayLike, name: str) -> list:
     """Return the labels as a list of unchanged Python objects; `name` is for error messages."""
+    if getattr(values, "ndim", 1) == 2:
+        raise ValueError(
+            f"{name} must be a 1-D sequence of labels; got shape {values.shape}. "  # type: ignore
+            "Pass one column, for an array with one column its ravel()."
+        )
     if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")
     try:

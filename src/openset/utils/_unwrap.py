@@ -124,7 +124,9 @@ def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
     """
     for final, heads in layers(estimator):
         if hasattr(final, "unknown_label") and not isinstance(final, FrozenEstimator):
-            return partial(_transform, heads), final
+            if hasattr(final, "classes_"):
+                return partial(_transform, heads), final
+            break
         if not (hasattr(final, "best_estimator_") or isinstance(final, Pipeline | FrozenEstimator)):
             break  # its answers are not those of what it wraps
     unwrap(final)  # raises a TypeError if it is not an open-set estimator
