@@ -111,7 +111,7 @@ def test_true_labels_may_already_be_the_unknown_label():
         ("ab", "aa", "ab", float("nan"), "unknown_label must be a label"),
         ("ab", "aa", "ab", ["?"], "unknown_label must be a label"),
         ([["a"], ["b"]], "ab", "ab", "?", "y_true must be a 1-D sequence"),
-        (np.array([["a"], ["b"]]), "ab", "ab", "?", "1-D .* got shape \\(2, 1\\).* ravel"),
+        (np.array([["a"], ["b"]]), "ab", "ab", "?", "1-D .* got shape \\(2, 1\\).*ravel"),
         (3, "ab", "ab", "?", "y_true must be a 1-D sequence"),
         ("ab", [["a"], ["b"]], "ab", "?", "y_pred must be a 1-D sequence"),
         ("ab", "ab", [["a"], ["b"]], "?", "known must be a 1-D sequence"),

@@ -211,7 +211,7 @@ def test_where_no_setting_is_bounded_lambda_is_the_largest(level):
     grid = {"gamma": [0.03, 0.3, 0.1], "lam": [0.0, 0.02]}
     search = OpenSetSearchCV(OpenSetSVC(tol=1e-5), grid, level=level, n_repeats=4, random_state=0)
     whose = r" of the classes \[0\]" if level == "class" else ""
-    with pytest.warns(UserWarning, match=f"bounded regions{whose} in every.* values of lam") as told:
+    with pytest.warns(UserWarning, match=f"regions{whose} in every.* values of lam") as told:
         search.fit(X, y)
     assert [warning.filename for warning in told] == [__file__]
     chosen = search.best_params_

@@ -17,7 +17,7 @@ def as_labels(values: ArrayLike, name: str) -> list:
     if getattr(values, "ndim", 1) == 2:
         raise ValueError(
             f"{name} must be a 1-D sequence of labels; got shape {values.shape}. "  # type: ignore
-            "Pass one column, for an array with one column its ravel()."
+            "Pass a single column, for an array y.ravel()."
         )
     if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")

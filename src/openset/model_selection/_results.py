@@ -110,11 +110,10 @@ def best_of(
     the classes, and parameters as dicts {class: value}.
     """
     settings = table.settings
-    blocks = [table.scores], [table.far]
-    if classes is not None:
-        blocks = tuple(np.split(part, len(classes), axis=1) for part in (table.scores, table.far))
-    found = [best_index(scores, far, strength) for scores, far in zip(*blocks, strict=True)]
-    means = np.array([scores[i].mean() for scores, i in zip(blocks[0], found, strict=True)])
+    n_blocks = 1 if classes is None else len(classes)
+    scores, far = (np.split(part, n_blocks, axis=1) for part in (table.scores, table.far))
+    found = [best_index(a, b, strength) for a, b in zip(scores, far, strict=True)]
+    means = np.array([own[i].mean() for own, i in zip(scores, found, strict=True)])
     if np.isneginf(means).any() and np.isfinite(table.far).any():
         whose = "" if classes is None else f" of the classes {classes[np.isneginf(means)].tolist()}"
         warnings.warn(

@@ -105,7 +105,7 @@ class DecisionSurfaceDisplay(Display):
         model = unwrap(estimator)
         check_is_fitted(model)
         classes = model.classes_.tolist()
-        if np.ndim(class_label) or class_label not in classes:
+        if getattr(class_label, "ndim", 0) or class_label not in classes:
             raise ValueError(f"class_label={class_label!r} is not one of the classes {classes}.")
         c = classes.index(class_label)
         grid = plane_grid(plane, X, None, margin, grid_resolution)
