@@ -110,7 +110,7 @@ def test_the_stamp_is_not_replaced(model, tmp_path):
 
 
 def test_a_card_that_is_not_json(model, tmp_path):
-    with pytest.raises(TypeError, match="card must hold what JSON allows: .*ndarray.* tolist"):
+    with pytest.raises(TypeError, match=r"card must hold what JSON allows: .*ndarray.* tolist"):
         save_model(model, tmp_path / "m.skops", {"scores": np.arange(3)})
     assert not (tmp_path / "m.skops").exists()
 
@@ -119,7 +119,7 @@ def test_a_search_of_scikit_learn_is_saved_without_its_splitter(tmp_path):
     grid = {"lam": [0.1, 0.3]}
     scorer = get_scorer("normalized_accuracy")
     search = GridSearchCV(OpenSetSVC(), grid, scoring=scorer, cv=OpenSetSplit(2)).fit(X, y)
-    with pytest.raises(ModelFileError, match="OpenSetSplit.* save the best_estimator_"):
+    with pytest.raises(ModelFileError, match=r"OpenSetSplit.* save the best_estimator_"):
         save_model(search, tmp_path / "m.skops")
     save_model(search.best_estimator_, tmp_path / "m.skops")
     same = load_model(tmp_path / "m.skops")
