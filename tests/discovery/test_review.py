@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn import config_context
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -67,6 +68,12 @@ def test_texts():
     model = ThresholdRejector(classifier, 0.9).fit(texts, classes)
     data = review_data(model, ["cat number 1", "a cow says moo"], texts=["cat", "cow"])
     assert data["samples"]["text"] == ["cow"]
+
+
+def test_under_a_configuration_for_tables(expected):
+    model = OpenSetSVC(gamma=0.5, lam=0.1).fit(X[known][::2], y[known][::2])
+    with config_context(transform_output="pandas"):
+        assert review_data(model, STREAM) == expected
 
 
 def test_features_that_are_always_zero_change_nothing():

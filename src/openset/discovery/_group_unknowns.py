@@ -216,7 +216,8 @@ def principal_components(points: np.ndarray, n_components: int) -> np.ndarray:
     """The first principal components, by a matrix of the smaller side of the points."""
     n, d = points.shape
     solver = "covariance_eigh" if d <= n else "full"
-    return PCA(n_components, svd_solver=solver).fit_transform(points)
+    pca = PCA(n_components, svd_solver=solver).set_output(transform="default")
+    return pca.fit_transform(points)
 
 
 def _mean_distance(points, metric):

@@ -88,6 +88,8 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     for layer, _ in layers(estimator):
         if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator):
             return layer
+    if isinstance(layer, type):
+        raise TypeError(f"{layer.__name__} is a class. Pass an instance, {layer.__name__}(...).")
     raise TypeError(
         f"{type(layer).__name__} is not an open-set estimator and wraps none. "
         "Wrap a closed-set classifier with a rejector of openset first."
