@@ -15,12 +15,8 @@ import numpy as np
 
 from ..utils.compiled import njit
 from ._row_maker import make_row
-from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
+from ._state import BLOCK, FAST, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, fmin, mark
 
-# Curvature below this, or below this share of the diagonal, is taken as this: rows that are equal
-# but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows
-# would seem the best of all, again and again.
-TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
 # A gap below this share of the v that bound it is their rounding error: no step would close it.
 CLOSED = 2.0**-50
 

@@ -15,6 +15,11 @@ OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
 
+# Curvature below this, or below this share of the diagonal, is taken as this: rows that are equal
+# but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows
+# would seem the best of all, again and again.
+TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
+
 FAST = {"nnan", "nsz", "contract"}
 
 
