@@ -193,6 +193,8 @@ def test_what_has_no_default_grid_is_fitted_as_it_is(data):
 def test_rows_for_tuning_of_a_search_without_a_seed(data):
     grid = GridSearchCV(OpenSetSVC(), {"lam": [0.1, 0.3]}, cv=2)
     assert fit_method(grid, *data, max_tuning_rows=60).n_tuning_rows == 60
+    grid.set_params(scoring=["accuracy", "f1_macro"], refit="f1_macro")
+    assert fit_method(grid, *data).params["lam"] in (0.1, 0.3)
 
 
 def test_bad_measure_and_no_splits(data):

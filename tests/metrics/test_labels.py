@@ -113,6 +113,7 @@ def test_true_labels_may_already_be_the_unknown_label():
         ([["a"], ["b"]], "ab", "ab", "?", "y_true must be a 1-D sequence"),
         (np.array([["a"], ["b"]]), "ab", "ab", "?", "1-D .* got shape \\(2, 1\\).*ravel"),
         (3, "ab", "ab", "?", "y_true must be a 1-D sequence"),
+        ("ab", "ab", {"a", "b"}, "?", "known is a set, which has no order; pass a list"),
         ("ab", [["a"], ["b"]], "ab", "?", "y_pred must be a 1-D sequence"),
         ("ab", "ab", [["a"], ["b"]], "?", "known must be a 1-D sequence"),
     ],

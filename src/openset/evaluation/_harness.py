@@ -129,7 +129,9 @@ def fit_method(
     search, n_tuning_rows, start = None, 0, perf_counter()
     params: dict[str, Any] = {}
     if "refit" in estimator.get_params(deep=False):
-        search = clone(estimator).set_params(refit=False)
+        search = clone(estimator)
+        if search.refit is True:  # else it names the measure, or is a rule, that chooses
+            search.set_params(refit=False)
         X_some, y_some = X, y
         if max_tuning_rows is not None and max_tuning_rows < len(y):
             seed = getattr(search, "random_state", None)

@@ -19,6 +19,8 @@ def as_labels(values: ArrayLike, name: str) -> list:
             f"{name} must be a 1-D sequence of labels; got shape {values.shape}. "  # type: ignore
             "Pass a single column, for an array y.ravel()."
         )
+    if isinstance(values, set | frozenset):
+        raise ValueError(f"{name} is a set, which has no order; pass a list, such as sorted(...).")
     if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")
     try:
