@@ -1,5 +1,7 @@
 """The one decision rule on given scores, the unknown label, and the validation of fit."""
 
+from enum import Enum
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,10 @@ from openset.base import (
     validate_samples,
     validate_training_data,
 )
+
+
+class Colour(str, Enum):  # noqa: UP042 - which NumPy takes for what it is
+    RED, BLUE = "red", "sky"
 
 
 class GivenScores(OpenSetClassifier):
@@ -212,6 +218,10 @@ class TestFit:
             (np.array([1, 2, 1, 2], dtype=object), "y to an array of numbers"),
             (np.array(["2020", "2021"] * 2, dtype="datetime64[Y]"), "Convert it to strings"),
             (np.array([b"a", b"b"] * 2), "Convert it to strings"),
+            (
+                [Colour.RED, Colour.BLUE] * 2,
+                "<Colour.RED: 'red'> would become 'Col'.*plain strings",
+            ),
             ([0.5, 1.5, 0.1, 0.2], "Unknown label type: continuous"),
             ([0.0, 1.0, np.nan, 1.0], "NaN"),
             ([[0, 1]] * 4, "1d array"),

@@ -171,3 +171,10 @@ def check_labels(y: Any) -> None:
                 f"Unknown label type: y is an array of objects of types {types}. Convert all of "
                 "them to strings, or y to an array of numbers; a missing label is neither."
             )
+        if listed and texts:
+            for label, stored in zip(labels.tolist(), np.asarray(y).tolist(), strict=True):
+                if label != stored:  # NumPy cuts members of an Enum and zero bytes
+                    raise ValueError(
+                        f"Unknown label type: in an array of strings {label!r} would become "
+                        f"{stored!r}. Convert y to plain strings."
+                    )
