@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .utils.compiled import njit
+from .utils.compiled import FAST, njit
 
 __all__ = [
     "RBF",
@@ -83,7 +83,7 @@ def _as_float32(typingctx, bits):
     return types.float32(types.int32), codegen
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "contract", "nsz"})
+@njit(cache=True, nogil=True, fastmath=FAST)
 def exp_neg(a):
     """a = exp(-a) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 from ._row_maker import make_row
-from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, mark
+from ._state import BLOCK, OPTIMAL, PAUSED, WANTS_ROW, fmax, mark
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 from ._row_maker import make_row
-from ._state import BLOCK, FAST, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
+from ._state import BLOCK, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
 
 # Curvature below this, or below this share of the diagonal, is taken as this: rows that are equal
 # but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows

@@ -7,15 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import intrinsic
 
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 
 # Why a compiled loop returned.
 OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
 
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
-
-FAST = {"nnan", "nsz", "contract"}
 
 
 class Box(NamedTuple):
