@@ -76,7 +76,7 @@ def solve(
         rows.subtract(v, support, beta[support])
     else:
         v = v.copy()
-    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    limit = iteration_limit(max_iter)
     with interrupts():
         n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
         return _finish(problem, beta, v, top, bottom, n_iter, tol)
@@ -169,6 +169,11 @@ def _working_set(state, problem, rows, n):
     excess = np.maximum(v - bias + state.grow, bias - v - state.shrink)
     excess[free] = np.inf
     return np.argpartition(-excess, n - 1)[:n]
+
+
+def iteration_limit(max_iter: int) -> int:
+    """The largest number of iterations; -1 stands for no limit."""
+    return np.iinfo(np.int64).max if max_iter < 0 else max_iter
 
 
 def limits_of(problem: Problem, tol: float) -> Limits:
