@@ -69,8 +69,9 @@ class Tuning:
     support: int = 1024
     # Points per block of `kernel_sums`.
     sum_points: int = 512
-    # Buffers of at least this size are pooled, in multiples of it.
+    # Problems times rows up to which the problems of a grid are described once, not per width.
     kept_problems: int = 2**23
+    # Buffers of at least this size are pooled, in multiples of it.
     pooled_bytes: int = 2**26
     # Shares of the free GPU memory for the kernel matrix, and for multipliers, v and boxes.
     cuda_matrix: float = 0.7

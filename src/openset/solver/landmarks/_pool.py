@@ -11,6 +11,7 @@ from ...utils.compiled import njit
 from .._matrix import MatrixPart
 from .._memory import empty_rows
 from .._row_cache import kernel_rows
+from .._row_maker import copy_row
 from .._tuning import tuning
 
 # The products of all rows are shared by the machines if they are at most so many times as many as
@@ -156,14 +157,12 @@ class Pool:
         return sums
 
 
-@njit()
+@njit(cache=True, nogil=True)
 def submatrix(matrix, index):
     """The rows and columns `index` of a square matrix."""
     part = np.empty((len(index), len(index)), dtype=matrix.dtype)
     for i in range(len(index)):
-        row = matrix[index[i]]
-        for j in range(len(index)):
-            part[i, j] = row[index[j]]
+        copy_row(matrix[index[i]], index, part[i])
     return part
 
 
