@@ -17,6 +17,7 @@ from ..utils.distances import direct_distances
 from ._atomic import next_number
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
+from ._path_loop import add_outside
 from ._row_maker import RowMaker, fill_rows, row_maker
 from ._rows import KernelRows, ScratchPool
 from ._state import row_store, subtract_columns
@@ -115,19 +116,18 @@ class WholeMatrix(KernelRows):
         return self.store.rows[i[:, None], j]
 
     def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
-        n = betas.shape[1]
+        if self._distances is None or not isinstance(self._values, DistanceValues):
+            add_outside(self.store.rows, betas, sums)
+            return
+        n, step = betas.shape[1], tuning().outside_rows
         # What moves from one total to the next: multipliers at a bound do not.
         changes = np.diff(betas, axis=0, prepend=0.0)
+        used = np.flatnonzero(changes.any(axis=0))
         sums[...] = 0.0
-        if self._distances is not None and isinstance(self._values, DistanceValues):
-            used = np.flatnonzero(changes.any(axis=0))
-            step = tuning().outside_rows
-            for part in (used[k : k + step] for k in range(0, len(used), step)):
-                values = self._distances[part, n:]
-                self._values.from_distances(values, values)
-                _add_products(np.ascontiguousarray(changes[:, part]), values, 0, sums)
-        else:
-            _add_products(changes, self.store.rows, n, sums)
+        for part in (used[k : k + step] for k in range(0, len(used), step)):
+            values = self._distances[part, n:]
+            self._values.from_distances(values, values)
+            _add_products(np.ascontiguousarray(changes[:, part]), values, sums)
         np.cumsum(sums, axis=0, out=sums)
 
     def _fill(self, gammas, known):
@@ -226,11 +226,11 @@ def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
 
 
 @njit(cache=True, nogil=True)
-def _add_products(coef, rows, first, sums):
-    """sums += coef @ rows[:, first:], without the coefficients that are zero."""
+def _add_products(coef, rows, sums):
+    """sums += coef @ rows, without the coefficients that are zero."""
     for k in range(len(coef)):
         index = np.flatnonzero(coef[k])
-        subtract_columns(sums[k], -coef[k][index], index, rows, first)
+        subtract_columns(sums[k], -coef[k][index], index, rows, 0)
 
 
 @njit(cache=True, nogil=True)
