@@ -127,11 +127,7 @@ def _w_svm(graph, x, model):
 
 
 def _evm(graph, x, model):
-    vectors = model.extreme_vectors_
-    if model.metric == "euclidean":
-        distances = _distances(graph, x, vectors)
-    else:
-        distances = _cosine_distances(graph, x, vectors)
+    distances = _distances(graph, x, model.extreme_vectors_, model.metric)
     p = probability(graph, model.weibull_, distances)
     columns = []
     stops = np.cumsum(model.n_extreme_)
@@ -140,13 +136,6 @@ def _evm(graph, x, model):
         largest = graph("TopK", own, np.array([min(model.n_fused, stop - start)]), sorted=0)
         columns.append(graph("ReduceMean", largest, _COLUMNS, keepdims=1))
     return graph("Sub", graph("Concat", *columns, axis=1), float(model.threshold))
-
-
-def _cosine_distances(graph, x, vectors):
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    directions = vectors / np.where(norms > 0, norms, 1.0)
-    x = _unit_rows(graph, x)
-    return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
 
 
 def _unit_rows(graph, x):
@@ -158,14 +147,15 @@ def _unit_rows(graph, x):
 
 
 def _centroids(graph, x, model):
-    if model.metric == "cosine":
-        distances = _cosine_distances(graph, x, model.means_)
-    else:
-        distances = _distances(graph, x, model.means_)
-    return graph("Sub", model.radius_, distances)
+    return graph("Sub", model.radius_, _distances(graph, x, model.means_, model.metric))
 
 
-def _distances(graph, x, vectors):
+def _distances(graph, x, vectors, metric="euclidean"):
+    if metric == "cosine":
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        directions = vectors / np.where(norms > 0, norms, 1.0)
+        x = _unit_rows(graph, x)
+        return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
     center = vectors.mean(axis=0)
     squares = _squared_distances(graph, graph("Sub", x, center), vectors - center)
     return graph("Sqrt", squares)
