@@ -65,15 +65,15 @@ class WholeMatrix(KernelRows):
         size, kept = n_widths * n * self._n_columns, n * m if keep_distances else 0
         if memory is None:
             memory = empty_rows(1, size + kept)[0]
-        self._memory = memory[:size].reshape(n_widths, n, -1)
-        self.store = row_store(self._memory[0], values.diagonal[: self._n_columns])
+        self.matrices = memory[:size].reshape(n_widths, n, -1)
+        self.store = row_store(self.matrices[0], values.diagonal[: self._n_columns])
         self.store.slot[:n] = np.arange(n)
         self._scratch = ScratchPool(scratch_size(n))
         self._distances = None
         if keep_distances:
             self._distances = memory[size : size + kept].reshape(n, m)
         self._others: list[WholeMatrix] = []
-        self._others = [self._at_other_width(matrix) for matrix in self._memory[1:]]
+        self._others = [self._at_other_width(matrix) for matrix in self.matrices[1:]]
         self._fill(gammas or [self.gamma], known=False)
 
     @property
@@ -88,11 +88,6 @@ class WholeMatrix(KernelRows):
     def has_outside(self) -> bool:
         """Whether the matrices have columns of samples that take no part."""
         return self._n_columns > len(self.store.rows)
-
-    @property
-    def matrices(self) -> np.ndarray:
-        """The matrices of these widths."""
-        return self._memory
 
     def use(self, *gammas: float) -> None:
         self._fill(gammas, known=self._distances is not None)
@@ -163,7 +158,7 @@ class WholeMatrix(KernelRows):
             items = range(min(len(bounds), effective_n_jobs(self._n_jobs)))
 
             def fill(_):
-                fill_from_points(self._memory, ratios, points, bounds, counter)
+                fill_from_points(self.matrices, ratios, points, bounds, counter)
 
         for _ in thread_map(fill, items, self._n_jobs):
             pass
@@ -188,7 +183,7 @@ class WholeMatrix(KernelRows):
                 distances[...] = out
         if gaussian:
             # One call, because each return to Python waits for the other threads.
-            fill_rbf_tiles(self._memory, self._ratios(filled), distances, i.start, j.start, mirror)
+            fill_rbf_tiles(self.matrices, self._ratios(filled), distances, i.start, j.start, mirror)
             return
         for rows in filled:
             rows._values.from_distances(distances, out)
