@@ -17,9 +17,8 @@ from ..utils.compiled import FAST, njit
 from ._row_maker import make_row
 from ._state import BLOCK, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
 
-# Curvature below this, or below this share of the diagonal, is taken as this: rows that are equal
-# but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows
-# would seem the best of all, again and again.
+# Smallest curvature, absolute and as a share of the diagonal. Without it a pair of rows that are
+# equal up to rounding in float32 would be chosen again and again; a kernel may also be indefinite.
 TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
 # A gap below this share of the v that bound it is their rounding error: no step would close it.
 CLOSED = 2.0**-50

@@ -147,7 +147,7 @@ def _optimise_sets(problem, rows, state, tol, max_iter, stop):
         done = _optimise_part(active, problem, rows, beta, v, tol, max_iter - n_iter, stop)
         set_marks(state, box)
         n_iter += done
-        if done == 0:  # it is optimal but for rounding
+        if done == 0:  # it is optimal up to rounding
             break
     return n_iter
 

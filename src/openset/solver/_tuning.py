@@ -15,8 +15,8 @@ class Tuning:
     """
 
     # A kernel matrix of up to `small` rows is always computed as a whole. A larger one is if enough
-    # solutions share it: so many if its rows are matrix products, or, if they are made from direct
-    # differences, so many per row.
+    # solutions share it: `wide_solutions` if its rows are matrix products; if they are made from
+    # direct differences, `narrow_solutions_per_row` times the rows.
     small: int = 2048
     wide_solutions: float = 8
     narrow_solutions_per_row: float = 1 / 300

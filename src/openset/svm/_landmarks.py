@@ -29,8 +29,8 @@ from ..solver.landmarks import (
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 6, 1e-2
-# One in so many landmarks of a class, and so many at least (fewer where classes are many), are its
-# rows with the largest multipliers, whatever they add.
+# One in _RESERVED landmarks of a class, and at least _FEWEST (fewer if there are many classes), are
+# its rows with the largest multipliers, whatever they add.
 _RESERVED, _FEWEST = 8, 3
 
 

@@ -14,8 +14,8 @@ from .._row_cache import kernel_rows
 from .._row_maker import copy_row
 from .._tuning import tuning
 
-# The products of all rows are shared by the machines if they are at most so many times as many as
-# the machines need at first: they will need more.
+# The machines share the products of all rows if these are at most this many times what the machines
+# need at first: they will need more.
 _COMMON = 8
 # Rows whose features are computed at a time.
 _APPENDED = 2**15
