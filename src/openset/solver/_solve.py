@@ -219,6 +219,11 @@ def lower_bias(
     held = fixed_bias_problem(problem, bias)
     v = solution.v - bias
     found = solve(held, rows, tol=tol, max_iter=max_iter, start=solution.beta, v=v, stop=stop)
+    return with_bias(found, bias)
+
+
+def with_bias(found: Solution, bias: float) -> Solution:
+    """The solution of a problem whose bias is held, in terms of the problem itself."""
     return replace(
         found,
         v=found.v + bias,
