@@ -61,6 +61,8 @@ def test_formats_of_arrays(tmp_path):
         data = read(name, target)
         np.testing.assert_allclose(data.X, X, rtol=1e-12)
         np.testing.assert_array_equal(data.y, labels)
+    # A model of one kind of array takes the other.
+    assert read("t.npz", "kind").features == read("t.npy", "x3").features == ["x0", "x1", "x2"]
 
 
 def test_svmlight_is_read_in_windows(tmp_path, monkeypatch):
@@ -149,6 +151,14 @@ def test_other_encodings_are_named(tmp_path):
 def test_troubles_of_a_text_table(tmp_path, text, target, message):
     with pytest.raises(TableError, match=message):
         _read(tmp_path / "t.csv", text, target)
+
+
+def test_a_text_that_looks_like_a_decimal_comma_is_a_text(tmp_path):
+    notes = ["1,5", *(f"note {i}" for i in range(29))]  # too many values for categories
+    text = "x;note;c\n" + "".join(f"{i % 4};{notes[i]};{'ab'[i % 2]}\n" for i in range(30))
+    data = _read(tmp_path / "t.csv", text)
+    assert data.features == ["x"]
+    assert data.dropped == {"note": "not numeric, for example '1,5'"}
 
 
 def test_a_measurement_is_no_class(tmp_path):

@@ -49,6 +49,18 @@ def test_against_an_interior_point_solver(iris, mode, bias, gamma):
     assert_array_equal(model.intercept_, bias)
 
 
+@pytest.mark.parametrize("C", [1e3, 1e5])
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_wide_kernels_and_large_boxes_need_few_iterations(iris, C):
+    X, y = iris
+    # One multiplier at a time needs 300,000 iterations with C = 1000.
+    model = FixedBiasSVC(C=C, bias=-0.3, gamma=1e-3, tol=1e-6, max_iter=20_000).fit(X, y)
+    K = rbf_kernel(X, gamma=1e-3)
+    for c in range(3):
+        beta = interior_point(K, np.where(y == c, 1.0, -1.0), np.full(len(X), C), -0.3)
+        assert_allclose(model.decision_function(X)[:, c], K @ beta - 0.3, atol=1e-5)
+
+
 def test_against_liblinear(iris):
     X, y = iris
     model = FixedBiasSVC(kernel="linear", mode="artificial", bias=0.0, tol=1e-6).fit(X, y)

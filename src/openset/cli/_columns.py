@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +15,8 @@ _MEANT_AS_NUMBERS = 0.5
 _MOST_CATEGORIES = 20
 # Larger numbers cannot be squared, so distances would overflow.
 LARGEST = 1e150
-# A number with a decimal point or comma.
-_DECIMAL = re.compile(r"[-+]?\d*[.,]?\d+([eE][-+]?\d+)?")
+# A number with a decimal comma.
+_DECIMAL_COMMA = r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$"
 # Values of a column that says which rows are for training.
 _PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
 _ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
@@ -30,6 +28,7 @@ class Column:
     def __init__(self):
         self._parts, self._n_rows, self._n_bad = [], 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
+        self._only_commas = True  # whether all of them have a decimal comma
         self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
         self._levels: set[str] | None = set()  # its values; None if there are too many
 
@@ -40,6 +39,9 @@ class Column:
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._parts.append(values)
+        if len(bad) and self._only_commas:
+            commas = _is_text(cells) and pc.match_substring_regex(cells.take(bad), _DECIMAL_COMMA)
+            self._only_commas = commas and pc.all(commas).as_py()
         if self._levels is not None and _is_text(cells):
             found = pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist()
             self._levels |= {value for value in found if value}
@@ -95,9 +97,8 @@ class Column:
 
     def check_decimals(self, table, name):
         """Raise TableError if numbers are written with a decimal comma, which reads as text."""
-        row, content = self._first
-        texts = {content.strip()} | (self._levels or set())
-        if self._n_bad and all(_DECIMAL.fullmatch(text) for text in texts):
+        if self._n_bad and self._only_commas:
+            row, content = self._first
             raise TableError(
                 f"{table.path}: column {name!r} has numbers with a decimal comma (data row "
                 f"{row + 1}: {_short(content)}); write them with a point, or use --drop {name!r}"

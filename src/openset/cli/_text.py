@@ -8,7 +8,7 @@ TITLES = {
     "accuracy_known": "known rows named correctly (AKS)",
     "accuracy_unknown": "unknown rows rejected (AUS)",
     "rejected_withheld": "  of them rows of withheld classes",
-    "rejected_others": "  of them rows of classes outside --known",
+    "rejected_others": "  of them other unknown rows",
     "normalized_accuracy": "mean of the two (NA)",
     "harmonic_normalized_accuracy": "harmonic mean of the two (HNA)",
     "false_unknown_rate": "known rows rejected",

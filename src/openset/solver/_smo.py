@@ -15,11 +15,8 @@ import numpy as np
 
 from ..utils.compiled import FAST, njit
 from ._row_maker import make_row
-from ._state import BLOCK, OPTIMAL, PAUSED, WANTS_ROW, fmax, fmin, mark
+from ._state import BLOCK, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, fmin, mark
 
-# Smallest curvature, absolute and as a share of the diagonal. Without it a pair of rows that are
-# equal up to rounding in float32 would be chosen again and again; a kernel may also be indefinite.
-TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
 # A gap below this share of the v that bound it is their rounding error: no step would close it.
 CLOSED = 2.0**-50
 

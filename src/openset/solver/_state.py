@@ -15,6 +15,10 @@ OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
 
+# Smallest curvature, absolute and as a share of the diagonal. Without it a pair of rows that are
+# equal up to rounding in float32 would be chosen again and again; a kernel may also be indefinite.
+TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
+
 
 class Box(NamedTuple):
     """Bounds of the multipliers, each of shape (m,)."""

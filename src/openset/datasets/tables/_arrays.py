@@ -124,7 +124,10 @@ def npy_table(path: Path) -> Table:
 
 
 def npz_table(path: Path) -> Table:
-    """Arrays with equal numbers of rows: a vector y is column y, a matrix X columns X0, X1, ..."""
+    """Arrays with equal numbers of rows: a vector y is column y, a matrix A columns A0, A1, ...
+
+    Those of a matrix X are x0, x1, ..., as in a .npy file, so that a model takes both.
+    """
     columns: dict[str, np.ndarray] = {}
     loaded = _load(path)
     if isinstance(loaded, np.ndarray):
@@ -132,7 +135,8 @@ def npz_table(path: Path) -> Table:
     with loaded as archive:
         for name in archive.files:
             array = _load(path, lambda name=name: archive[name])
-            columns |= {name: array} if array.ndim == 1 else _matrix(path, name, array)
+            stem = "x" if name == "X" and "x" not in archive.files else name
+            columns |= {name: array} if array.ndim == 1 else _matrix(path, stem, array)
     lengths = sorted({len(column) for column in columns.values()})
     if len(lengths) != 1:
         raise TableError(f"the arrays of {path} have different numbers of rows: {lengths}")

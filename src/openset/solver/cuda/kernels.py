@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numba import cuda
 
-from .._smo import ROUNDING, TINY
+from .._state import ROUNDING, TINY
 from .reductions import WARP, with_shuffles, without_shuffles
 
 # numba-cuda 0.30 compiles only where NumPy has a name that NumPy 2.5 removed.
