@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 from ._row_maker import make_row
-from ._state import BLOCK, FAST, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, mark
+from ._state import BLOCK, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, mark
 
 
 class _Step(NamedTuple):
