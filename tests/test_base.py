@@ -78,6 +78,13 @@ class TestDecisionRule:
     def test_accuracy_counts_unknown_as_wrong(self, model):
         assert model.score(SCORES[:3], ["a", "b", "a"]) == pytest.approx(2 / 3)
 
+    @pytest.mark.parametrize(
+        ("y", "sample_weight"), [(["a"], None), (["a"] * 2, None), (["a"] * 3, [1.0, 2.0])]
+    )
+    def test_accuracy_of_other_lengths(self, model, y, sample_weight):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            model.score(SCORES[:3], y, sample_weight)
+
     def test_it_is_a_classifier(self, model):
         assert is_classifier(model)
 

@@ -142,3 +142,14 @@ def test_added_classes_are_those_of_a_fit(name, cls, data):
     assert model.get_params() == cls().get_params()
     with pytest.raises(ValueError, match=r"y has no samples of \['date'\]"):
         model.add_classes(X[old], y[old])
+    with pytest.raises(ValueError, match=r"y has no samples of \['ash', 'birch', 'cedar'\]"):
+        model.add_classes(X[~old], y[~old])  # as if it were partial_fit
+    with pytest.raises(ValueError, match="y has no samples of"):
+        model.add_classes(X[old], y[old, None])
+
+
+@pytest.mark.parametrize("label", [1, np.int64(1), 1.0])
+def test_one_class_needs_no_list(label, data):
+    X, y = data
+    model = OpenSetSVC().fit(X, np.unique(y, return_inverse=True)[1])
+    assert model.remove_classes(label).classes_.tolist() == [0, 2, 3]

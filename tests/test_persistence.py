@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -26,7 +27,7 @@ from openset.calibration import CalibratedRejector
 from openset.evt import ExtremeValueMachine
 from openset.gaussian import OpenSetLDA
 from openset.kernels import Kernel, TStudent
-from openset.model_selection import OpenSetSearchCV
+from openset.model_selection import OpenSetSearchCV, OpenSetSplit, get_scorer
 from openset.persistence import FORMAT, ModelFileError, _checks, load_model, read_card, save_model
 from openset.svm import OneVsSetMachine
 from openset.wrappers import CascadeRejector, ThresholdRejector
@@ -106,6 +107,23 @@ def test_the_stamp_is_not_replaced(model, tmp_path):
     save_model(model, tmp_path / "m.skops", {"format": "mine", "note": "kept"})
     card = read_card(tmp_path / "m.skops")
     assert (card["format"], card["note"]) == (FORMAT, "kept")
+
+
+def test_a_card_that_is_not_json(model, tmp_path):
+    with pytest.raises(TypeError, match=r"card must hold what JSON allows: .*ndarray.* tolist"):
+        save_model(model, tmp_path / "m.skops", {"scores": np.arange(3)})
+    assert not (tmp_path / "m.skops").exists()
+
+
+def test_a_search_of_scikit_learn_is_saved_without_its_splitter(tmp_path):
+    grid = {"lam": [0.1, 0.3]}
+    scorer = get_scorer("normalized_accuracy")
+    search = GridSearchCV(OpenSetSVC(), grid, scoring=scorer, cv=OpenSetSplit(2)).fit(X, y)
+    with pytest.raises(ModelFileError, match=r"OpenSetSplit.* save the best_estimator_"):
+        save_model(search, tmp_path / "m.skops")
+    save_model(search.best_estimator_, tmp_path / "m.skops")
+    same = load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(same.predict(X), search.predict(X))
 
 
 def test_card_and_stamp(path):

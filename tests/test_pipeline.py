@@ -1,6 +1,7 @@
 """The Pipeline with the whole contract."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -49,6 +50,30 @@ def test_methods_that_only_some_estimators_have():
     model = make_pipeline(StandardScaler(), WSVM()).fit(X, y)
     assert model.inclusion_proba(X[:3]).shape == (3, 3)
     assert not hasattr(model, "known_radius_")
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_classes_are_those_of_the_last_step(searched):
+    """Old and new classes, behind the transformers that were fitted to the old ones."""
+    old, gamma = y < 2, OpenSetSVC().fit(StandardScaler().fit_transform(X[y < 2]), y[y < 2]).gamma_
+    model = make_pipeline(StandardScaler(), OpenSetSVC())
+    if searched:
+        model = OpenSetSearchCV(model, {"opensetsvc__lam": [0.1, 0.3]}, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two classes: the search is closed-set
+        model.fit(X[old], y[old])
+    lam = model.best_params_["opensetsvc__lam"] if searched else 0.0
+    Z = StandardScaler().fit(X[old]).transform(X)
+    assert model.add_classes(X, y) is model
+    expected = OpenSetSVC(gamma=gamma[0], lam=lam).fit(Z, y)
+    np.testing.assert_allclose(
+        model.decision_function(X), expected.decision_function(Z), rtol=0, atol=2e-2
+    )
+    scores = model.decision_function(X)
+    assert model.rename_classes({1: 7}).remove_classes([0]) is model
+    assert model.classes_.tolist() == [2, 7]
+    np.testing.assert_allclose(model.decision_function(X), scores[:, [2, 1]], atol=1e-5)
+    assert set(model.predict(X)) <= {-1, 2, 7}
 
 
 def test_a_calibrated_pipeline_keeps_the_contract(model):

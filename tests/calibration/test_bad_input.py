@@ -93,6 +93,19 @@ class NeverFit(OpenSetClassifier):
         raise AssertionError("was fitted")
 
 
+def test_classes_too_small_for_both_parts(iris):
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = CalibratedRejector(NeverFit(), alpha=0.3, per_class=True)
+    with pytest.raises(ValueError, match=r"y has 1 sample of \['virginica'\]. Give more"):
+        model.fit(X[:101], names[:101])
+    rows = np.r_[0:3, 50:53, 100:103]
+    with pytest.raises(ValueError, match=r"calibration_size=0.25 takes 3 of 9 .* another size"):
+        model.fit(X[rows], list("aabbccddd"))
+    with pytest.raises(ValueError, match=r"each of the 3 classes.*calibration_size=0.8 takes 8 of"):
+        model.set_params(calibration_size=0.8).fit(X[rows], names[rows])
+
+
 def test_enough_samples_is_enough(iris, frozen):
     X, y = iris
     CalibratedRejector(frozen, alpha=0.05).fit(X[1:39:2], y[1:39:2])
@@ -155,7 +168,7 @@ def test_a_class_without_samples_to_fit(iris):
         for seed in range(50):
             model = CalibratedRejector(OSNN(), alpha=0.3, random_state=seed)
             model.fit(X[few], y[few])
-    with pytest.raises(ValueError, match="least populated"):
+    with pytest.raises(ValueError, match=r"y has 1 sample of \[2\]"):
         CalibratedRejector(OSNN(), alpha=0.3, per_class=True).fit(X[few], y[few])
 
 
@@ -188,6 +201,7 @@ def test_conventions(iris, frozen):
     table = pandas.DataFrame(X, columns=list("abcd"))
     named = CalibratedRejector(OpenSetSVC(), alpha=0.2, random_state=0).fit(table, y)
     assert named.feature_names_in_.tolist() == list("abcd")
+    assert not hasattr(named.fit(X, y), "feature_names_in_")
 
 
 def test_fitted_estimator_is_not_trained_again(iris):

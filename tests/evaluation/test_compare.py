@@ -4,16 +4,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from openset import OSNN, ExtremeValueMachine, OpenSetSVC
+from openset import OSNN, CalibratedRejector, ExtremeValueMachine, OpenSetSVC
 from openset.evaluation import (
     ComparedMethod,
     compare_methods,
     comparison_splits,
     confidence_interval,
+    fit_method,
     paired_differences,
     rows_within,
 )
@@ -166,3 +169,38 @@ def test_number_of_known_classes(n_classes, n_known):
 def test_two_classes_are_too_few():
     with pytest.raises(ValueError, match="needs at least 3"):
         comparison_splits(np.repeat([0, 1], 9))
+
+
+def test_what_has_no_default_grid_is_fitted_as_it_is(data):
+    """A search of scikit-learn, a calibrated method; on the pairs of rows of a splitter."""
+    X, y = data
+    methods = {
+        "calibrated": CalibratedRejector(OpenSetSVC(lam=0.1), alpha=0.2),
+        "grid": GridSearchCV(OpenSetSVC(), {"lam": [0.1, 0.3]}, cv=3),
+    }
+    splits = list(OpenSetSplit(2, random_state=0).split(X, y))
+    compared = compare_methods(methods, X, y, splits, random_state=7)
+    assert {method.error for method in compared} == {""}
+    for method in compared:
+        for k, (train, test) in enumerate(splits):
+            model = clone(methods[method.name])
+            if method.name == "calibrated":
+                model.set_params(random_state=7 + k)
+            scores = model.fit(X[train], y[train]).decision_function(X[test])
+            np.testing.assert_array_equal(method.results[k].evaluation.scores, scores)
+
+
+def test_rows_for_tuning_of_a_search_without_a_seed(data):
+    grid = GridSearchCV(OpenSetSVC(), {"lam": [0.1, 0.3]}, cv=2)
+    assert fit_method(grid, *data, max_tuning_rows=60).n_tuning_rows == 60
+    grid.set_params(scoring=["accuracy", "f1_macro"], refit="f1_macro")
+    assert fit_method(grid, *data).params["lam"] in (0.1, 0.3)
+
+
+def test_bad_measure_and_no_splits(data):
+    X, y = data
+    pairs = OpenSetSplit(1, random_state=0).split(X, y)
+    with pytest.raises(ValueError, match=r"measure='NA' is not one of .*'normalized_accuracy'"):
+        compare_methods({"OSNN": _osnn()}, X, y, pairs, measure="NA")
+    with pytest.raises(ValueError, match="splits is empty"):
+        compare_methods({"OSNN": _osnn()}, X, y, pairs)

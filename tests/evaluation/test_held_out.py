@@ -148,3 +148,15 @@ def test_methods_by_name():
         assert type(make_method(name).steps[-1][1]) is names["ossvm"]
     with pytest.raises(ValueError, match="no such method: ossvn; did you mean ossvm"):
         make_method("ossvn")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_turns": 0}, "n_turns=0 must be at least 1"),
+        ({"known": ["a", "z"]}, r"known has \['z'\], of which y has no row"),
+    ],
+)
+def test_bad_arguments(data, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        held_out_report(OSNN(), *data, **arguments)

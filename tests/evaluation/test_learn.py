@@ -1,10 +1,15 @@
 """Learning from decisions: the model is that of a fit to all rows; the report is honest."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from openset import (
     OSNN,
@@ -12,9 +17,10 @@ from openset import (
     MulticlassOneClassSVM,
     OpenSetSearchCV,
     OpenSetSVC,
+    ThresholdRejector,
 )
 from openset.calibration import calibrate
-from openset.discovery import Decisions
+from openset.discovery import DecisionError, Decisions
 from openset.evaluation import learn_decisions
 from openset.gaussian import OpenSetLDA
 
@@ -127,11 +133,83 @@ def test_an_operating_point_set_on_other_samples_is_dropped(blobs, scaled):
     assert np.array_equal(renamed.model.predict(X) == "z", plain.predict(X) == "a")
 
 
-def test_a_search_is_refused(blobs):
+def test_a_search_learns_as_its_best_estimator(blobs):
     X, y, new, _ = blobs
-    search = OpenSetSearchCV(OpenSetSVC(), {"gamma": [1.0]}, n_repeats=1, random_state=0)
-    with pytest.raises(ValueError, match="best_estimator_"):
-        learn_decisions(search.fit(X, y), X, y, new, decisions(40))
+    inner = OpenSetSearchCV(
+        make_pipeline(MinMaxScaler(), OpenSetSVC(lam=0.1)),
+        {"opensetsvc__gamma": [4.0]},
+        n_repeats=1,
+        random_state=0,
+    )
+    search = make_pipeline(StandardScaler(), inner).fit(X, y)
+    best = make_pipeline(search[0], *inner.best_estimator_)
+    learned = learn_decisions(search, X, y, new, decisions(40))
+    expected = learn_decisions(best, X, y, new, decisions(40))
+    scores = expected.model.decision_function(new)
+    assert np.array_equal(learned.model.decision_function(new), scores)
+    assert learned.report == expected.report
+    assert (learned.model.predict(new) == "d").mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda rows: pd.DataFrame(rows, columns=["x", "y"], index=range(100, 100 + len(rows))),
+        csr_array,
+        np.ndarray.tolist,
+    ],
+    ids=["table", "sparse", "list"],
+)
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_rows_of_every_form(blobs, form, calibrated):
+    X, y, new, junk = blobs
+    model = OpenSetSVC(gamma=1.0, C=8.0)
+    if calibrated:
+        model = CalibratedRejector(model, alpha=0.1, random_state=0)
+    rows, told = np.vstack([new, junk]), decisions(40, 40)
+    expected = learn_decisions(clone(model).fit(X, y), X, y, rows, told)
+    learned = learn_decisions(clone(model).fit(form(X), y), form(X), y, form(rows), told)
+    np.testing.assert_allclose(
+        learned.model.decision_function(form(rows)),
+        expected.model.decision_function(rows),
+        atol=2e-3,  # sparse rows are summed in another order
+    )
+    assert learned.report == expected.report
+    assert not calibrated or learned.model.thresholds_.shape == (4,)
+    if hasattr(form(X), "columns"):
+        assert learned.model.feature_names_in_.tolist() == ["x", "y"]
+
+
+def test_texts_are_learned_by_a_wrapped_classifier():
+    y = np.repeat(["cat", "dog"], 6)
+    texts = [f"{animal} number {i}" for i, animal in enumerate(y)]
+    new = ["cow says moo"] * 6
+    classifier = make_pipeline(TfidfVectorizer(), LogisticRegression(C=100.0))
+    model = ThresholdRejector(classifier, 0.4).fit(texts, y)
+    learned = learn_decisions(model, texts, y, new, decisions(6, label="cow"))
+    assert learned.model.predict(["moo"]).tolist() == ["cow"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds", "labels", "message"),
+    [
+        ([-1], ["new"], ["d"], "there is no row -1; the data have the rows 0 to 39"),
+        ([40], ["new"], ["d"], "there is no row 40; the data have the rows 0 to 39"),
+        ([3, 3], ["new"] * 2, ["d", "e"], "row 3 was decided twice"),
+        ([0], ["now"], ["d"], "row 0: the decision 'now' is none of new, class, junk"),
+        ([0], ["new"], ["unknown"], "row 0: the label 'unknown' means unknown; use .* junk"),
+        ([0], ["new"], ["a"], "row 0: the model has a class 'a' already; use the decision class"),
+        ([0], ["class"], ["d"], "row 0: the model has no class 'd'; use the decision new"),
+        ([0], ["new"], [7], "row 0: the label 7 is not a text, but the classes of the model are"),
+        ([0], ["new"], [None], "row 0: the label is missing"),
+        ([0, 1], ["new"], ["d"], "one entry per decision; they have 2, 1 and 1"),
+    ],
+)
+def test_decisions_that_cannot_be_followed(blobs, rows, kinds, labels, message):
+    X, y, new, _ = blobs
+    model = OpenSetSVC(gamma=1.0, C=8.0).fit(X, y)
+    with pytest.raises(DecisionError, match=message):
+        learn_decisions(model, X, y, new, Decisions(np.array(rows), kinds, labels))
 
 
 def test_known_unknowns_of_the_first_training_stay(blobs):

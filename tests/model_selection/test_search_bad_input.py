@@ -36,6 +36,12 @@ class Unfit(OpenSetSVC):
             "StandardScaler is not an open",
         ),
         ({"estimator": "svc"}, ValueError, "'estimator' parameter"),
+        ({"estimator": OpenSetSVC}, TypeError, r"OpenSetSVC is a class. Pass an instance"),
+        (
+            {"estimator": PIPELINE, "param_grid": {"opensetsvc": [OpenSetSVC(), OpenSetSVC(C=8)]}},
+            ValueError,
+            "param_grid replaces the step 'opensetsvc'.*each estimator on its own",
+        ),
         ({"estimator": None}, ValueError, "'estimator' parameter"),
         ({"param_grid": "gamma"}, ValueError, "'param_grid' parameter"),
         ({"param_grid": []}, ValueError, "param_grid=.. is empty"),

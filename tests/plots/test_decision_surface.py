@@ -76,6 +76,8 @@ def test_method_without_a_bias(boat, ax3d):
 
 
 def test_class_must_be_known(svm, boat, ax3d):
+    with pytest.raises(ValueError, match=r"(?s)class_label=array\(.* is not one of the classes"):
+        DecisionSurfaceDisplay.from_estimator(svm, *boat, ax=ax3d)
     with pytest.raises(ValueError, match=r"class_label=7 is not one of the classes \[1, 2, 3\]"):
         DecisionSurfaceDisplay.from_estimator(svm, boat[0], 7, ax=ax3d)
 

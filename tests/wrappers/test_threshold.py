@@ -116,6 +116,7 @@ def test_sparse_and_tables(iris):
     assert named.feature_names_in_.tolist() == list("abcd")
     with pytest.raises(ValueError, match="feature names"):
         named.predict(table[list("dcba")])
+    assert not hasattr(named.fit(X, y), "feature_names_in_")
 
 
 def test_weights(iris):

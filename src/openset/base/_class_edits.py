@@ -67,7 +67,7 @@ class ClassEdits:
         ----------
         y : array-like of shape (m,)
         """
-        labels = set(np.asarray(y).tolist())
+        labels = set(np.asarray(y).ravel().tolist())
         if gone := [c for c in self.classes_.tolist() if c not in labels]:
             raise ValueError(
                 f"y has no samples of {gone}, which the model knows: add_classes takes all data, "
@@ -178,7 +178,7 @@ class ClassEdits:
                 setattr(self, name, getattr(self, name)[index])
 
     def _check_known(self, name, labels):
-        labels = [labels] if isinstance(labels, str) else list(labels)
+        labels = [labels] if np.isscalar(labels) else list(labels)
         known = self.classes_.tolist()
         for label in labels:
             if label not in known:

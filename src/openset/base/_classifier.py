@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, gen_batches, indexable
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..metrics import encode_labels
 from ..utils import answer_labels, decide
@@ -185,6 +185,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         -------
         float
         """
+        check_consistent_length(X, y, sample_weight)
         right = encode_labels(self.predict(X), self.classes_) == encode_labels(y, self.classes_)
         return float(np.average(right, weights=sample_weight))
 

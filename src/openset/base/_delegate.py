@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
@@ -52,6 +54,32 @@ class DelegatingClassifier(OpenSetClassifier):
 
     def far_scores(self) -> np.ndarray:
         return unwrap(self.delegate()).far_scores()
+
+    def add_classes(self, X: Any, y: ArrayLike) -> Self:
+        """Teach the estimator inside new classes; transformers and parameters stay as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            All samples, old and new, in any order.
+        y : array-like of shape (m,)
+            Their classes; none of the present classes may be missing.
+
+        Returns
+        -------
+        self
+        """
+        transform, final = split_fitted(self.delegate())
+        final.add_classes(transform(X), y)
+        return self
+
+    def remove_classes(self, labels: Iterable) -> Self:
+        unwrap(self.delegate()).remove_classes(labels)
+        return self
+
+    def rename_classes(self, names: Mapping) -> Self:
+        unwrap(self.delegate()).rename_classes(names)
+        return self
 
     @property
     def classes_(self) -> np.ndarray:  # type: ignore[override]

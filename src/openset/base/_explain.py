@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, gen_batches, indexable
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from ..utils import answer_labels, decide, split_fitted
 from ..utils.distances import DistancesTo, row_blocks
@@ -87,7 +87,6 @@ def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
             name=error.name,
         ) from error
     transform, model = split_fitted(estimator)
-    check_is_fitted(model)
     surroundings = model.surroundings()
     (X,) = indexable(X)  # a COO matrix has no rows to take
 

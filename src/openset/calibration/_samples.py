@@ -31,7 +31,20 @@ def split_rows(
     y: np.ndarray, known: np.ndarray, size: float, stratify: bool, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and rows to calibrate, a share `size` of all; every known class is fitted."""
-    _, first, inverse = np.unique(y, return_index=True, return_inverse=True)
+    labels, first, inverse = np.unique(y, return_index=True, return_inverse=True)
+    single = np.bincount(inverse) < 2
+    n_rest = int(np.ceil(size * len(y)))
+    if stratify and single.any():
+        raise ValueError(
+            "per_class=True needs samples of each class both to fit and to calibrate; y has 1 "
+            f"sample of {labels[single].tolist()!r}. Give more, or leave these classes out."
+        )
+    if stratify and not len(labels) <= n_rest <= len(y) - len(labels):
+        raise ValueError(
+            f"per_class=True needs samples of each of the {len(labels)} classes both to fit and "
+            f"to calibrate; calibration_size={size!r} takes {n_rest} of {len(y)} samples to "
+            "calibrate. Choose another size, or give more samples."
+        )
     fit, rest = train_test_split(
         np.arange(len(y)),
         test_size=size,

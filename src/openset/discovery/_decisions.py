@@ -52,6 +52,33 @@ class Decisions:
         """
         return np.isin(self.kinds, kinds)
 
+    def check(self, n_rows: int, classes: Sequence, unknown_label: Hashable) -> None:
+        """Raise DecisionError for the first decision that cannot be followed.
+
+        Parameters
+        ----------
+        n_rows, classes, unknown_label
+            As for :func:`read_decisions`.
+        """
+        if not len(self.rows) == len(self.kinds) == len(self.labels):
+            raise DecisionError(
+                f"rows, kinds and labels must have one entry per decision; they have "
+                f"{len(self.rows)}, {len(self.kinds)} and {len(self.labels)}"
+            )
+        known, seen = np.asarray(classes).tolist(), set()
+        for row, kind, label in zip(self.rows, self.kinds, self.labels, strict=True):
+            if not 0 <= row < n_rows:
+                raise DecisionError(
+                    f"there is no row {row}; the data have the rows 0 to {n_rows - 1}"
+                )
+            if row in seen:
+                raise DecisionError(f"row {row} was decided twice; keep one decision")
+            seen.add(row)
+            try:
+                _check_label(label, kind, known, unknown_label)
+            except ValueError as error:
+                raise DecisionError(f"row {row}: {error}") from None
+
 
 def read_decisions(
     path: str | os.PathLike, n_rows: int, classes: Sequence, unknown_label: Hashable
@@ -107,15 +134,12 @@ def read_decisions(
             raise DecisionError(
                 f"{where}: row {row} was decided in line {lines[int(row)]} already; keep one line"
             )
-        if kind not in KINDS:
-            raise DecisionError(
-                f"{where}, row {row}: the decision {kind!r} is none of {', '.join(KINDS)}"
-            )
         lines[int(row)] = number
         rows.append(int(row) - 1)
         kinds.append(kind)
         try:
-            labels.append(None if kind == "junk" else _label(text, kind, known, unknown_label))
+            labels.append(_parse_label(text, kind, known))
+            _check_label(labels[-1], kind, known, unknown_label)
         except ValueError as error:
             raise DecisionError(f"{where}, row {row}: {error}") from None
     return Decisions(np.array(rows, dtype=np.intp), kinds, labels)
@@ -140,25 +164,35 @@ def _read_lines(path):
         raise DecisionError(f"{path} is not CSV after line {number} ({error})") from error
 
 
-def _label(text, kind, known, unknown_label):
-    """The label as the model has it, or a ValueError that says what is wrong with it."""
-    if not text:
+def _parse_label(text, kind, known):
+    """The label of a line, of the type of the classes where that is possible."""
+    if kind == "junk" or not text:
+        return None
+    try:
+        return text if isinstance(known[0], str) else type(known[0])(text)
+    except ValueError:
+        return text
+
+
+def _check_label(label, kind, known, unknown_label):
+    """Raise a ValueError that says what is wrong with a decision, if anything is."""
+    if kind not in KINDS:
+        raise ValueError(f"the decision {kind!r} is none of {', '.join(KINDS)}")
+    if kind == "junk":
+        return
+    if label is None:
         raise ValueError("the label is missing")
-    label: Hashable = text
-    if not isinstance(known[0], str):
-        try:
-            label = type(known[0])(text)
-        except ValueError:
-            raise ValueError(
-                f"the label {text!r} is not a number, but the classes of the model are; give the "
-                "new class a number"
-            ) from None
+    if isinstance(label, str) != isinstance(known[0], str):
+        type_of_classes = "text" if isinstance(known[0], str) else "number"
+        raise ValueError(
+            f"the label {label!r} is not a {type_of_classes}, but the classes of the model are; "
+            f"give the new class a {type_of_classes}"
+        )
     if label == unknown_label:
-        raise ValueError(f"the label {text!r} means unknown; use the decision junk")
+        raise ValueError(f"the label {label!r} means unknown; use the decision junk")
     if kind == "class" and label not in known:
         raise ValueError(
-            f"the model has no class {text!r}; use the decision new, or one of its classes"
+            f"the model has no class {label!r}; use the decision new, or one of its classes"
         )
     if kind == "new" and label in known:
-        raise ValueError(f"the model has a class {text!r} already; use the decision class")
-    return label
+        raise ValueError(f"the model has a class {label!r} already; use the decision class")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -174,7 +175,7 @@ def group_unknowns(
     smallest = max(5, round(len(unknown) ** 0.5 / 2)) if auto else int(min_size)
     if len(unknown) < smallest:
         return UnknownGroups([], labels)
-    points, metric = _in_own_space(estimator, _safe_indexing(X, unknown))
+    points, metric = in_own_space(estimator, _safe_indexing(X, unknown))
     # With allow_single, however loose.
     limit = np.inf if allow_single else _BACKGROUND * _mean_distance(points, metric)
     clusters = _tight_clusters(points, metric, limit, smallest, allow_single)
@@ -192,7 +193,7 @@ def group_unknowns(
     return UnknownGroups(groups, labels)
 
 
-def _in_own_space(estimator, X):
+def in_own_space(estimator: BaseEstimator, X: Any) -> tuple[np.ndarray, str]:
     """Return X as the innermost estimator sees it, dense, and the metric of that estimator."""
     *_, (inner, heads) = layers(estimator, through=(OpenSetWrapper,))
     for head in heads:
@@ -208,7 +209,15 @@ def _reduced(points, metric, n_components):
         points = directions(points)
     if min(points.shape) <= n_components:
         return points
-    return PCA(n_components, svd_solver="covariance_eigh").fit_transform(points)
+    return principal_components(points, n_components)
+
+
+def principal_components(points: np.ndarray, n_components: int) -> np.ndarray:
+    """The first principal components, by a matrix of the smaller side of the points."""
+    n, d = points.shape
+    solver = "covariance_eigh" if d <= n else "full"
+    pca = PCA(n_components, svd_solver=solver).set_output(transform="default")
+    return pca.fit_transform(points)
 
 
 def _mean_distance(points, metric):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.decomposition import PCA
+from sklearn.utils import _safe_indexing, indexable
 
 from ..utils import atomic_write, decide, split_fitted
-from ._group_unknowns import group_unknowns
+from ._group_unknowns import group_unknowns, in_own_space, principal_components
 
 # Accepted samples shown behind the unknown ones, bars of the counts, classes named per sample.
 _BEHIND, _BARS, _NEAREST = 2000, 60, 3
@@ -34,7 +34,7 @@ def review_data(
     ----------
     estimator : estimator
         A fitted open-set estimator, or a Pipeline or a search of one.
-    X : array-like of shape (n, d)
+    X : array-like of shape (n, d), or whatever the estimator takes
         Samples in the order in which they arrived.
     texts : sequence of n str, default=None
         What each sample is, in words.
@@ -57,18 +57,20 @@ def review_data(
     >>> data["samples"]["row"]
     [2]
     """
+    X, texts, images = indexable(X, texts, images)  # raises if their lengths differ
     transform, model = split_fitted(estimator)
-    Z = transform(X)
-    Z = Z if hasattr(Z, "shape") else np.asarray(Z, dtype=np.float64)
+    (Z,) = indexable(transform(X))
     scores = model.decision_function(Z)
     answers = decide(scores)
     found = group_unknowns(model, Z)
     rows = found.unknown
     accepted = np.flatnonzero(answers < len(model.classes_))
     behind = accepted[:: max(1, -(-len(accepted) // _BEHIND))]
-    places = _flat(Z, np.r_[rows, behind])
+    places = _flat(in_own_space(model, _safe_indexing(Z, np.r_[rows, behind]))[0])
     best = np.argsort(-scores[rows], axis=1, kind="stable")[:, :_NEAREST]
-    similar, distance, _ = model.surroundings()(Z[rows]) if len(rows) else (rows, rows, rows)
+    similar = distance = rows
+    if len(rows):
+        similar, distance, _ = model.surroundings()(_safe_indexing(Z, rows))
     position = {row: k for k, row in enumerate(rows.tolist())}
     typical = _typical_distance(found)
     return {
@@ -92,8 +94,8 @@ def review_data(
             "score": np.take_along_axis(scores[rows], best, axis=1).round(3).tolist(),
             "similar": (similar + 1).tolist(),
             "distance": [round(float(d), 3) if np.isfinite(d) else None for d in distance],
-            "text": None if texts is None else [str(texts[row]) for row in rows],
-            "image": None if images is None else [str(images[row]) for row in rows],
+            "text": None if texts is None else [*map(str, _safe_indexing(texts, rows))],
+            "image": None if images is None else [*map(str, _safe_indexing(images, rows))],
         },
         "known": {
             "place": places[len(rows) :].round(3).tolist(),
@@ -139,13 +141,11 @@ def write_review(data: dict[str, Any], path: str | os.PathLike, title: str = "Un
         temporary.write_text(page, encoding="utf-8")
 
 
-def _flat(Z, rows):
+def _flat(points):
     """The samples in two dimensions: their first principal components, in [0, 1]."""
-    points = Z[rows]
-    points = points.toarray() if hasattr(points, "toarray") else np.asarray(points)
     if len(points) < 2 or points.shape[1] < 2:
         return np.column_stack([points[:, 0], np.zeros(len(points))])
-    flat = PCA(2, svd_solver="covariance_eigh").fit_transform(points)
+    flat = principal_components(points, 2)
     spread = np.ptp(flat, axis=0)
     return (flat - flat.min(axis=0)) / np.where(spread > 0, spread, 1)
 

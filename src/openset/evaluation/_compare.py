@@ -13,7 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import _safe_indexing, indexable
 
 from ..model_selection import OpenSetSearchCV
-from ..utils import Progress, decide
+from ..utils import Progress, decide, unwrap
 from ._harness import MethodResult, evaluate_method
 from ._splits import stratified_rows
 
@@ -85,17 +85,19 @@ def compare_methods(
     Parameters
     ----------
     methods : mapping {str: estimator}
-        By name, not fitted. An estimator that is not a search is tuned by
-        :class:`openset.OpenSetSearchCV` over its default grid.
+        By name, not fitted. An estimator that has a default grid is tuned over it by
+        :class:`openset.OpenSetSearchCV`; a search, and any other estimator, is fitted as it is.
     X : array-like of shape (n, d)
     y : array-like of shape (n,)
-    splits : iterable of Split or Simulation
+    splits : iterable
+        Of what :func:`evaluate_method` takes as a split.
     n_repeats : int, default=3
         Simulations in the search of each split.
     measure : str, default="normalized_accuracy"
         The methods are sorted by its mean.
     random_state : int, default=0
-        The search on split k uses the seed ``random_state + k``.
+        The search on split k uses the seed ``random_state + k``, and so does an estimator that is
+        fitted as it is and has the parameter.
     n_jobs : int, default=None
         Threads of the search; only the times depend on it.
     verbose : int, default=0
@@ -118,17 +120,21 @@ def compare_methods(
     ('osnn', (2,))
     """
     splits = list(splits)
+    if not splits:
+        raise ValueError("splits is empty; give at least one (a generator serves once only).")
     compared = {name: ComparedMethod(name) for name in methods}
     progress = Progress(len(splits) * len(methods), "comparing", verbose > 0)
     for k, split in enumerate(splits):
         for name, estimator in methods.items():
             method = compared[name]
             if not method.error:
-                search = clone(estimator)
-                if "refit" not in estimator.get_params(deep=False):
-                    search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
-                search.set_params(random_state=random_state + k)
                 try:
+                    search = clone(estimator)
+                    is_search = "refit" in estimator.get_params(deep=False)
+                    if not is_search and "default" in unwrap(estimator).search_spec.grids:
+                        search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
+                    if "random_state" in search.get_params(deep=False):
+                        search.set_params(random_state=random_state + k)
                     with warnings.catch_warnings():
                         # Settings that fail are not chosen; two classes are tuned closed-set.
                         warnings.simplefilter("ignore", FitFailedWarning)
@@ -138,6 +144,7 @@ def compare_methods(
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
                 else:
+                    _check_measure(measure, result)
                     if k:
                         bare = replace(result.fitted, model=None, search=None)
                         result = replace(result, fitted=bare)
@@ -146,6 +153,14 @@ def compare_methods(
     ranked = [method for method in compared.values() if not method.error]
     ranked.sort(key=lambda method: -method.values(measure).mean())
     return ranked + [method for method in compared.values() if method.error]
+
+
+def _check_measure(measure, result):
+    if measure not in result.measures:
+        raise ValueError(
+            f"measure={measure!r} is not one of those found on the test rows of a split: "
+            f"{sorted(result.measures)}."
+        )
 
 
 def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:

@@ -129,10 +129,13 @@ def fit_method(
     search, n_tuning_rows, start = None, 0, perf_counter()
     params: dict[str, Any] = {}
     if "refit" in estimator.get_params(deep=False):
-        search = clone(estimator).set_params(refit=False)
+        search = clone(estimator)
+        if search.refit is True:  # else it names the measure, or is a rule, that chooses
+            search.set_params(refit=False)
         X_some, y_some = X, y
         if max_tuning_rows is not None and max_tuning_rows < len(y):
-            rows = stratified_rows(y, max_tuning_rows, random_state=search.random_state)
+            seed = getattr(search, "random_state", None)
+            rows = stratified_rows(y, max_tuning_rows, random_state=seed)
             X_some, y_some = _safe_indexing(X, rows), y[rows]
         n_tuning_rows = len(y_some)
         _warn_of_few_rows(y_some)
@@ -236,8 +239,9 @@ def evaluate_method(
     X : array-like of shape (n, d)
     y : array-like of shape (n,)
         True classes of all rows.
-    split : Split or Simulation
-        Known classes, training rows and test rows.
+    split : Split, Simulation or pair of ndarray
+        Known classes, training rows and test rows; or the rows alone, as a splitter of
+        scikit-learn gives them.
     max_tuning_rows : int, default=None
         Rows that a search uses at most; see :func:`fit_method`.
     operating_point : mapping, default=None
@@ -264,7 +268,7 @@ def evaluate_method(
     (True, 50)
     """
     (X,), y = indexable(X), np.asarray(y)
-    _, train, test = split
+    *_, train, test = split
     fitted = fit_method(
         estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
     )

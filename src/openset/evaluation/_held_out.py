@@ -125,6 +125,10 @@ def held_out_report(
     y = np.asarray(y)
     unknown_label = unwrap(estimator).unknown_label
     classes, _ = known_classes(unknown_label, y if known is None else np.asarray(known))
+    if n_turns < 1:
+        raise ValueError(f"n_turns={n_turns!r} must be at least 1.")
+    if absent := [label for label in classes.tolist() if not np.any(y == label)]:
+        raise ValueError(f"known has {absent}, of which y has no row. Leave them out.")
     splits = _turn_splits(y, classes, n_turns, random_state, unknown_label)
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
+from scipy.sparse import vstack as stack_sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, indexable
 
 from ..calibration import CalibratedRejector
 from ..discovery import Decisions
 from ..utils import split_fitted
-from ..wrappers import OpenSetWrapper
 
 # Warn if the old classes lose more accuracy than this, and more rows than that.
 _TOLERATED, _CHANCE = 0.01, 2
@@ -71,16 +73,17 @@ def learn_decisions(
     Parameters
     ----------
     model : estimator
-        A fitted open-set estimator, or a Pipeline that ends in one.
-    X : array-like of shape (n, d)
+        A fitted open-set estimator, or a Pipeline or a search of one. A search is replaced by its
+        best estimator.
+    X : array-like of shape (n, d), or whatever the model takes
         The samples that the model was trained on.
     y : array-like of shape (n,)
         Their classes, all that the model knows; rows of an explicit unknown label are known
         unknowns.
-    X_new : array-like of shape (m, d)
+    X_new : array-like of shape (m, d), or whatever the model takes
         The samples that the decisions are about.
     decisions : Decisions
-        From :func:`openset.discovery.read_decisions`.
+        For example from :func:`openset.discovery.read_decisions`.
     remove : iterable of labels, default=()
         Classes that are no longer answered.
     rename : mapping {old: new}, default=None
@@ -114,16 +117,18 @@ def learn_decisions(
     taught, report = deepcopy(final), {}
     y = np.asarray(y)
     if len(decisions):
-        kept = decisions.of_kind("new", "class")
-        labels = np.array([label for label in decisions.labels if label is not None])
-        Z, added = transform(X), transform(X_new)[decisions.rows]
-        junk = added[~kept]
-        if len(junk) and not final.traits.known_unknowns:
+        Z, Z_new = _indexable(transform(X)), _indexable(transform(X_new))
+        decisions.check(Z_new.shape[0], final.classes_, final.unknown_label_)
+        named, rest = decisions.of_kind("new", "class"), decisions.of_kind("junk")
+        labels = np.array([c for c, use in zip(decisions.labels, named, strict=True) if use])
+        if rest.any() and not final.traits.known_unknowns:
             warnings.append(
-                f"{len(junk)} junk rows were left out: {type(final).__name__} cannot learn from "
+                f"{rest.sum()} junk rows were left out: {type(final).__name__} cannot learn from "
                 "samples of no class"
             )
-            junk = junk[:0]
+            rest[:] = False
+        rows = np.asarray(decisions.rows)
+        added, junk = (_safe_indexing(Z_new, rows[which]) for which in (named, rest))
         y_all = np.concatenate([y, labels]) if len(labels) else y
         lost = [label for label in final.classes_.tolist() if not np.any(y_all == label)]
         if lost:
@@ -132,8 +137,8 @@ def learn_decisions(
                 "add the rows that it was learned from, under these names, or remove these classes "
                 "first"
             )
-        taught = _grow(final, np.vstack([Z, added[kept]]), y_all, junk, warnings)
-        report = _compare(final, Z, y, (added[kept], labels, junk), random_state)
+        taught = _grow(final, _stack(Z, added), y_all, junk, warnings)
+        report = _compare(final, Z, y, (added, labels, junk), random_state)
         loss = report["old"]["before"] - report["old"]["after"]
         if loss > _TOLERATED and loss * report["old"]["rows"] > _CHANCE + 0.5:
             warnings.append(
@@ -156,6 +161,23 @@ def learn_decisions(
         "renamed": {str(old): str(new) for old, new in rename.items()},
     }
     return Learned(_put_back(model, taught), changes, report, warnings)
+
+
+def _indexable(Z):
+    """Rows that can be taken and counted: an array, a table or a CSR matrix."""
+    (Z,) = indexable(Z)
+    return Z if hasattr(Z, "shape") else np.asarray(Z)
+
+
+def _stack(*parts):
+    """The rows of arrays, tables or sparse matrices, one part after the other."""
+    if any(map(issparse, parts)):
+        return stack_sparse(parts, format="csr")
+    if all(hasattr(part, "iloc") for part in parts):
+        import pandas as pd
+
+        return pd.concat(parts)
+    return np.concatenate(parts)
 
 
 def _without_operating_point(model, warnings):
@@ -182,9 +204,9 @@ def _with_params(final, y, junk):
             middle = float(np.median(list(value.values())))
             labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
             params[name] = {label: value.get(label, middle) for label in labels}
-    if len(junk):
+    if junk.shape[0]:
         params["unknown_label"] = final.unknown_label_
-        y = np.concatenate([y, np.full(len(junk), final.unknown_label_)])
+        y = np.concatenate([y, np.full(junk.shape[0], final.unknown_label_)])
     return params, y
 
 
@@ -193,14 +215,14 @@ def _fit(final, Z, y, junk):
     params, y = _with_params(final, y, junk)
     if isinstance(getattr(final, "gamma", None), str):
         params["gamma"] = float(final.gamma_[0])  # the width that was chosen
-    return clone(final).set_params(**params).fit(np.vstack([Z, junk]), y)
+    return clone(final).set_params(**params).fit(_stack(Z, junk), y)
 
 
 def _grow(final, Z, y, junk, warnings):
     """The same, from the present solution if the rows are those of its training."""
     params, labels = _with_params(final, y, junk)
     try:
-        return deepcopy(final).set_params(**params).add_classes(np.vstack([Z, junk]), labels)
+        return deepcopy(final).set_params(**params).add_classes(_stack(Z, junk), labels)
     except ValueError as error:
         taught = _fit(final, Z, y, junk)  # raises again unless the warm start was the problem
         warnings.append(f"refitted from scratch: {error}")
@@ -214,23 +236,25 @@ def _compare(final, Z, y, added, random_state):
     unknown = final.unknown_label_
     fit_old, test_old = _hold_out(y, unknown, rng)
     fit_new, test_new = _hold_out(y_new, unknown, rng)
-    before = _fit(final, Z[fit_old], y[fit_old], junk[:0])
-    both = np.vstack([Z[fit_old], Z_new[fit_new]])
+    Z_fit, Z_test = _safe_indexing(Z, fit_old), _safe_indexing(Z, test_old)
+    before = _fit(final, Z_fit, y[fit_old], junk[:0])
+    both = _stack(Z_fit, _safe_indexing(Z_new, fit_new))
     labels = np.concatenate([y[fit_old], y_new[fit_new]]) if len(y_new) else y[fit_old]
     after = _fit(final, both, labels, junk)
     report: dict[str, Any] = {
         "old": {
             "rows": len(test_old),
-            "before": float(np.mean(before.predict(Z[test_old]) == y[test_old])),
-            "after": float(np.mean(after.predict(Z[test_old]) == y[test_old])),
+            "before": float(np.mean(before.predict(Z_test) == y[test_old])),
+            "after": float(np.mean(after.predict(Z_test) == y[test_old])),
         }
     }
     if len(test_new):
-        rejected = before.predict(Z_new[test_new]) == before.unknown_label_
+        Z_test = _safe_indexing(Z_new, test_new)
+        rejected = before.predict(Z_test) == before.unknown_label_
         report["new"] = {
             "rows": len(test_new),
             "rejected_before": float(np.mean(rejected)),
-            "after": float(np.mean(after.predict(Z_new[test_new]) == y_new[test_new])),
+            "after": float(np.mean(after.predict(Z_test) == y_new[test_new])),
         }
     return report
 
@@ -247,13 +271,12 @@ def _hold_out(y, unknown_label, rng):
 
 
 def _put_back(model, final):
-    """The model with another last step."""
+    """The model with another open-set estimator inside, as :func:`split_fitted` finds it."""
     if isinstance(model, Pipeline):
-        name, _ = model.steps[-1]
-        return type(model)([*model.steps[:-1], (name, final)])
-    if isinstance(model, OpenSetWrapper) or type(model) is type(final):
-        return final
-    raise ValueError(
-        f"a {type(model).__name__} cannot learn; give the fitted estimator inside it, such as "
-        "best_estimator_."
-    )
+        name, last = model.steps[-1]
+        return type(model)([*model.steps[:-1], (name, _put_back(last, final))])
+    if isinstance(model, FrozenEstimator):
+        return FrozenEstimator(_put_back(model.estimator, final))
+    if hasattr(model, "best_estimator_"):
+        return _put_back(model.best_estimator_, final)
+    return final

@@ -14,6 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 def as_labels(values: ArrayLike, name: str) -> list:
     """Return the labels as a list of unchanged Python objects; `name` is for error messages."""
+    if getattr(values, "ndim", 1) == 2:
+        raise ValueError(
+            f"{name} must be a 1-D sequence of labels; got shape {values.shape}. "  # type: ignore
+            "Pass a single column, for an array y.ravel()."
+        )
+    if isinstance(values, set | frozenset):
+        raise ValueError(f"{name} is a set, which has no order; pass a list, such as sorted(...).")
     if isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
         raise ValueError(f"{name} must be a 1-D sequence of labels; got {values!r}.")
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from ..utils import unwrap
 from ._counts import OpenSetCounts, harmonic_mean
@@ -169,6 +170,7 @@ def open_set_report(
                 "open_set_report(model, X, y)."
             )
         model = unwrap(y_true)
+        check_is_fitted(model)
         known, unknown_label = model.classes_, model.unknown_label_
         y_true, y_pred = y, y_true.predict(y_pred)
     elif known is None or unknown_label is None:

@@ -95,6 +95,12 @@ def path_values(estimator: BaseEstimator, settings: Sequence[dict[str, Any]]) ->
 def _check_grid(estimator, part, level):
     _, final, prefix = split_pipeline(estimator)
     engine = [prefix + name for name in spec_of(final).engine]
+    if (step := prefix.removesuffix("__")) in part:
+        raise ValueError(
+            f"param_grid replaces the step {step!r}, the open-set estimator whose parameters are "
+            "searched. Search each estimator on its own and compare the scores, or use "
+            "scikit-learn's GridSearchCV with cv=OpenSetSplit()."
+        )
     if level == "class" and not set(part) <= set(engine):
         raise ValueError(
             f"level='class' gives each binary machine its own parameters, which can be "

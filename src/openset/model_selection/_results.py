@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -109,15 +110,24 @@ def best_of(
     the classes, and parameters as dicts {class: value}.
     """
     settings = table.settings
+    n_blocks = 1 if classes is None else len(classes)
+    scores, far = (np.split(part, n_blocks, axis=1) for part in (table.scores, table.far))
+    found = [best_index(a, b, strength) for a, b in zip(scores, far, strict=True)]
+    means = np.array([own[i].mean() for own, i in zip(scores, found, strict=True)])
+    if np.isneginf(means).any() and np.isfinite(table.far).any():
+        whose = "" if classes is None else f" of the classes {classes[np.isneginf(means)].tolist()}"
+        warnings.warn(
+            f"No setting of the grid has bounded regions{whose} in every simulation, as "
+            "ensure_bounded demands: all score -inf, and the choice is not by the score. Search "
+            "larger values of lam, too, such as [0.0, 0.1, 0.3, 0.6], or set ensure_bounded=False.",
+            UserWarning,
+            stacklevel=4,
+        )
     if classes is None:
-        best = best_index(table.scores, table.far, strength)
-        return best, float(table.scores[best].mean()), settings[best]
-    scores, far = (np.split(part, len(classes), axis=1) for part in (table.scores, table.far))
-    found = np.array([best_index(a, b, strength) for a, b in zip(scores, far, strict=True)])
-    means = [own[i].mean() for own, i in zip(scores, found, strict=True)]
+        return found[0], float(means[0]), settings[found[0]]
     chosen = dict(zip(classes.tolist(), found, strict=True))
     params = {name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]}
-    return found, float(np.mean(means)), params
+    return np.array(found), float(means.mean()), params
 
 
 def _comparable(scores):

@@ -96,9 +96,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     For the other settings ``ensure_bounded`` is off during the search. If it is set in the
     estimator, a setting in which any machine of any repeat has a bias b >= 0 scores -inf; the refit
-    honours it. If all do, the largest lambda is taken, with the width of the smallest bias. A fit
-    that fails also scores -inf. Ties go to the first setting, the width varying slowest. The
-    paper's grids begin with the narrowest kernel, the largest lambda and the lowest threshold.
+    honours it. If all do, there is a warning, and the largest lambda is taken, with the width of
+    the smallest bias. A fit that fails also scores -inf. Ties go to the first setting, the width
+    varying slowest. The paper's grids begin with the narrowest kernel, the largest lambda and the
+    lowest threshold.
 
     In the paper's preset four fifths of the samples of a known class are for fitting, and the
     positive class and half of the others, rounded up, are known. This, the measure of a machine and

@@ -37,7 +37,7 @@ _SCHEMA = "schema.json"
 _LARGEST_CARD = 64 * 2**20
 _CONTENT = (
     "A model file holds estimators and kernels of openset, and of scikit-learn those that skops "
-    "trusts."
+    "trusts. Of a search that holds others, save the best_estimator_."
 )
 
 
@@ -96,6 +96,13 @@ def save_model(
     stamp = _stamp(final)
     card = stamp | dict(card or {}) | stamp  # the stamp comes first and cannot be replaced
     try:
+        text = json.dumps(card, indent=1)
+    except TypeError as error:
+        raise TypeError(
+            f"card must hold what JSON allows: {error}. Convert arrays and numbers of NumPy, for "
+            "example with tolist()."
+        ) from None
+    try:
         content = sio.dumps(model, compression=ZIP_DEFLATED)
     except Exception as error:
         raise ModelFileError(f"cannot save {type(final).__name__}: {error}. {_CONTENT}") from error
@@ -107,7 +114,7 @@ def save_model(
         )
     archive = BytesIO(content)
     with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
-        members.writestr(_CARD, json.dumps(card, indent=1))
+        members.writestr(_CARD, text)
         try:
             check_sizes(members, _SCHEMA, len(content))
             check_model(model)

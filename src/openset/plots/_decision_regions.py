@@ -12,7 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..base import Certificate
 from ..metrics import encode_labels
@@ -131,6 +131,7 @@ class DecisionRegionsDisplay(Display):
         -------
         DecisionRegionsDisplay
         """
+        check_is_fitted(unwrap(estimator))
         classes = unwrap(estimator).classes_
         check_consistent_length(X, y)
         grid = plane_grid(plane, X, y, margin, grid_resolution)

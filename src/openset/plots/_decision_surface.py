@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from ..utils import unwrap
 from . import _style
@@ -102,12 +103,11 @@ class DecisionSurfaceDisplay(Display):
         DecisionSurfaceDisplay
         """
         model = unwrap(estimator)
-        found = np.flatnonzero(model.classes_ == class_label)
-        if found.size == 0:
-            raise ValueError(
-                f"class_label={class_label!r} is not one of the classes {model.classes_.tolist()}."
-            )
-        c = found[0]
+        check_is_fitted(model)
+        classes = model.classes_.tolist()
+        if getattr(class_label, "ndim", 0) or class_label not in classes:
+            raise ValueError(f"class_label={class_label!r} is not one of the classes {classes}.")
+        c = classes.index(class_label)
         grid = plane_grid(plane, X, None, margin, grid_resolution)
         display = cls(
             x0=grid.x0,

@@ -229,11 +229,12 @@ class OpenSetSVC(LandmarkClassifier):
                 "add_classes starts from the multipliers of training samples, which a model with "
                 "landmarks does not keep. Call fit with all data."
             )
+        self.check_no_class_lost(y)
         gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
         grown = clone(self).set_params(gamma=gamma)
         training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))
         labels = grown.classes_.tolist()
-        self.check_no_class_lost(labels)
+        self.check_no_class_lost(labels)  # for want of weight
         row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
         start = WarmStart(self.support_vectors_, self.dual_coef_, row, training)
         if missing := np.sum(start.found < 0):

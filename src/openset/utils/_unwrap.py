@@ -88,6 +88,8 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     for layer, _ in layers(estimator):
         if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator):
             return layer
+    if isinstance(layer, type):
+        raise TypeError(f"{layer.__name__} is a class. Pass an instance, {layer.__name__}(...).")
     raise TypeError(
         f"{type(layer).__name__} is not an open-set estimator and wraps none. "
         "Wrap a closed-set classifier with a rejector of openset first."
@@ -124,7 +126,9 @@ def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
     """
     for final, heads in layers(estimator):
         if hasattr(final, "unknown_label") and not isinstance(final, FrozenEstimator):
-            return partial(_transform, heads), final
+            if hasattr(final, "classes_"):
+                return partial(_transform, heads), final
+            break
         if not (hasattr(final, "best_estimator_") or isinstance(final, Pipeline | FrozenEstimator)):
             break  # its answers are not those of what it wraps
     unwrap(final)  # raises a TypeError if it is not an open-set estimator

@@ -64,6 +64,7 @@ class OpenSetWrapper(OpenSetClassifier):
             self.classes_ = self.classes_.astype(object)
         self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
 
