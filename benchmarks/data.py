@@ -116,7 +116,7 @@ def aloi_many(n_rows=1_000_000, n_classes=1000):
 
 def mnist(n_rows=60_000):
     """The first training images of MNIST, scaled to [0, 1]: (n_rows, 784)."""
-    bunch = _load.__wrapped__("mnist")  # too large to be kept beside what is made of it
+    bunch = _load.__wrapped__("mnist")  # too large to be kept next to what is made of it
     return bunch.data[:n_rows] / 255, bunch.target[:n_rows].copy()
 
 

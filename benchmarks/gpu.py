@@ -20,7 +20,7 @@ LAMBDAS = np.arange(20) / 20
 GAMMAS = 2.0 ** np.arange(-15, 16, 2)
 TOL = 1e-3
 
-# What an H200 can do: bytes and float32 operations a second, from its data sheet.
+# What an H200 can do: bytes and float32 operations per second, from its data sheet.
 BANDWIDTH, FLOPS = 4.8e12, 67e12
 
 

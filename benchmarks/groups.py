@@ -9,7 +9,7 @@ from openset import OpenSetSVC
 from openset.discovery import group_unknowns
 
 from .data import _load
-from .monitoring import markdown
+from .report import table
 
 # The method and its settings were chosen on the first ten draws. The others were looked at once.
 DRAWS, FRESH, HELD_BACK = range(10), range(20, 30), 10
@@ -82,20 +82,20 @@ def main():
         "least 0.9 and holds at least half of its rejected queries. The last but one column is the "
         "number of groups proposed for the out-of-scope queries alone. `group_unknowns` was "
         f"developed on draws {DRAWS[0]} to {DRAWS[-1]}; draws {FRESH[0]} to {FRESH[-1]} were run "
-        f"once, at the end. Seconds are those of the processor.\n\n{markdown(rows)}\n\n"
-        f"The intents that were not found:\n\n{markdown(missed)}\n{NOTES}\n"
+        f"once, at the end. Seconds are those of the processor.\n\n{table(rows)}\n\n"
+        f"The intents that were not found:\n\n{table(missed)}\n{NOTES}\n"
         "## Other datasets\n\nThe same measure, where the other classes held back and a few "
         "rejected samples of known classes are all the background there is. Four tenths of the "
         "known rows and all rows of the classes held back arrive. Before, 5, 5, 11 and 20 classes "
         "were found."
-        f"\n\n{markdown(other_datasets())}\n"
+        f"\n\n{table(other_datasets())}\n"
     )
     Path(__file__).with_suffix(".md").write_text(text)
 
 
 def other_datasets():
     """Rows of a table: classes found in other datasets, over several draws."""
-    table = [["dataset", "draws", "held back", "found", "groups", "mean purity"]]
+    rows = [["dataset", "draws", "held back", "found", "groups", "mean purity"]]
     for name, (n_draws, n_known, n_held, n_rows, gamma) in OTHERS.items():
         bunch = _load(name)
         n_found, purity = 0, []
@@ -116,9 +116,9 @@ def other_datasets():
             for group in found.groups:
                 purity.append(np.unique_counts(y[stream][group.members]).counts.max() / len(group))
         figures = [n_draws, n_draws * n_held, n_found, len(purity), f"{np.mean(purity):.2f}"]
-        table.append([name, *map(str, figures)])
-        print(*table[-1], flush=True)
-    return table
+        rows.append([name, *figures])
+        print(*rows[-1], flush=True)
+    return rows
 
 
 def why_missed(found, truth, intent):

@@ -23,6 +23,7 @@ from openset.metrics import normalized_accuracy
 from openset.neighbors import OpenSetKNN
 
 from .data import _load, mnist
+from .report import table
 
 HERE = Path(__file__).parent
 PARTS = HERE / "results" / "known_unknowns"
@@ -31,11 +32,6 @@ PARTS = HERE / "results" / "known_unknowns"
 SETTING = {"C": 8.0, "gamma": 2.0}
 N_DRAWS = 5
 N_BOOTSTRAP = 300
-
-
-def table(header, rows):
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 class Clinc:
@@ -97,7 +93,7 @@ def quality():
         '"Simple code" is the AUROC of the method written in a few lines of NumPy. The last two '
         "columns are in percent, at the thresholds that the methods set by themselves "
         "(`quantile=0.95`).\n\n"
-        + table(["method", "AUROC", "simple code", "known accepted", "unknown rejected"], rows)
+        + table([["method", "AUROC", "simple code", "known accepted", "unknown rejected"], *rows])
     )
 
 
@@ -145,7 +141,7 @@ def clinc():
         "draws; in brackets the 95 % interval of the difference from no known unknowns, by a "
         f"paired bootstrap of the test queries ({N_BOOTSTRAP} samples). Recall is that of "
         "out-of-scope queries. The chosen point has the best harmonic mean on `val` and "
-        "`oos_val`.\n\n" + table(header, rows)
+        "`oos_val`.\n\n" + table([header, *rows])
     )  # fmt: skip
 
 
@@ -179,7 +175,7 @@ def subtracted():
         'a class of their own (`unknown_label="auto"`), and the score of that class is subtracted '
         "from the scores of all others: f_c - f_oos. Differences from no known unknowns, with "
         "intervals as above. The subtraction has no parameter.\n\n"
-        + table(["AUROC", "in-scope accuracy at 90 % recall"], [cells])
+        + table([["AUROC", "in-scope accuracy at 90 % recall"], cells])
     )
 
 
@@ -270,7 +266,7 @@ def letter():
         "`OpenSetSearchCV`, which splits the known unknowns, too. Normalised accuracy in percent "
         "without → with known unknowns; in brackets the 95 % interval of the paired difference, by "
         "Student's t. The last column tests with 1,100 other rows of the classes of the known "
-        "unknowns instead.\n\n" + table(header, rows)
+        "unknowns instead.\n\n" + table([header, *rows])
     )
 
 
@@ -315,7 +311,7 @@ def speed():
         "processor. `fit` of `OpenSetKNN` computes the distances within all classes, from which "
         "its radius follows; that of `KNeighborsClassifier` stores the samples.\n\n"
         "MNIST, 60,000 x 784, and 2,000 samples to predict:\n\n"
-        + table(["", "threads", "fit", "predict"], rows)
+        + table([["", "threads", "fit", "predict"], *rows])
         + "\n\nCLINC150, 15,000 x 384, 150 classes, one thread: `OpenSetLDA(relative=True)` fits "
         f"in {_text(fit)} s and scores 5,500 queries in {_text(score)} s."
     )

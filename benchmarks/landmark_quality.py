@@ -9,7 +9,6 @@ landmarks are drawn uniformly, to tell what the choice of landmarks is worth.
 
 import argparse
 import json
-from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -19,6 +18,7 @@ from openset import OpenSetSVC
 from openset.metrics import normalized_accuracy
 
 from .data import _load, open_set_run
+from .memory import apart
 
 SIZES = ["exact", "4000", "2000", "1000", "500", "8000"]
 SEED = 0
@@ -84,10 +84,6 @@ def measure(name, size, at_random, jobs):
     }
 
 
-def _run(queue, *arguments):
-    queue.put(measure(*arguments))
-
-
 def _key(row):
     return row["drawn"] == "at random", row["landmarks"] or 0
 
@@ -100,18 +96,12 @@ def main():
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--store", type=Path, default=_HERE / "results" / "landmarks.json")
     options = parser.parse_args()
-    store, context = options.store, get_context("spawn")
+    store = options.store
     results = json.loads(store.read_text()) if store.exists() else {}
     for name in options.names:
         for size in options.sizes:
             size = None if size == "exact" else int(size)
-            queue = context.Queue()
-            process = context.Process(
-                target=_run, args=(queue, name, size, options.random, options.jobs)
-            )
-            process.start()
-            row = queue.get()
-            process.join()
+            row, _ = apart(measure, name, size, options.random, options.jobs)
             print(name, row, flush=True)
             others = [old for old in results.get(name, []) if _key(old) != _key(row)]
             results[name] = sorted([*others, row], key=_key)

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .monitoring import markdown
+from .report import table
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "clinc150_loop.py"
 SEEDS = range(5)
@@ -33,7 +33,7 @@ def text_of(reports):
         rows += [[str(seed), *cells] for cells in figures]
     return (
         f"{reports[0]}\nFive draws of the ten intents, by `python -m benchmarks.loop`; the first "
-        f"is the one above:\n\n{markdown(rows)}\n"
+        f"is the one above:\n\n{table(rows)}\n"
     )
 
 

@@ -14,6 +14,7 @@ from openset import OpenSetSVC
 from openset.monitoring import UnknownRateMonitor
 
 from .data import Absent, _load, open_set_run
+from .report import table
 
 RATE0, RATE1 = 0.05, 0.15
 ALPHAS = (0.01, 0.05)
@@ -64,7 +65,7 @@ def false_alarms(n_streams):
         f"## False alarms\n\nShare of {n_streams:,} streams of {LENGTH:,} samples that ever raise "
         f"an alarm although nothing changes: {RATE0:.0%} of the answers are unknown, which is "
         f"rate0. Each stream has a fresh reference of {N_REFERENCE} scores of its own "
-        f"distribution.\n\n{markdown([head, *rows])}"
+        f"distribution.\n\n{table([head, *rows])}"
     )
 
 
@@ -111,7 +112,7 @@ def detection(n_streams):
         f"{LENGTH:,} samples without a change raise an alarm. They know rate0 exactly and when the "
         'stream ends, and after that end their promise is void; ours is for ever. "From a '
         f'reference" has to allow for what {N_REFERENCE} scores leave open about the usual rate.'
-        f"\n\n{markdown(rows)}"
+        f"\n\n{table(rows)}"
     )
 
 
@@ -196,12 +197,6 @@ def pools(model, X, y, train, test):
     known = np.isin(y[test], y[train])
     scores -= np.quantile(scores[known], 0.03)
     return scores[known], scores[~known]
-
-
-def markdown(rows):
-    """A Markdown table; the first row is the header."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ _AT_BOUND = 1e-6
 
 
 class Quality(NamedTuple):
-    """One value a machine, each of shape (k,)."""
+    """One value per machine, each of shape (k,)."""
 
     objective: np.ndarray  # W(beta), smaller is better
     gap: np.ndarray  # largest violation of the optimality conditions, to be compared with tol

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from .report import _table
+from . import report
 
 _FOLDER = Path(__file__).resolve().parent
 _README = _FOLDER.parent / "README.md"
@@ -29,7 +29,7 @@ def table(results: str) -> str:
         pattern = rf"^\| {re.escape(job)}, against (\S+) \| at least (\S+)x \| (\S+)x \|"
         for program, target, measured in re.findall(pattern, results, re.MULTILINE):
             rows.append([title, program, measured, target])
-    return _table(rows)
+    return report.table(rows)
 
 
 def write() -> None:

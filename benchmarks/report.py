@@ -51,12 +51,13 @@ class Section:
     targets: list[Target] = field(default_factory=list)
 
     def markdown(self):
-        parts = [f"## {self.title}", self.text, *map(_table, self.tables)]
+        parts = [f"## {self.title}", self.text, *map(table, self.tables)]
         return "\n\n".join(parts)
 
 
-def _table(rows):
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+def table(rows):
+    """A Markdown table; the first row is the header."""
+    lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
     lines.insert(1, f"|{' --- |' * len(rows[0])}")
     return "\n".join(lines)
 
@@ -154,7 +155,7 @@ def summary(sections):
         [target.job, target.target, target.measured, "yes" if target.reached else "**no**"]
         for target in targets
     ]
-    return "\n".join(["## Targets", "", _table([["job", "target", "measured", "reached"], *rows])])
+    return "\n".join(["## Targets", "", table([["job", "target", "measured", "reached"], *rows])])
 
 
 def stamp():

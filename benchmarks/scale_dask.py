@@ -8,13 +8,14 @@ of each worker (Dask kills a worker above its limit), and the accuracy.
 import json
 import sys
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
 
 import numpy as np
 
 from openset import OpenSetSVC
 from openset.svm import fit_distributed, predict_distributed
+
+from .memory import peak
 
 STORE = Path(__file__).resolve().parent / "results" / "dask.json"
 FEATURES, CLASSES, PARTS, LIMIT = 128, 20, 40, "1GB"
@@ -26,11 +27,6 @@ def part(k, n_rows):
     rng = np.random.default_rng([1, k])
     y = rng.integers(CLASSES, size=n_rows)
     return centers[y] + rng.normal(size=(n_rows, FEATURES)), y
-
-
-def peak():
-    """Largest memory of a process so far, in MB."""
-    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main():

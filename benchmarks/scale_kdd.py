@@ -6,9 +6,7 @@ benchmarks/results/kdd.json.
 
 import json
 import sys
-from multiprocessing import get_context
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from time import perf_counter, process_time
 
 import numpy as np
@@ -17,15 +15,11 @@ from openset import OpenSetSVC
 from openset.metrics import normalized_accuracy
 
 from .kdd import load
+from .memory import apart, peak
 from .programs import N_JOBS
 
 STORE = Path(__file__).resolve().parent / "results" / "kdd.json"
 SETTING = {"gamma": 1.0, "C": 8.0}
-
-
-def peak():
-    """Largest memory of this process so far, in MB."""
-    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
 def judge(answers, X_test, y_test, known, unknown):
@@ -72,20 +66,10 @@ def fit(landmarks):
     return row | judge(answers, X_test, y_test, model.classes_, model.unknown_label_)
 
 
-def _run(queue, landmarks):
-    queue.put(fit(landmarks))
-
-
 def main():
-    context = get_context("spawn")
     results = json.loads(STORE.read_text()) if STORE.exists() else {}
     for size in sys.argv[1:] or ["exact", "500", "2000"]:
-        queue = context.Queue()
-        landmarks = None if size == "exact" else int(size)
-        process = context.Process(target=_run, args=(queue, landmarks))
-        process.start()
-        results[size] = queue.get()
-        process.join()
+        results[size], _ = apart(fit, None if size == "exact" else int(size))
         print(results[size], flush=True)
         STORE.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from time import perf_counter, process_time
 
 import numpy as np
@@ -18,14 +17,10 @@ import numpy as np
 from openset import OpenSetSVC
 
 from .data import aloi_many
+from .memory import peak
 
 STORE = Path(__file__).resolve().parent / "results" / "million.json"
 CLEAN = 54  # clean training rows per class
-
-
-def peak():
-    """Largest memory of this process so far, in MB."""
-    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(options):

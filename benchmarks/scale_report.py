@@ -6,6 +6,8 @@
 import json
 from pathlib import Path
 
+from .report import table
+
 _HERE = Path(__file__).resolve().parent
 _TITLES = {
     "letter": "letter, 20 known classes, 7,708 rows, all of them landmarks in the last line; "
@@ -27,11 +29,6 @@ def _load(name):
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
 def _quality(results):
     lines = [
         "## Quality",
@@ -46,21 +43,19 @@ def _quality(results):
         lines += [f"{_TITLES[name]} ({setting}).", ""]
         exact = rows[0]["NA"]
         rows = sorted(rows, key=lambda row: (row.get("drawn", "chosen") != "chosen", _size(row)))
-        lines += _table(
-            ["landmarks", "NA", "NA less exact", "bounded", "KKT gap", "CPU s"],
+        cells = [
             [
-                [
-                    _name(row),
-                    f"{row['NA']:.4f}",
-                    f"{row['NA'] - exact:+.4f}",
-                    f"{row['bounded']} of {row['n_classes']}",
-                    f"{row['kkt_gap']:.1e}",
-                    f"{row['cpu_seconds']:.1f}",
-                ]
-                for row in rows
-            ],
-        )
-        lines.append("")
+                _name(row),
+                f"{row['NA']:.4f}",
+                f"{row['NA'] - exact:+.4f}",
+                f"{row['bounded']} of {row['n_classes']}",
+                f"{row['kkt_gap']:.1e}",
+                f"{row['cpu_seconds']:.1f}",
+            ]
+            for row in rows
+        ]
+        header = ["landmarks", "NA", "NA less exact", "bounded", "KKT gap", "CPU s"]
+        lines += [table([header, *cells]), ""]
     return lines
 
 
@@ -96,7 +91,7 @@ def _kdd(results):
         "All 494,021 training rows as they are, 23 classes, gamma 1, C 8; 311,029 test rows. The "
         "row of the exact machine was measured before the others, with an earlier solver."
     )
-    return ["## KDD Cup 99", "", text, "", *_table(header, rows), ""]
+    return ["## KDD Cup 99", "", text, "", table([header, *rows]), ""]
 
 
 def _rivals(results):
@@ -116,7 +111,8 @@ def _rivals(results):
         "time that is given as a lower bound, so its NA is not known: with enough time it would "
         "solve our problem."
     )
-    return [*lines, *_table(["data", "program", "CPU s", "seconds", "NA"], rows), "", note, ""]
+    header = ["data", "program", "CPU s", "seconds", "NA"]
+    return [*lines, table([header, *rows]), "", note, ""]
 
 
 def _seconds(row, name):
@@ -166,7 +162,7 @@ def _million(results):
     ]
     header += ["bounded", "accuracy", "closed set"]
     title = "## A million rows of 128 features, 1000 classes"
-    return [title, "", text, "", *_table(header, rows), ""]
+    return [title, "", text, "", table([header, *rows]), ""]
 
 
 def _dask(row):

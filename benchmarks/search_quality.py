@@ -4,7 +4,7 @@
     python -m benchmarks.search_quality compare OLD.csv NEW.csv
 
 The first searches, fits and judges test rows for every dataset, n = 3 and 6 and ten draws, with the
-version of openset that is installed, and goes on where it stopped. The second prints means and
+version of openset that is installed, and continues where it stopped. The second prints means and
 paired gains of one version over another; errors are over datasets. Simulations are drawn anew, by
 `--seed`; they are not those of the tables from which the rules were chosen. `--coarse` searches
 the widths of the grid only; `--earlier` is the default before these rules, with today's solver.
@@ -23,7 +23,7 @@ import numpy as np
 
 from openset import OpenSetSearchCV, OpenSetSVC
 from openset.metrics import normalized_accuracy
-from openset.model_selection import _race, _search, _split
+from openset.model_selection import _race, _rounds, _search, _split
 
 from .search_rules import OLD, _cells, summary
 from .search_table import DATASETS, N_KNOWN, N_RUNS, draw
@@ -37,9 +37,10 @@ def no_finer(estimator, settings, best):
 def go_back(n_known):
     """Restore the earlier default in this process: five random simulations, its grid and race.
 
-    One difference: the estimator's own setting drops out of the race like any other.
+    Two differences: the margin of the race falls with the number of simulations, not with its root,
+    and the estimator's own setting drops out like any other.
     """
-    _search.finer_settings, _search._ENDS_OF_ROUNDS = no_finer, (1, 2)
+    _search.finer_settings, _rounds._ENDS_OF_ROUNDS = no_finer, (1, 2)
     _race._LEAST_MARGIN = 0.02 * np.sqrt(n_known)
     _split.gcd = lambda a, b: a  # rounds of one simulation: classes are drawn anew in each
     grid = {name: list(v) for name, v in zip(("gamma", "C", "lam"), OLD, strict=True)}

@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
-from openset import OpenSetSVC
+from openset import CalibratedRejector, OpenSetSVC
 from openset.evt import WSVM
 from openset.kernels import RBF, Kernel
 from openset.solver import DecisionValues
@@ -54,6 +55,23 @@ def test_prepared_once(built, kind, d, layout):
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.decision_function(layout(X)), scores)
     assert_array_equal(deepcopy(model).decision_function(layout(X)), scores)
+
+
+@pytest.mark.parametrize("d", [4, 80])
+def test_moved_thresholds_are_prepared_once(built, d):
+    X, y = data(d)
+    svc = OpenSetSVC(gamma=0.2).fit(X, y)
+    model = CalibratedRejector(FrozenEstimator(svc), alpha=0.2).fit(X, y)
+    scores = model.decision_function(X)
+    built.clear()
+    for _ in range(3):
+        assert_array_equal(model.decision_function(X), scores)
+    assert not built
+    # A moved model stays what it is when the one that it was made from is fitted again.
+    moved = svc.with_thresholds(model.thresholds_)
+    svc.set_params(gamma=0.7).fit(X[:60] + 1, y[:60])
+    svc.decision_function(X)
+    assert_array_equal(moved.decision_function(X), scores)
 
 
 def test_never_stale():

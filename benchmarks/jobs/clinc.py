@@ -16,7 +16,7 @@ def run(quick):
     X, y = clinc(20 if quick else 150)
     signs = np.where(y == np.unique(y)[:, None], 1.0, -1.0)
     sample = np.arange(SAMPLE) * (len(signs) // SAMPLE)
-    # One column a class: the machines of the sample, each against all other rows.
+    # One column per class: the machines of the sample, each against all other rows.
     indicator = (signs[sample] > 0).astype(int).T
     tasks = [(OURS, OURS.one_vs_rest(X, y, GAMMA))]
     for program in programs(ScikitLearn, Intelex)[1:]:

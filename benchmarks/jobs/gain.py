@@ -26,7 +26,7 @@ def run(quick):
     header = ["dataset", "n"]
     for measure in MEASURES:
         header += [f"{measure}, paper's", f"{measure}, default", "gain"]
-    rows, targets = [[*header, "CPU s a search, paper's", "default"]], []
+    rows, targets = [[*header, "CPU s per search, paper's", "default"]], []
     for name in datasets:
         for n_known in N_KNOWN:
             results = [

@@ -1,8 +1,5 @@
 """How time grows with rows, classes and features, and how much memory the largest fit takes."""
 
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-
 import numpy as np
 
 from .. import memory
@@ -36,7 +33,7 @@ def run(quick):
     section.targets += agreement(f"growth, {rows[-1]} rows", _judge(runs, rows[-1]))
     if memory.KNOWN:
         for what, fit in {"binary": _fit_binary, "8 classes": _fit_eight_classes}.items():
-            peak = _peak_memory(fit, rows[-1])
+            _, peak = memory.apart(fit, rows[-1])
             what = f"growth, {rows[-1]} rows: peak memory, {what}"
             section.targets.append(at_most(what, CACHE + 1024, peak, " MB"))
     return section
@@ -82,14 +79,3 @@ def _fit_binary(n_rows):
 def _fit_eight_classes(n_rows):
     X, y = letter_repeated(n_rows)
     OURS.one_vs_rest(X, np.minimum(y, 8), GAMMA)()
-
-
-def _peak_memory(fit, n_rows):
-    """Peak of the resident memory, in MB, of a fresh process that calls ``fit(n_rows)``."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_fit_and_measure, fit, n_rows).result()
-
-
-def _fit_and_measure(fit, n_rows):
-    fit(n_rows)
-    return memory.peak()

@@ -16,7 +16,7 @@ _AT_LEAST = {"scikit-learn": 8, "scikit-learn-intelex": 10}
 
 @cache
 def fits(quick):
-    """The runs of all programs; `predict` goes on with their models."""
+    """The runs of all programs; `predict` continues with their models."""
     X, y = letter(2_000 if quick else 20_000)
     tasks = [
         (program, program.one_vs_rest(X, y, GAMMA)) for program in programs(ScikitLearn, Intelex)

@@ -1,8 +1,5 @@
 """The paper's search: every machine its own width and lambda, judged with classes withheld."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -10,7 +7,7 @@ from openset import OpenSetSVC
 from openset.model_selection import OpenSetSearchCV, OpenSetSplit
 
 from ..data import open_set_run
-from ..memory import peak
+from ..memory import apart
 from ..programs import CACHE, N_JOBS, OURS, TOL, ScikitLearn, programs
 from ..race import race
 from ..report import Section, at_least, at_most
@@ -33,14 +30,14 @@ def run(quick):
     runs = race(tasks, "search")
     ours = runs[0]
     n_machines = len(ours.answer.cv_results_["params"])
-    memory = _memory(X, y)
+    _, memory = apart(_search, X, y)
 
     header = ["program", "machines", "seconds", "seconds for all", "times ours", "answers differ"]
     rows = [header, [OURS.name, str(n_machines), *[f"{ours.seconds:.3g}"] * 2, "1.0", ""]]
     section = Section(
         "The paper's search",
         f"letter, {n_classes} classes, {len(y)} rows, {n_machines} binary machines (16 gammas x "
-        f"{N_LAMS} lambdas a class), each fitted on four fifths of the rows of its class and "
+        f"{N_LAMS} lambdas per class), each fitted on four fifths of the rows of its class and "
         f"of half of the others, and judged on all other rows. openset searches on {N_JOBS} "
         f"threads and fits the best machines on everything, {memory:.0f} MB at most in a "
         f"process of its own; scikit-learn fits and scores machines of lambda = 0 in a loop "
@@ -108,14 +105,3 @@ def _disagreement(search, machines, y, simulations):
             continue  # unbounded, and both say so
         worst = max(worst, abs(right.mean() - ours) * len(right))
     return worst
-
-
-def _memory(X, y):
-    """Most memory that the search takes in a process of its own, in MB."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_search_and_measure, X, y).result()
-
-
-def _search_and_measure(X, y):
-    _search(X, y)
-    return peak()

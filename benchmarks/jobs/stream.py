@@ -1,8 +1,6 @@
 """A long table through ``openset predict``: memory, and where the time goes."""
 
-import multiprocessing
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from time import perf_counter
 
@@ -37,8 +35,8 @@ def run(quick):
         save_model(model, folder / "letter.skops", {"data": {"features": names}})
         _write(folder / "long.csv", X, names, n_rows)
         size = (folder / "long.csv").stat().st_size / 1e6
-        reading, _, _ = _alone(_read, folder, names)
-        whole, kernel, megabytes = _alone(_predict, folder)
+        (reading, _), _ = memory.apart(_timed, _read, folder, names)
+        (whole, kernel), megabytes = memory.apart(_timed, _predict, folder)
     section = Section(
         "A long table",
         f"`openset predict` on {n_rows:,} rows x {len(names)} ({size:.0f} MB of CSV), a model of "
@@ -76,17 +74,10 @@ def _write(path, X, names, n_rows):
             )
 
 
-def _alone(function, *arguments):
-    """Seconds, result and peak memory in MB of a call in a new process."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_timed, function, *arguments).result()
-
-
 def _timed(function, *arguments):
     start = perf_counter()
     result = function(*arguments)
-    return perf_counter() - start, result, memory.peak()
+    return perf_counter() - start, result
 
 
 def _read(folder, names):

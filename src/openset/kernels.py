@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .utils.compiled import njit
+from .utils.compiled import FAST, njit
 
 __all__ = [
     "RBF",
@@ -83,7 +83,7 @@ def _as_float32(typingctx, bits):
     return types.float32(types.int32), codegen
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "contract", "nsz"})
+@njit(cache=True, nogil=True, fastmath=FAST)
 def exp_neg(a):
     """a = exp(-a) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
 
@@ -263,18 +263,9 @@ def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
             f"kernel={kernel!r} is neither a name nor an instance of openset.kernels.Kernel. "
             f"Choose one of {sorted(_BY_NAME)} or pass an instance."
         )
-    if type(kernel) in _BY_NAME.values():
-        _check_once(kernel)
-    elif isinstance(kernel, Kernel):
-        check_kernel(kernel)
-    return kernel
-
-
-@lru_cache(maxsize=64)
-def _check_once(kernel):
-    """:func:`check_kernel` for a kernel that cannot change; its parameter may be too extreme."""
     if isinstance(kernel, Kernel):
-        check_kernel(kernel)
+        (_check_once if type(kernel) in _BY_NAME.values() else check_kernel)(kernel)
+    return kernel
 
 
 def check_kernel(kernel: Kernel) -> None:
@@ -329,3 +320,7 @@ def check_kernel(kernel: Kernel) -> None:
         s = np.array([attempt(f"inverse({t})", kernel.inverse, t)], dtype=np.float64)
         back = float(kernel.value(s)[0])
         require(abs(back - t) <= 1e-6, f"value(inverse({t})) must be {t}, got {back!r}")
+
+
+# For the kernels here, which cannot change; a parameter may still be too extreme.
+_check_once = lru_cache(maxsize=64)(check_kernel)

@@ -16,7 +16,7 @@ from ..utils import answer_labels, decide
 from ._class_edits import ClassEdits
 from ._declarations import SearchSpec, Traits
 from ._explain import explain, surroundings_of
-from .fitted import check_attributes, check_labels
+from .fitted import check_attributes, check_fitted_labels
 
 if TYPE_CHECKING:
     import pandas
@@ -255,7 +255,7 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
         if hasattr(self, "_parameter_constraints"):
             self._validate_params()
         if self.fitted_attributes is None:
-            return check_labels(self)
+            return check_fitted_labels(self)
         return check_attributes(self, self.fitted_attributes)
 
     def kept_samples(self) -> tuple[Any, np.ndarray, str] | None:

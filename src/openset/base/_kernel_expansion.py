@@ -13,7 +13,7 @@ from ..kernels import Kernel, Linear, get_kernel
 from ..solver import EXACT_BAND
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
-from ._prepared import prepared
+from ._prepared import prepared, share_prepared
 from ._validation import validate_samples
 from .fitted import require
 
@@ -64,7 +64,7 @@ class KernelExpansionClassifier(OpenSetClassifier):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        values = prepared(self, support_vectors, coef, get_kernel(self.kernel))
+        values = prepared(self, support_vectors, coef, self.gamma_, get_kernel(self.kernel))
         return values(X, bias, self.n_jobs, self.device)
 
     @property
@@ -97,6 +97,7 @@ class KernelExpansionClassifier(OpenSetClassifier):
         moved = copy(self)
         moved.intercept_ = self.intercept_ - thresholds
         moved._certify()
+        share_prepared(self, moved)
         return moved
 
     def check_fitted(self):

@@ -37,11 +37,23 @@ class _Entry(NamedTuple):
 
 # Not an attribute of the model: scoring leaves a model as it is, and a pickle stays small.
 _entries: WeakKeyDictionary[BaseEstimator, tuple[_Entry, ...]] = WeakKeyDictionary()
+# Models with moved thresholds, and the model that each has its expansions from.
+_origins: WeakKeyDictionary[BaseEstimator, BaseEstimator] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
+def share_prepared(model: BaseEstimator, moved: BaseEstimator) -> None:
+    """Let `moved`, a copy of `model` with other biases, use what is prepared for `model`."""
+    with _lock:
+        _origins[moved] = _origins.get(model, model)
+
+
 def prepared(
-    model: BaseEstimator, support_vectors, coef: np.ndarray, kernel: Kernel | Linear
+    model: BaseEstimator,
+    support_vectors,
+    coef: np.ndarray,
+    gamma: np.ndarray,
+    kernel: Kernel | Linear,
 ) -> DecisionValues:
     """Return the decision values of a model, prepared in this call or in an earlier one.
 
@@ -54,27 +66,29 @@ def prepared(
         Fitted.
     support_vectors : ndarray or CSR matrix of shape (n_sv, d)
     coef : ndarray of shape (K, n_sv)
+    gamma : ndarray of shape (K,)
     kernel : Kernel or Linear
 
     Returns
     -------
     DecisionValues
     """
-    arrays = support_vectors, coef, model.gamma_
+    arrays = support_vectors, coef, gamma
     with _lock:
+        model = _origins.get(model, model)
         entries = _entries.get(model, ())
     for entry in entries:
         if entry.serves(arrays, kernel):
             return entry.values
     # Outside of the lock: two threads may both prepare, with the same result.
-    own = [coef, model.gamma_]
+    own = [coef, gamma]
     if sparse.issparse(support_vectors):
         points = support_vectors
         own += [points.data, points.indices, points.indptr]
     else:
         points = support_vectors.view()
         own.append(support_vectors)
-    values = DecisionValues(points, coef.view(), kernel, model.gamma_.view())
+    values = DecisionValues(points, coef.view(), kernel, gamma.view())
     for array in own:
         array.flags.writeable = False
     entry = _Entry(arrays, kernel, dict(vars(kernel)), values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -205,7 +205,7 @@ def resolve_unknown_label(unknown_label: Any, classes: np.ndarray) -> Any:
             while label in labels:
                 label += "_"
             return label
-        if not isinstance(labels[0], bool | Integral | Real):
+        if not isinstance(labels[0], Real):
             raise ValueError(
                 f"unknown_label='auto' cannot name the unknown among classes of type "
                 f"{type(labels[0]).__name__}; pass unknown_label."

@@ -71,7 +71,7 @@ def _check_csr(name, matrix):
     )
 
 
-def check_labels(model: Any) -> dict[str, int]:
+def check_fitted_labels(model: Any) -> dict[str, int]:
     """Check ``classes_``, ``unknown_label_`` and the features; return the sizes K and d."""
     classes = model.classes_
     require(
@@ -109,7 +109,7 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     An attribute with an empty layout is only required to be there. Undeclared ones must not
     replace what the class defines, and must not hold NaN.
     """
-    sizes = check_labels(model)
+    sizes = check_fitted_labels(model)
     parameters = set(model.get_params(deep=False))
     own = {"classes_", "unknown_label_", "n_features_in_", "feature_names_in_"}
     found = {name for name in vars(model) if name != "_sklearn_output_config"}

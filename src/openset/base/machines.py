@@ -71,6 +71,16 @@ class TrainingSet:
         """+1 for class c, -1 for the rest, shape (m,)."""
         return np.where(self.codes == c, 1.0, -1.0)
 
+    def take(self, index: np.ndarray) -> TrainingSet:
+        """Some of the rows."""
+        return replace(
+            self,
+            X=self.X[index],
+            codes=self.codes[index],
+            weight=self.weight[index],
+            rows=self.rows[index],
+        )
+
 
 # (class, signs, weight) -> problem and totals; (class, path, rows, stop) -> result.
 ProblemOf = Callable[[int, np.ndarray, np.ndarray], tuple[Problem, np.ndarray]]
@@ -172,13 +182,7 @@ def merge_copies(training: TrainingSet) -> TrainingSet:
     kept, weight = without_copies(training.X, training.codes, training.weight)
     if len(kept) == len(training.codes):
         return training
-    return replace(
-        training,
-        X=training.X[kept],
-        codes=training.codes[kept],
-        weight=weight,
-        rows=training.rows[kept],
-    )
+    return replace(training.take(kept), weight=weight)
 
 
 def without_copies(X, codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,11 +22,11 @@ class ConformalClassifier(OpenSetWrapper):
         """Keep the sorted scores of the calibration samples, for p-values."""
         scores = finite_scores(model, transform(X))
         own = scores[np.arange(len(codes)), codes]
-        groups = range(len(self.classes_)) if self.per_class else [slice(None)]
+        groups = [own]
+        if self.per_class:
+            groups = [own[codes == c] for c in range(len(self.classes_))]
         self.n_calibration_ = len(codes)
-        self._own_scores = [
-            np.sort(own if isinstance(c, slice) else own[codes == c]) for c in groups
-        ]
+        self._own_scores = [np.sort(group) for group in groups]
         self._known_scores = np.sort(scores.max(axis=1))
         self._slack = score_slack(model, transform, X, scores)
 

@@ -11,7 +11,7 @@ from openset.datasets.tables import Table, TableError, numbers
 # If at least this share of a column are numbers, other cells are errors; else it is not a feature.
 _MEANT_AS_NUMBERS = 0.5
 
-# A text column with at most so many different values is categorical: one 0/1 feature per value.
+# Most values of a text column that is categorical: one 0/1 feature per value.
 _MOST_CATEGORIES = 20
 # Larger numbers cannot be squared, so distances would overflow.
 LARGEST = 1e150

@@ -28,7 +28,7 @@ def info(model: options.Model, as_json: options.AsJson = False) -> None:
         f"classes: {_text.shortened([str(c) for c in card['classes']], 30)}; "
         f"anything else is answered {card['unknown_label']!r}",
     ]
-    if _text.features_of(card):
+    if _text.data_of(card).get("features"):
         lines += _text.describe_data(card["data"])
     if "parameters" in card:
         shown = {k: repr(v) for k, v in card["parameters"].items() if k not in _TECHNICAL}
@@ -50,12 +50,13 @@ def export(
 ) -> None:
     """Write a model as ONNX, scaler included, for programs without Python."""
     options.prepare_output(onnx, model)
-    from openset.cli._text import features_of
+    from openset.cli._text import data_of
     from openset.export import to_onnx
     from openset.persistence import load_model, read_card
     from openset.utils import atomic_write
 
-    exported = to_onnx(load_model(model), feature_names=features_of(read_card(model)))
+    names = data_of(read_card(model)).get("features")
+    exported = to_onnx(load_model(model), feature_names=names)
     with atomic_write(onnx) as temporary:
         temporary.write_bytes(exported.SerializeToString())
     told = {prop.key: json.loads(prop.value) for prop in exported.metadata_props}

@@ -10,7 +10,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
-from openset.cli._text import describe_changes, shortened
+from openset.cli._text import data_of, describe_changes, shortened
 
 
 @reported
@@ -60,9 +60,7 @@ def learn(
             "there is nothing to do: give --decisions, --unknown, --remove or --rename"
         )
     card = read_card(model)
-    described = card.get("data")
-    if target is None and isinstance(described, dict):
-        target = described.get("target")
+    target = data_of(card).get("target") if target is None else target
     if target is None:
         raise TableError(f"{model} does not say which column the class is; give --target")
     scorer = TableScorer(model, jobs)

@@ -49,7 +49,7 @@ def monitor(
         return
     options.prepare_output(file)
     if file.exists():
-        raise FileExistsError(f"{file} exists; delete it to start anew")
+        raise FileExistsError(f"{file} exists; delete it to start again")
     scores = None if reference is None else _scores(reference, encoding)
     if test == "scores" and scores is None:
         raise ValueError("--test scores needs --reference, the answers of a normal period")

@@ -15,7 +15,7 @@ from openset.cli._columns import coded_features, feature_matrix
 from openset.cli._failures import complain
 from openset.cli._labels import label_text, labels_by_text
 from openset.cli._parts import PartReader
-from openset.cli._text import categories_of, features_of
+from openset.cli._text import data_of
 from openset.cli._training import TrainingData
 from openset.datasets.tables import Table, TableError, read_batches, require
 from openset.utils import answer_labels, split_fitted
@@ -26,15 +26,15 @@ class TableScorer:
 
     def __init__(self, path: str | os.PathLike, jobs: int):
         card = persistence.read_card(path)
-        described = data if isinstance(data := card.get("data"), dict) else {}
+        described = data_of(card)
         self.model = model = persistence.load_model(path)
         self._transform, self.final = split_fitted(model)
         if "n_jobs" in self.final.get_params(deep=False):
             self.final.set_params(n_jobs=jobs)
         self._n_features = model.n_features_in_
-        self._names = features_of(card)
+        self._names = described.get("features")
         self._trained_on = described.get("source"), described.get("rows")
-        self._categories = categories_of(card)
+        self._categories = described.get("categories", {})
         self._coded = coded_features(self._categories)
         if self._names is None and hasattr(model, "feature_names_in_"):  # saved from Python
             self._names = model.feature_names_in_.tolist()
@@ -59,7 +59,8 @@ class TableScorer:
         names = self.features(table)
         n_rows = 0
         for batch in read_batches(table, title):
-            yield batch, self._matrix(table, batch, names, n_rows)
+            features = names, self._coded
+            yield batch, feature_matrix(table, batch, features, n_rows, self._fills_gaps)
             n_rows += batch.num_rows
         if n_rows == 0:
             raise TableError(f"{table.path} has a header and no rows")
@@ -109,9 +110,6 @@ class TableScorer:
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             Z = self._transform(X)
             return Z, self.final.decision_function(Z)
-
-    def _matrix(self, table, batch, names, n_before):
-        return feature_matrix(table, batch, (names, self._coded), n_before, self._fills_gaps)
 
 
 class LabelledTable:

@@ -56,16 +56,10 @@ def parameters(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
-def features_of(card: Mapping[str, Any]) -> list[str] | None:
-    """Columns that the model was fitted on, if its card has them: that of `openset fit` does."""
+def data_of(card: Mapping[str, Any]) -> dict[str, Any]:
+    """What the card says about the training data: that of `openset fit` describes them."""
     data = card.get("data")  # a card written from Python may hold anything
-    return data.get("features") if isinstance(data, dict) else None
-
-
-def categories_of(card: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Categorical columns that the model was fitted on, and their values."""
-    data = card.get("data")
-    return data.get("categories", {}) if isinstance(data, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def describe_data(data: Mapping[str, Any]) -> list[str]:
@@ -120,7 +114,7 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
                 "(features scaled to [0, 1]) from its support vectors"
             )
             # Scaled rows lie in a unit cube: no two are farther apart than its diagonal.
-            diagonal = len((card.get("data") or {}).get("features", [])) ** 0.5
+            diagonal = len(data_of(card).get("features", [])) ** 0.5
             if n_wide := sum(r > diagonal > 0 for r in radii):
                 line += (
                     f". {n_wide} of these distances are larger than any distance within the data "

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from openset.base import find_unknown_label
-from openset.cli._columns import LARGEST, Column, too_large
+from openset.cli._columns import LARGEST, Column, coded_features, too_large
 from openset.cli._labels import read_classes
 from openset.cli._text import shortened
 from openset.datasets.tables import Table, TableError, read_batches, require
@@ -126,9 +126,8 @@ def read_training(
     if features is None:
         categories = {k: v for k, v in categories.items() if not columns[k].names_parts()}
     coded = {
-        f"{name}={value}": columns[name].indicator(value)
-        for name, values in categories.items()
-        for value in values
+        feature: columns[name].indicator(value)
+        for feature, (name, value) in coded_features(categories).items()
     }
     columns = {name: column for name, column in columns.items() if name not in categories}
     if features is None:

@@ -23,14 +23,14 @@ from ._members import members_of_groups
 
 # Labels of samples that are in no group.
 _NOISE, _ACCEPTED = -1, -2
-# Principal components that are clustered: in hundreds of dimensions all distances are alike.
+# Principal components that are clustered: in hundreds of dimensions all distances are similar.
 _COMPONENTS = 12
-# Principal components in which members are told from others, once there are groups.
+# Principal components in which members are separated from others, once there are groups.
 _DETAILS = 50
 # A cluster whose members are farther apart than this fraction of the mean distance between all
 # rejected samples is background, not a group; there may be groups inside it.
 _BACKGROUND = 0.9
-# Neighbours that make a density: at least so many, and this share of the smallest group.
+# Neighbours that define a density: the fewest, and the share of the smallest group.
 _NEIGHBORS, _NEIGHBOR_SHARE = 5, 0.4
 
 

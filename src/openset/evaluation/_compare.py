@@ -80,7 +80,7 @@ def compare_methods(
 ) -> list[ComparedMethod]:
     """Tune, fit and measure every method on the same splits.
 
-    A method that fails on a split is not tried on the later ones; the others go on.
+    A method that fails on a split is not tried on the later ones; the others are.
 
     Parameters
     ----------

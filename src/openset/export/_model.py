@@ -36,9 +36,8 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
     ----------
     model : estimator
         A fitted estimator of the SVM family, PI-SVM, W-SVM, EVM, LDA, centroids or k-NN, or a
-        Pipeline, a search or a
-        :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps by SimpleImputer and
-        scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
+        Pipeline, a search or a :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps
+        by SimpleImputer and scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
     feature_names : sequence of str, default=None
         Names of the d features, in their order; None takes those that the model was fitted with,
         if any.

@@ -127,26 +127,22 @@ def _w_svm(graph, x, model):
 
 
 def _evm(graph, x, model):
-    vectors = model.extreme_vectors_
-    if model.metric == "euclidean":
-        distances = _distances(graph, x, vectors)
-    else:
-        distances = _cosine_distances(graph, x, vectors)
+    distances = _distances(graph, x, model.extreme_vectors_, model.metric)
     p = probability(graph, model.weibull_, distances)
+    starts = np.r_[0, np.cumsum(model.n_extreme_)]
+    mean = _by_class(graph, "ReduceMean", p, starts, model.n_fused, largest=1)
+    return graph("Sub", mean, float(model.threshold))
+
+
+def _by_class(graph, reduce, values, starts, n, largest):
+    """Reduce the n largest or smallest values of each class, whose columns begin at `starts`."""
     columns = []
-    stops = np.cumsum(model.n_extreme_)
-    for start, stop in zip(np.r_[0, stops[:-1]], stops, strict=True):
-        own = graph("Slice", p, np.array([start]), np.array([stop]), _COLUMNS)
-        largest = graph("TopK", own, np.array([min(model.n_fused, stop - start)]), sorted=0)
-        columns.append(graph("ReduceMean", largest, _COLUMNS, keepdims=1))
-    return graph("Sub", graph("Concat", *columns, axis=1), float(model.threshold))
-
-
-def _cosine_distances(graph, x, vectors):
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    directions = vectors / np.where(norms > 0, norms, 1.0)
-    x = _unit_rows(graph, x)
-    return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
+    for start, stop in pairwise(starts):
+        own = graph("Slice", values, np.array([start]), np.array([stop]), _COLUMNS)
+        k = np.array([min(n, stop - start)])
+        some = graph("TopK", own, k, sorted=0, largest=largest)
+        columns.append(graph(reduce, some, _COLUMNS, keepdims=1))
+    return graph("Concat", *columns, axis=1)
 
 
 def _unit_rows(graph, x):
@@ -158,14 +154,15 @@ def _unit_rows(graph, x):
 
 
 def _centroids(graph, x, model):
-    if model.metric == "cosine":
-        distances = _cosine_distances(graph, x, model.means_)
-    else:
-        distances = _distances(graph, x, model.means_)
-    return graph("Sub", model.radius_, distances)
+    return graph("Sub", model.radius_, _distances(graph, x, model.means_, model.metric))
 
 
-def _distances(graph, x, vectors):
+def _distances(graph, x, vectors, metric="euclidean"):
+    if metric == "cosine":
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        directions = vectors / np.where(norms > 0, norms, 1.0)
+        x = _unit_rows(graph, x)
+        return graph("Max", graph("Sub", 1.0, graph("MatMul", x, directions.T)), 0.0)
     center = vectors.mean(axis=0)
     squares = _squared_distances(graph, graph("Sub", x, center), vectors - center)
     return graph("Sqrt", squares)
@@ -186,15 +183,10 @@ def _lda(graph, x, model):
 
 def _knn(graph, x, model):
     x = _unit_rows(graph, x) if model.normalize else x
-    vectors, starts = model.kept_samples()[0], model.class_starts()
-    distances = _distances(graph, x, vectors)
-    columns = []
-    for start, stop in pairwise(starts):
-        own = graph("Slice", distances, np.array([start]), np.array([stop]), _COLUMNS)
-        k = np.array([min(model.n_neighbors, stop - start)])
-        nearest = graph("TopK", own, k, sorted=0, largest=0)
-        columns.append(graph("ReduceMax", nearest, _COLUMNS, keepdims=1))
-    return graph("Sub", model.radius_, graph("Concat", *columns, axis=1))
+    distances = _distances(graph, x, model.kept_samples()[0])
+    starts, k = model.class_starts(), model.n_neighbors
+    nearest = _by_class(graph, "ReduceMax", distances, starts, k, largest=0)
+    return graph("Sub", model.radius_, nearest)
 
 
 ScoreWriter = Callable[[Graph, str, Any], str]

@@ -212,7 +212,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             left = rounds.first_look(candidates)
             while left:
                 rounds.run(left)
-                # If all that stayed in the race failed in the end, the others go on.
+                # If all that stayed in the race failed in the end, those that dropped out continue.
                 others = [] if table.best() else table.dropped(left)
                 left = others if len(others) < len(left) else []
             if race and (best := table.best()) is not None:

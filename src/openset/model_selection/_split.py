@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from math import gcd
 from numbers import Integral, Real
@@ -99,8 +100,9 @@ class _HoldOut(BaseShuffleSplit):
         classes, codes = self._check(y)
         return [self._draw(classes, codes, positive) for positive in positives]
 
+    @abstractmethod
     def _draw(self, classes, codes, positive) -> list[Simulation]:
-        raise NotImplementedError
+        """The repeats for one positive class."""
 
     def split(
         self, X, y: ArrayLike, groups=None

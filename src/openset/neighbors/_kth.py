@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..solver.cuda import on_gpu
+from ..solver.cuda import on_gpu, to_host
 from ..utils import thread_map
 from ..utils.compiled import njit
 from ..utils.distances import NARROW, DistancesTo
@@ -167,7 +167,7 @@ class KthDistances:
             own = squares[:, starts[c] - starts[lo] : starts[c + 1] - starts[lo]]
             last = min(k, own.shape[1]) - 1
             nearest = xp.sqrt(xp.partition(own, last, axis=1)[:, last]) * self._scale
-            out[:, c - lo] = nearest if xp is np else nearest.get()
+            out[:, c - lo] = to_host(nearest)
 
 
 @njit(cache=True, nogil=True)

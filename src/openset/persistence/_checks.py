@@ -17,7 +17,7 @@ from sklearn.svm._base import BaseLibSVM
 from ..base import OpenSetClassifier
 from ..base.fitted import check_array, require
 
-# A file is refused if it unpacks to more than this and to more than so many times its own size.
+# A file is refused if it unpacks to more bytes than this and than this ratio of its own size.
 _MOST_BYTES = 2**30
 _MOST_RATIO = 100
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,7 @@ from ._display import Display
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _CurveDisplay(Display):
+class _CurveDisplay(Display, ABC):
     """A curve against the share of accepted unknown samples, with the point at threshold 0.
 
     Several curves on the same axes differ in colour and in line style.
@@ -114,8 +115,9 @@ class _CurveDisplay(Display):
         return scores
 
     @staticmethod
+    @abstractmethod
     def _curve(y_true: ArrayLike, scores: ArrayLike, known: ArrayLike) -> tuple[np.ndarray, ...]:
-        raise NotImplementedError
+        """Horizontal coordinates, vertical ones and thresholds."""
 
     def _draw(self, ax):
         k = len(ax.get_legend_handles_labels()[0])  # number of curves already drawn

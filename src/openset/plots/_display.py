@@ -46,4 +46,4 @@ class Display:
         return self
 
     def _draw(self, ax: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define how it is drawn.")

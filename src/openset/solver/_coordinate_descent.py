@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 from ._row_maker import make_row
-from ._state import BLOCK, FAST, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, mark
+from ._state import BLOCK, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, mark
 
 
 class _Step(NamedTuple):
@@ -26,35 +26,40 @@ class _Step(NamedTuple):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _apply_step(state, step, start, stop):
-    """Apply `step`; return the largest |v| along a direction that is still open."""
+def _apply_step(state, step, height, start, stop):
+    """Apply `step`; return the largest |v| along a direction that is still open.
+
+    `height` becomes v, as accurately as it takes to choose a partner.
+    """
     v, grow, shrink = state.v, state.grow, state.shrink
     step_i, step_j, row_i, row_j = step
     top = 0.0
     for t in range(np.uint64(start), np.uint64(stop)):
         x = v[t] - (step_i * np.float64(row_i[t]) + step_j * np.float64(row_j[t]))
         v[t] = x
+        height[t] = np.float32(x)
         top = fmax(top, fmax(x + grow[t], -x - shrink[t]))
     return top
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _gain(state, slope, row_i, diagonal, k_ii, t):
+def _gain(height_t, room, k_tt, k_it, after):
     """Decrease of the objective by row t after row i has made its step, up to a factor 2.
 
-    `slope` is v[i] / k_ii, the length of that step.
+    `room` is what `State` has in `grow` and `shrink`; `after` is that step and 1 / k_ii.
     """
-    x = np.float32(state.v[t]) - slope * row_i[t]
-    x = fmax(fmax(x + state.grow[t], -x - state.shrink[t]), np.float32(0.0))
-    curvature = fmax(diagonal[t] - row_i[t] * row_i[t] / k_ii, fmax(ROUNDING * diagonal[t], TINY))
-    return x * x / curvature
+    x = height_t - after[0] * k_it
+    x = fmax(fmax(x + room[0], -x - room[1]), np.float32(0.0))
+    return x * x / fmax(k_tt - after[1] * k_it * k_it, fmax(ROUNDING * k_tt, TINY))
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _best_gain(state, slope, row_i, diagonal, k_ii, start, stop):
+def _best_gain(state, height, row_i, diagonal, after, start, stop):
+    grow, shrink = state.grow, state.shrink
     best = np.float32(0.0)
     for t in range(np.uint64(start), np.uint64(stop)):
-        best = fmax(best, _gain(state, slope, row_i, diagonal, k_ii, t))
+        gain = _gain(height[t], (grow[t], shrink[t]), diagonal[t], row_i[t], after)
+        best = fmax(best, gain)
     return best
 
 
@@ -110,6 +115,7 @@ def coordinate_descent(store, maker, box, state, tol, max_iter):
     rows, slot, diagonal = store.rows, store.slot, store.diagonal
     clock = store.clock[0]
     m = v.size
+    height = np.empty(m, dtype=np.float32)
     step_i = step_j = 0.0  # and any finite rows, as in `smo`
     row_i = row_j = diagonal
     n_iter = 0
@@ -119,7 +125,7 @@ def coordinate_descent(store, maker, box, state, tol, max_iter):
         block = 0
         step = _Step(step_i, step_j, row_i, row_j)
         for start in range(0, m, BLOCK):
-            block_top = _apply_step(state, step, start, min(m, start + BLOCK))
+            block_top = _apply_step(state, step, height, start, min(m, start + BLOCK))
             if block_top > top:
                 top = block_top
                 block = start
@@ -137,30 +143,33 @@ def coordinate_descent(store, maker, box, state, tol, max_iter):
         store.used[slot[i]] = clock + n_iter
 
         k_ii = max(diagonal[i], TINY)
-        slope = np.float32(v[i] / k_ii)
-        best = np.float32(0.0)
-        block = 0
-        for start in range(0, m, BLOCK):
-            gain = _best_gain(state, slope, row_i, diagonal, k_ii, start, min(m, start + BLOCK))
-            if gain > best:
-                best = gain
-                block = start
-        best *= np.float32(1.0 - 1e-6)  # the scalar code may round the last bit differently
-        j = block
-        while _gain(state, slope, row_i, diagonal, k_ii, j) < best:
-            j += 1
         room_i = (box.lower[i] - beta[i], box.upper[i] - beta[i])
-        if best > 0.0 and j != i:
-            pair[1] = j
-            if slot[j] < 0 and not make_row(maker, store, j, clock + n_iter):
-                return WANTS_ROW, j, n_iter, np.inf, -np.inf
-            row_j = rows[slot[j]]
-            store.used[slot[j]] = clock + n_iter
-            room_j = (box.lower[j] - beta[j], box.upper[j] - beta[j])
-            k = (np.float64(k_ii), np.float64(max(diagonal[j], TINY)), np.float64(row_i[j]))
-            step_i, step_j = _best_steps(v[i], v[j], k, room_i, room_j)
-            _move(j, step_j, room_j, state, box)
-        else:
-            step_i, step_j = _clip(v[i] / np.float64(k_ii), room_i[0], room_i[1]), 0.0
+        step_i, step_j = _clip(v[i] / np.float64(k_ii), room_i[0], room_i[1]), 0.0
+        best = np.float32(0.0)
+        if room_i[0] < step_i < room_i[1]:
+            after = (np.float32(step_i), np.float32(1.0) / k_ii)
+            block = 0
+            for start in range(0, m, BLOCK):
+                end = min(m, start + BLOCK)
+                gain = _best_gain(state, height, row_i, diagonal, after, start, end)
+                if gain > best:
+                    best = gain
+                    block = start
+            best *= np.float32(1.0 - 1e-6)  # the scalar code may round the last bit differently
+            j = block
+            while best > _gain(
+                height[j], (state.grow[j], state.shrink[j]), diagonal[j], row_i[j], after
+            ):
+                j += 1
+            if best > 0.0 and j != i:
+                pair[1] = j
+                if slot[j] < 0 and not make_row(maker, store, j, clock + n_iter):
+                    return WANTS_ROW, j, n_iter, np.inf, -np.inf
+                row_j = rows[slot[j]]
+                store.used[slot[j]] = clock + n_iter
+                room_j = (box.lower[j] - beta[j], box.upper[j] - beta[j])
+                k = (np.float64(k_ii), np.float64(max(diagonal[j], TINY)), np.float64(row_i[j]))
+                step_i, step_j = _best_steps(v[i], v[j], k, room_i, room_j)
+                _move(j, step_j, room_j, state, box)
         _move(i, step_i, room_i, state, box)
         n_iter += 1

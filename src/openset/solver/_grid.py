@@ -231,7 +231,7 @@ def _solve_shares(shares, gammas, order, problem_of, reduce, keep, n_jobs, stop,
         return reduce(k, path, rows)
 
     for block in _blocks(shares, gammas, order):
-        # One queue for all: a thread that is done with a width goes on with the next.
+        # One queue for all: a thread that is done with a width continues with the next.
         tasks = [(n, s, k) for n in block for s, share in enumerate(shares) for k in share.problems]
         for (n, _, k), result in zip(tasks, thread_map(run, tasks, n_jobs, stop), strict=True):
             yield int(order[n]), k, result

@@ -10,6 +10,7 @@ wide data, sparse products for CSR.
 from __future__ import annotations
 
 from copy import copy
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -31,7 +32,7 @@ from ._row_maker import Points
 from ._tuning import tuning
 
 
-class KernelValues:
+class KernelValues(Protocol):
     """Kernel values between the samples of one training set, at one gamma at a time.
 
     Attributes
@@ -48,8 +49,8 @@ class KernelValues:
 
     n_rows: int
     diagonal: np.ndarray
-    gamma = 1.0
-    narrow = False
+    gamma: float = 1.0
+    narrow: bool = False
     points: Points | None = None
 
     @property
@@ -64,18 +65,19 @@ class KernelValues:
 
     def use(self, gamma: float) -> None:
         """Change to another width."""
+        ...
 
     def subset(self, index: np.ndarray) -> KernelValues:
         """The values between the samples `index` alone."""
-        raise NotImplementedError
+        ...
 
     def exact_sums(self, beta: np.ndarray, error: float, index: np.ndarray) -> np.ndarray:
         """K[index] beta with at most this error, whatever the precision of the rows."""
-        raise NotImplementedError
+        ...
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         """Write K[index, start : start + out.shape[1]] into `out`, float32."""
-        raise NotImplementedError
+        ...
 
     def write(self, index: np.ndarray, rows: np.ndarray, slots: list[int]) -> None:
         """Write K[index] into ``rows[slots]``, float32."""
@@ -221,6 +223,9 @@ class DotProducts(KernelValues):
         self.n_rows, self._X = X.shape[0], X
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+    def use(self, gamma: float) -> None:
+        """Do nothing."""
 
     def exact_sums(self, beta: np.ndarray, error: float, index: np.ndarray) -> np.ndarray:
         return self._X[index] @ (self._X.T @ beta)

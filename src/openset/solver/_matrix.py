@@ -17,6 +17,7 @@ from ..utils.distances import direct_distances
 from ._atomic import next_number
 from ._kernel_values import DistanceValues, KernelValues
 from ._memory import empty_rows
+from ._path_loop import add_outside
 from ._row_maker import RowMaker, fill_rows, row_maker
 from ._rows import KernelRows, ScratchPool
 from ._state import row_store, subtract_columns
@@ -64,15 +65,15 @@ class WholeMatrix(KernelRows):
         size, kept = n_widths * n * self._n_columns, n * m if keep_distances else 0
         if memory is None:
             memory = empty_rows(1, size + kept)[0]
-        self._memory = memory[:size].reshape(n_widths, n, -1)
-        self.store = row_store(self._memory[0], values.diagonal[: self._n_columns])
+        self.matrices = memory[:size].reshape(n_widths, n, -1)
+        self.store = row_store(self.matrices[0], values.diagonal[: self._n_columns])
         self.store.slot[:n] = np.arange(n)
         self._scratch = ScratchPool(scratch_size(n))
         self._distances = None
         if keep_distances:
             self._distances = memory[size : size + kept].reshape(n, m)
         self._others: list[WholeMatrix] = []
-        self._others = [self._at_other_width(matrix) for matrix in self._memory[1:]]
+        self._others = [self._at_other_width(matrix) for matrix in self.matrices[1:]]
         self._fill(gammas or [self.gamma], known=False)
 
     @property
@@ -87,11 +88,6 @@ class WholeMatrix(KernelRows):
     def has_outside(self) -> bool:
         """Whether the matrices have columns of samples that take no part."""
         return self._n_columns > len(self.store.rows)
-
-    @property
-    def matrices(self) -> np.ndarray:
-        """The matrices of these widths."""
-        return self._memory
 
     def use(self, *gammas: float) -> None:
         self._fill(gammas, known=self._distances is not None)
@@ -115,19 +111,18 @@ class WholeMatrix(KernelRows):
         return self.store.rows[i[:, None], j]
 
     def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
-        n = betas.shape[1]
+        if self._distances is None or not isinstance(self._values, DistanceValues):
+            add_outside(self.store.rows, betas, sums)
+            return
+        n, step = betas.shape[1], tuning().outside_rows
         # What moves from one total to the next: multipliers at a bound do not.
         changes = np.diff(betas, axis=0, prepend=0.0)
+        used = np.flatnonzero(changes.any(axis=0))
         sums[...] = 0.0
-        if self._distances is not None and isinstance(self._values, DistanceValues):
-            used = np.flatnonzero(changes.any(axis=0))
-            step = tuning().outside_rows
-            for part in (used[k : k + step] for k in range(0, len(used), step)):
-                values = self._distances[part, n:]
-                self._values.from_distances(values, values)
-                _add_products(np.ascontiguousarray(changes[:, part]), values, 0, sums)
-        else:
-            _add_products(changes, self.store.rows, n, sums)
+        for part in (used[k : k + step] for k in range(0, len(used), step)):
+            values = self._distances[part, n:]
+            self._values.from_distances(values, values)
+            _add_products(np.ascontiguousarray(changes[:, part]), values, sums)
         np.cumsum(sums, axis=0, out=sums)
 
     def _fill(self, gammas, known):
@@ -163,7 +158,7 @@ class WholeMatrix(KernelRows):
             items = range(min(len(bounds), effective_n_jobs(self._n_jobs)))
 
             def fill(_):
-                fill_from_points(self._memory, ratios, points, bounds, counter)
+                fill_from_points(self.matrices, ratios, points, bounds, counter)
 
         for _ in thread_map(fill, items, self._n_jobs):
             pass
@@ -188,7 +183,7 @@ class WholeMatrix(KernelRows):
                 distances[...] = out
         if gaussian:
             # One call, because each return to Python waits for the other threads.
-            fill_rbf_tiles(self._memory, self._ratios(filled), distances, i.start, j.start, mirror)
+            fill_rbf_tiles(self.matrices, self._ratios(filled), distances, i.start, j.start, mirror)
             return
         for rows in filled:
             rows._values.from_distances(distances, out)
@@ -226,11 +221,11 @@ def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
 
 
 @njit(cache=True, nogil=True)
-def _add_products(coef, rows, first, sums):
-    """sums += coef @ rows[:, first:], without the coefficients that are zero."""
+def _add_products(coef, rows, sums):
+    """sums += coef @ rows, without the coefficients that are zero."""
     for k in range(len(coef)):
         index = np.flatnonzero(coef[k])
-        subtract_columns(sums[k], -coef[k][index], index, rows, first)
+        subtract_columns(sums[k], -coef[k][index], index, rows, 0)
 
 
 @njit(cache=True, nogil=True)

@@ -30,7 +30,7 @@ def empty_rows(n_slots: int, m: int) -> np.ndarray:
         return np.empty((n_slots, m), dtype=np.float32)
     memory = _take(-(-size // unit) * unit)
     whole = np.frombuffer(memory, dtype=np.float32)
-    # Every view keeps this array alive; when the last one is gone, nobody can read it any more.
+    # Every view keeps this array alive; when the last one is gone, nothing can read it any more.
     weakref.finalize(whole, _give_back, memory).atexit = False
     return whole[: n_slots * m].reshape(n_slots, m)
 

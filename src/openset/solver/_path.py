@@ -22,7 +22,7 @@ from ..utils.compiled import njit
 from ._path_loop import Members, Moved, Run, extrapolate, identity_start, run_slice
 from ._problem import Problem, Solution, feasible_start, shift_total
 from ._rows import KernelRows
-from ._solve import Interrupted, biases_of, limits_of, solve, warn_not_converged
+from ._solve import Interrupted, biases_of, iteration_limit, limits_of, solve, warn_not_converged
 from ._state import Box
 
 
@@ -250,14 +250,13 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
         if v is not None:
             path.v[k] = v
     known = np.array([v is not None for _, v in starts])
-    max_iter = np.iinfo(np.int64).max if max_iter < 0 else max_iter
     box, limits = Box(problem.lower, problem.upper), limits_of(problem, path.tol)
     k, resume = 0, False
     # No row is evicted, and threads that write the times of use to the same memory slow each other.
     m = len(problem.p)
     store = rows.store._replace(used=np.empty(m, np.int64), clock=np.zeros(1, np.int64))
     with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
-        run = Run(box, problem.p, known, limits, max_iter, scratch)
+        run = Run(box, problem.p, known, limits, iteration_limit(max_iter), scratch)
         while k < len(path.totals):
             k, resume = run_slice(store, maker, run, _members(path), k, resume)
             if stop is not None and stop.is_set():

@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import RBF, Kernel, exp_neg
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 from ..utils.distances import scaled_square, squared_norms
 from ._precision import EPS, PRODUCT_ERROR, needs_differences
 from ._state import BLOCK, fmax
 from ._tuning import tuning
-
-_FAST = {"contract", "nnan", "nsz"}
 
 # A square from float64 products of at most this part of a norm is computed from the differences.
 _CLOSE = 2e-4
@@ -143,7 +141,7 @@ def _expand_rbf(dots, wide, index, start, ratio, rows, slots):
         exp_neg(row)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _expand_row(dots, wide, i, start, target):
     """Squared distances of point i from products, formed in float64; never below 0."""
     n = wide.norms[i]
@@ -183,7 +181,7 @@ def _replace_close(target, limit, limits, a, B, scale):
                     target[t] = scaled_square(a, B[t], scale)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _any_close(squares, limits, limit):
     found = np.float32(0.0)
     for t in range(squares.size):

@@ -17,7 +17,7 @@ from ._path import Path
 from ._precision import PRODUCT_ERROR
 from ._problem import Problem, Solution, fixed_bias_problem
 from ._rows import KernelRows
-from ._solve import biases_of, solve, warn_not_converged
+from ._solve import biases_of, solve, warn_not_converged, with_bias
 
 # Error of a float32 kernel value, and the part of the tolerance that their sum may have unseen.
 _VALUE_ERROR = 1e-7
@@ -152,12 +152,5 @@ def refined_bias(problem: Problem, solution: Solution, rows: KernelRows, **setti
     held = fixed_bias_problem(problem, bias)
     start = replace(solution, v=solution.v - bias)
     found = refined(held, start, rows, **settings)
-    if found is start:  # its objective is already that of the problem without the bias
-        return solution
-    return replace(
-        found,
-        v=found.v + bias,
-        bias=bias,
-        bias_interval=(bias, bias),
-        objective=found.objective - bias * float(found.beta.sum()),
-    )
+    # The objective of `solution` is already that of the problem without the bias.
+    return solution if found is start else with_bias(found, bias)

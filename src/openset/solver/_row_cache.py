@@ -260,7 +260,7 @@ class RowCache(KernelRows):
             store.used[held[held >= 0]] = store.clock[0]
             self._readers += 1
         try:
-            # Rows are computed without the lock: other threads go on meanwhile.
+            # Rows are computed without the lock: other threads continue meanwhile.
             if slots:
                 self._compute(missing, slots)
             yield

@@ -101,7 +101,7 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
             continue
         if len(levels) == 1:
             return status, wanted, n_iter, top, bottom
-        # A part is done: the level below takes over its multipliers and goes on.
+        # A part is done: the level below takes over its multipliers and continues.
         part = levels.pop()
         below = levels[-1]
         _apply(below.store, below.maker, below.state, part.active, part.state.beta)

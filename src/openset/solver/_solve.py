@@ -76,7 +76,7 @@ def solve(
         rows.subtract(v, support, beta[support])
     else:
         v = v.copy()
-    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    limit = iteration_limit(max_iter)
     with interrupts():
         n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
         return _finish(problem, beta, v, top, bottom, n_iter, tol)
@@ -147,7 +147,7 @@ def _optimise_sets(problem, rows, state, tol, max_iter, stop):
         done = _optimise_part(active, problem, rows, beta, v, tol, max_iter - n_iter, stop)
         set_marks(state, box)
         n_iter += done
-        if done == 0:  # it is optimal but for rounding
+        if done == 0:  # it is optimal up to rounding
             break
     return n_iter
 
@@ -169,6 +169,11 @@ def _working_set(state, problem, rows, n):
     excess = np.maximum(v - bias + state.grow, bias - v - state.shrink)
     excess[free] = np.inf
     return np.argpartition(-excess, n - 1)[:n]
+
+
+def iteration_limit(max_iter: int) -> int:
+    """The largest number of iterations; -1 stands for no limit."""
+    return np.iinfo(np.int64).max if max_iter < 0 else max_iter
 
 
 def limits_of(problem: Problem, tol: float) -> Limits:
@@ -214,6 +219,11 @@ def lower_bias(
     held = fixed_bias_problem(problem, bias)
     v = solution.v - bias
     found = solve(held, rows, tol=tol, max_iter=max_iter, start=solution.beta, v=v, stop=stop)
+    return with_bias(found, bias)
+
+
+def with_bias(found: Solution, bias: float) -> Solution:
+    """The solution of a problem whose bias is held, in terms of the problem itself."""
     return replace(
         found,
         v=found.v + bias,

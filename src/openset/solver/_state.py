@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import intrinsic
 
-from ..utils.compiled import njit
+from ..utils.compiled import FAST, njit
 
 # Why a compiled loop returned.
 OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
@@ -15,12 +15,9 @@ OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
 
-# Curvature below this, or below this share of the diagonal, is taken as this: rows that are equal
-# but for rounding in float32, or a kernel that is not definite. Smaller, the pair of two such rows
-# would seem the best of all, again and again.
+# Smallest curvature, absolute and as a share of the diagonal. Without it a pair of rows that are
+# equal up to rounding in float32 would be chosen again and again; a kernel may also be indefinite.
 TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
-
-FAST = {"nnan", "nsz", "contract"}
 
 
 class Box(NamedTuple):

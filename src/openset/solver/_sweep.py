@@ -21,7 +21,7 @@ from ._matrix import WholeMatrix
 from ._path import Path
 from ._problem import Problem, feasible_start
 from ._rows import KernelRows
-from ._solve import ONE_SIDED, Interrupted, limits_of, warn_not_converged
+from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
 from ._sweep_loop import DONE, HELD_NOTHING, Found, Memory, Problems, Progress, sweep
 from ._tuning import tuning
 
@@ -132,7 +132,7 @@ class Sweep:
         store = rows.store
         # No row is evicted: the times of use are written to, but never read.
         store = store._replace(used=np.empty_like(store.used), clock=np.zeros(1, dtype=np.int64))
-        rules = limits_of(self._problem, tol), _limit(max_iter)
+        rules = limits_of(self._problem, tol), iteration_limit(max_iter)
         sums = np.empty((shape[0], self._n_outside))
         with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
             at = np.zeros(2, dtype=np.int64)
@@ -178,10 +178,6 @@ class Sweep:
         )
         beta, v = found.betas[c], found.vs[c]
         return Path(problem, totals, beta, v, bias, interval, objective, n_iter, tol)
-
-
-def _limit(max_iter):
-    return np.iinfo(np.int64).max if max_iter < 0 else max_iter
 
 
 def run_sweeps(

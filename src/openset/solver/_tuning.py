@@ -15,8 +15,8 @@ class Tuning:
     """
 
     # A kernel matrix of up to `small` rows is always computed as a whole. A larger one is if enough
-    # solutions share it: so many if its rows are matrix products, or, if they are made from direct
-    # differences, so many per row.
+    # solutions share it: `wide_solutions` if its rows are matrix products; if they are made from
+    # direct differences, `narrow_solutions_per_row` times the rows.
     small: int = 2048
     wide_solutions: float = 8
     narrow_solutions_per_row: float = 1 / 300
@@ -69,8 +69,9 @@ class Tuning:
     support: int = 1024
     # Points per block of `kernel_sums`.
     sum_points: int = 512
-    # Buffers of at least this size are pooled, in multiples of it.
+    # Problems times rows up to which the problems of a grid are described once, not per width.
     kept_problems: int = 2**23
+    # Buffers of at least this size are pooled, in multiples of it.
     pooled_bytes: int = 2**26
     # Shares of the free GPU memory for the kernel matrix, and for multipliers, v and boxes.
     cuda_matrix: float = 0.7

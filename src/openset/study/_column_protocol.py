@@ -66,7 +66,7 @@ def _load(dataset: str, data_home: Any, column: str, train: str) -> _Columns:
     return _Columns(found.data, found.target, part, np.unique(found.target[part == train]))
 
 
-def count_labels(dataset: str, data_home: Any, column: str, train: str, validation: str) -> int:
+def count_labels(dataset: str, data_home: Any, column: str, train: str) -> int:
     """Number of classes in the training split, from which the known ones are drawn."""
     return len(_load(dataset, data_home, column, train).labels)
 

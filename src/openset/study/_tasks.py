@@ -75,7 +75,8 @@ def load(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
 def class_count(study: Study, dataset: str, data_home: Any) -> int:
     """Number of classes from which the known ones are drawn; an error if it cannot be loaded."""
     if study.protocol:
-        return count_labels(dataset, data_home, **study.protocol)
+        where = study.protocol["column"], study.protocol["train"]
+        return count_labels(dataset, data_home, *where)
     return len(np.unique(load(dataset, data_home)[1]))
 
 

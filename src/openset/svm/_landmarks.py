@@ -29,8 +29,8 @@ from ..solver.landmarks import (
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 6, 1e-2
-# One in so many landmarks of a class, and so many at least (fewer where classes are many), are its
-# rows with the largest multipliers, whatever they add.
+# One in _RESERVED landmarks of a class, and at least _FEWEST (fewer if there are many classes), are
+# its rows with the largest multipliers, whatever they add.
 _RESERVED, _FEWEST = 8, 3
 
 
@@ -67,6 +67,7 @@ class LandmarkClassifier(KernelMachineClassifier):
 
     landmarks: Any
     random_state: Any
+    ensure_bounded: bool = False  # unless it is a parameter
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -89,7 +90,7 @@ class LandmarkClassifier(KernelMachineClassifier):
             return super().fit(X, y, sample_weight)
         training = self.prepare(X, y, sample_weight, self.min_classes)
         n_rows = len(training.codes)
-        if isinstance(self.landmarks, int | np.integer) and int(self.landmarks) > n_rows:
+        if isinstance(self.landmarks, Integral) and int(self.landmarks) > n_rows:
             raise ValueError(
                 f"landmarks={self.landmarks}, but X has only {n_rows} samples. Choose fewer, or "
                 "landmarks=None for the exact machine."
@@ -125,16 +126,7 @@ class LandmarkClassifier(KernelMachineClassifier):
         """
         if not isinstance(self.landmarks, Integral):
             return given_landmarks(self.landmarks, training.X)
-        sample = self.draw_rows(training.codes)
-        return self.select_landmarks(
-            replace(
-                training,
-                X=training.X[sample],
-                codes=training.codes[sample],
-                weight=training.weight[sample],
-                rows=training.rows[sample],
-            )
-        )
+        return self.select_landmarks(training.take(self.draw_rows(training.codes)))
 
     def draw_rows(self, codes: np.ndarray) -> np.ndarray:
         """Rows among which landmarks are selected, drawn with the classes in view.
@@ -192,8 +184,7 @@ class LandmarkClassifier(KernelMachineClassifier):
         if len(present) == 1 or np.sum(present < n_classes) < n_classes:
             return coef
         exact = clone(self).set_params(landmarks=None, tol=max(self.tol, _TOL), verbose=0)
-        if "ensure_bounded" in exact.get_params():
-            exact.set_params(ensure_bounded=False)
+        exact.ensure_bounded = False
         exact.classes_, exact.gamma_ = self.classes_, sample.gamma
         exact.n_known_unknowns_ = self.n_known_unknowns_
         exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))), train_one_vs_rest)
@@ -244,7 +235,7 @@ class LandmarkClassifier(KernelMachineClassifier):
     ) -> list[LandmarkTask]:
         """The machines of the classes `group`, as the solver describes them."""
         alone = len(self.classes_) == 1 and self.n_known_unknowns_ == 0
-        bounded = getattr(self, "ensure_bounded", False) and not alone
+        bounded = self.ensure_bounded and not alone
         boxes = self._positive_boxes(training)
         starts: list = [None] * len(self.classes_)
         if landmarks.support is not None:
@@ -298,8 +289,7 @@ class LandmarkClassifier(KernelMachineClassifier):
         labels = np.unique(y)
         for s, (fit, validation, wanted) in enumerate(splits):
             base = clone(self).set_params(n_jobs=n_jobs, verbose=0)
-            if "ensure_bounded" in base.get_params():
-                base.set_params(ensure_bounded=False)
+            base.ensure_bounded = False
             at: dict[Any, list[int]] = {}
             for i, setting in enumerate(settings):
                 at.setdefault(setting.get("gamma", self.gamma), []).append(i)
@@ -314,7 +304,7 @@ class LandmarkClassifier(KernelMachineClassifier):
                         width = float(training.gamma[0])
                         features = LandmarkFeatures(landmarks.points, training.kernel, width)
                         rows = model._local_rows(training, features)
-                        psi = _in_blocks(features, X[validation])
+                        psi = features.in_blocks(X[validation])
                     codes = np.searchsorted(model.classes_, labels[wanted])
                     found = model.solve_tasks(
                         rows, model.tasks(training, codes.tolist(), landmarks)
@@ -358,8 +348,3 @@ def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
     if sparse.issparse(points) != sparse.issparse(X):
         points = points.toarray() if sparse.issparse(points) else sparse.csr_array(points)
     return Landmarks(points, np.full(points.shape[0], -1))
-
-
-def _in_blocks(features, X):
-    step = features.block_rows
-    return np.concatenate([features(X[k : k + step]) for k in range(0, X.shape[0], step)])

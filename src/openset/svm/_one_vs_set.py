@@ -52,7 +52,7 @@ class OneVsSetMachine(KernelMachineClassifier):
     near_, far_ : ndarray of shape (K,)
         The planes delta_A and delta_Omega under the present pressures, as decision values.
     bounded_ : ndarray of shape (K,), bool
-        False, but for a slab that is empty, and in one dimension.
+        False, except for an empty slab, and in one dimension.
     classes_, unknown_label_, support_, support_vectors_, dual_coef_, intercept_, dual_objective_, \
 kkt_gap_, n_iter_ : ndarray
         As for :class:`OpenSetSVC`.

@@ -74,7 +74,7 @@ def risk(width, spread, found, retrieved, total):
 
 @njit(cache=True, nogil=True)
 def _exhaust(low, high, hits, others, spread, near, far):
-    """All pairs of planes, but for those too wide or too narrow to be better than the best."""
+    """Try all pairs of planes except those too wide or too narrow to be better than the best."""
     n = low.size
     total = hits[n]
     found = hits[far + 1] - hits[near]

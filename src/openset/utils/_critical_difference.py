@@ -96,11 +96,6 @@ def critical_difference(
     1.2311
     """
     q = critical_value(n_methods, test=test, alpha=alpha, tabulated=tabulated)
-    return q * rank_error(n_methods, n_blocks)
-
-
-def rank_error(n_methods: int, n_blocks: int) -> float:
-    """Standard error of a difference of average ranks under the null hypothesis."""
     if n_blocks < 1:
         raise ValueError(f"n_blocks={n_blocks!r} must be at least 1.")
-    return float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))
+    return q * float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))

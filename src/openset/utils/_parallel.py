@@ -24,7 +24,7 @@ def _blas() -> list:
 
 
 class _OneBlasThread:
-    """BLAS on one thread while anybody is inside, whichever thread enters or leaves last.
+    """Limit BLAS to one thread while any thread is inside, in whatever order they enter and leave.
 
     threadpoolctl's own limit restores the number of threads it found, which is one if another
     limit was active then. So the first to enter sets the limit and the last to leave restores it.
@@ -166,7 +166,7 @@ def _in_order(done, n_items):
         yield result
 
 
-# Starting a thread takes longer than many a job, so the largest set of idle threads is kept: their
+# Starting a thread takes longer than many jobs, so the largest set of idle threads is kept: their
 # number, and the queue from which they take jobs.
 _kept: list[tuple[int, SimpleQueue]] = []
 _kept_lock = threading.Lock()
@@ -178,7 +178,7 @@ if hasattr(os, "register_at_fork"):  # a child process has none of the threads
 
 @contextmanager
 def _threads(n: int) -> Iterator[SimpleQueue]:
-    """The queue of at least n threads that nobody else uses."""
+    """The queue of at least n threads that no other caller uses."""
     with _kept_lock:
         size, jobs = _kept.pop() if _kept and _kept[0][0] >= n else (n, _started(n))
     try:

@@ -45,7 +45,7 @@ class Progress:
         if not self._show or (now - self._last < 0.2 and not finished):
             return
         self._last = now
-        left = (now - self._begin) * (self._total - self._done) / self._done
+        left = (now - self._begin) * (self._total - self._done) / max(1, self._done)
         filled = 24 * self._done // self._total
         bar = "#" * filled + "." * (24 - filled)
         end = "\n" if finished else "\r"

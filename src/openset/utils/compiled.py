@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 import numba
 
+# Fast-math flags under which LLVM vectorises loops over numbers that may be infinite, but not NaN.
+FAST = {"contract", "nnan", "nsz"}
+
 
 def njit(**options) -> Callable[[Callable], Callable]:
     """As :func:`numba.njit`, but without a cache where no folder for one can be written.

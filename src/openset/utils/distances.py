@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
-from .compiled import njit
+from .compiled import FAST, njit
 
 __all__ = [
     "BLOCK",
@@ -42,8 +42,6 @@ NARROW = 64
 
 # Distances per block: enough rows for a fast matrix product, and only 8 MB.
 BLOCK = 2**20
-
-_FAST = {"contract", "nnan", "nsz"}
 
 # An expanded square of at most this part of the norms is computed again from the differences; the
 # relative error of the others is below 1e-11.
@@ -287,7 +285,7 @@ def padded_columns(Z: np.ndarray) -> np.ndarray:
     return columns
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _add_four_squares(target, columns, point):
     """Add the squared differences of four features; both arguments are tuples of four."""
     c0, c1, c2, c3 = columns
@@ -334,7 +332,7 @@ def direct_distances(Z, columns, index, start, out):
             point_distances(z[k], columns, start + begin, out[k, begin : begin + width])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def expand_distances(dots, norms_i, norms_j, out):
     """out[k, t] = norms_i[k] + norms_j[t] - 2 dots[k, t], formed in float64; never below 0.
 

@@ -7,7 +7,7 @@ import gzip
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -106,13 +106,6 @@ def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowW
             yield writer
             writer.close()
         except BaseException:
-            _quietly_close(writer)
+            with suppress(OSError, pa.ArrowException):  # on a full disk closing fails once more
+                writer.close()
             raise
-
-
-def _quietly_close(writer):
-    """Close a file that will be removed; on a full disk closing it fails once more."""
-    try:
-        writer.close()
-    except (OSError, pa.ArrowException):
-        pass

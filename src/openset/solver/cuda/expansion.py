@@ -12,6 +12,7 @@ import numpy as np
 from ...kernels import RBF
 from ...utils.distances import squared_norms
 from .._tuning import tuning
+from . import to_host
 from .grid import array_module
 
 
@@ -48,8 +49,8 @@ class CudaExpansion:
             if xp is not np and out.shape == target.shape:  # one width: copy straight into place
                 out.get(out=target)
             else:
-                target[:, group] = out if xp is np else out.get()
-            rows = np.flatnonzero(beyond if xp is np else xp.asnumpy(beyond))
+                target[:, group] = to_host(out)
+            rows = np.flatnonzero(to_host(beyond))
             if rows.size:
                 target[np.ix_(rows, group)] = self._host.exact(X[start + rows]) + host_bias
 

@@ -19,8 +19,9 @@ from .._grid import near_identity
 from .._path import Path
 from .._problem import Problem, feasible_start
 from .._row_cache import kernel_rows
-from .._solve import Interrupted, biases_of, warn_not_converged
+from .._solve import Interrupted, biases_of, iteration_limit, warn_not_converged
 from .._tuning import tuning
+from . import to_host
 from .kernels import SIMULATED, Problems
 from .matrix import kernel_matrix
 
@@ -94,7 +95,7 @@ def solve_grid_cuda(
             if n == 0:
                 batch.begin(near)
             batch.refresh(matrix)
-            left = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+            left = iteration_limit(max_iter)
             left -= matrix.launch(batch, tol, left)
             # The GPU works meanwhile.
             if ready is not None:
@@ -241,7 +242,7 @@ class Batch:
 
     def gap(self) -> float:
         """The largest gap; waits for the GPU."""
-        ends = self.ends if self.xp is np else self.ends.get()
+        ends = to_host(self.ends)
         return float((ends[:, 0] - ends[:, 1]).max())
 
 
@@ -276,7 +277,7 @@ def _feasible_starts(xp, lower, upper, totals):
 
 
 def _identity_solutions(xp, p, lower, upper, totals):
-    """``_grid._identity_solution`` for all problems at once; the sums are right to rounding."""
+    """``_path.identity_solution`` for all problems at once; the sums are right to rounding."""
     low, high = (lower - p).min(axis=1), (upper - p).max(axis=1)
     for _ in range(48):
         mu = 0.5 * (low + high)

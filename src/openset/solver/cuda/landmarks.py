@@ -15,7 +15,7 @@ from .grid import Batch, array_module, free_memory
 from .kernels import Matrix
 from .matrix import launch
 
-# Every n-th row makes a block: so many blocks at least, and so many scores in each at most.
+# Every n-th row makes a block: fewest blocks, and most scores per block.
 _BLOCKS, _SCORES = 16, 2**28
 # Violators of a block that are listed and sorted; where there are more, the worst are found first.
 _FOUND = 2**23

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._tuning import tuning
+from . import to_host
 from .kernels import SIMULATED, Matrix, smo_kernel
 
 
@@ -51,7 +52,7 @@ class _Whole:
 
     def sample(self):
         rows = self.values[:: max(1, self.n_rows // 16), : self.n_rows]
-        return rows if self._xp is np else self._xp.asnumpy(rows)
+        return to_host(rows)
 
     def product(self, betas):
         """K beta for every row of betas (n, m), in float64."""
@@ -151,7 +152,7 @@ class KernelPoints(_Points):
 
     def sample(self):
         values = self._values(self._Z[: self.n_rows : max(1, self.n_rows // 16)][:16])
-        return values if self._xp is np else self._xp.asnumpy(values)
+        return to_host(values)
 
     def _values(self, Z, outside=False):
         columns = slice(self.n_rows, None) if outside else slice(0, self.n_rows)

@@ -9,7 +9,7 @@ from .._row_cache import kernel_rows
 from .._rows import kernel_sums
 from ..cuda import on_gpu, to_host
 
-# Landmarks chosen at a time, among so many times as many candidates.
+# Landmarks chosen at a time, and candidates per landmark.
 _BLOCK, _CANDIDATES = 64, 4
 # Squared distance to the span of the landmarks below which a row is as good as one of them.
 _NULL = 1e-3

@@ -118,6 +118,20 @@ class LandmarkFeatures:
         """
         return self.whiten(self.kernel_values(X))
 
+    def in_blocks(self, X) -> np.ndarray:
+        """Features of many samples, block by block.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d), float64
+
+        Returns
+        -------
+        ndarray of shape (n, r), float32
+        """
+        step = self.block_rows
+        return np.concatenate([self(X[k : k + step]) for k in range(0, X.shape[0], step)])
+
     def kernel_values(self, X) -> np.ndarray:
         """Kernel values of samples with the landmarks `kept`.
 

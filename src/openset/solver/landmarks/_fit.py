@@ -7,7 +7,7 @@ once. The worst of these become active, and rows without a multiplier are droppe
 objective rises from round to round; when no row violates the solution, it is that of the whole
 problem.
 
-A bias that shall not exceed a value is one more row: its features are zero, so its v is constant,
+A bias that must not exceed a value is one more row: its features are zero, so its v is constant,
 and its multiplier, zero or negative, is the amount by which the sum of the others exceeds the
 total. It is called the slack.
 """
@@ -31,10 +31,10 @@ _START, _OWN = 1000, 200
 # Rounding error of a score in float32, relative to the norm of the weights.
 _ROUNDING = 1e-6
 _ROUNDS = 300
-# Iterations of a class that nobody limited, as in LIBSVM.
+# Iterations per class if max_iter is -1, as in LIBSVM.
 _MOST_ITERATIONS = 10**7
-# Early rounds look at a sample of the rows: so many, or this share. The share grows by a factor
-# when the violators found in it are fewer than a part of the active rows.
+# Early rounds look at a sample of the rows: at least this number and this share. The share grows by
+# a factor when its violators are fewer than a part of the active rows.
 _MANY, _SHARE_OF_ROWS, _GROWTH, _SETTLED = 50_000, 1 / 16, 4, 0.5
 
 
@@ -74,7 +74,7 @@ def solve_landmarks(
     if max_iter < 0:
         # Few landmarks make nearly singular problems, on which rounding can keep SMO from ending.
         max_iter = max(_MOST_ITERATIONS, 100 * len(rows.codes))
-    # Without any negatives the machine is a one-class SVM; its positives shall score 0 or more.
+    # Without any negatives the machine is a one-class SVM; its positives must score 0 or more.
     target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
     machines = [
         Machine(task, active, rows, target)

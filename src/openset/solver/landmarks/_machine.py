@@ -94,9 +94,8 @@ class Machine:
         self.task, self.active = task, active
         self._rows, self._target = rows, target
         self.beta = self._gram = self._found = None
-        self._worst = 0.0
-        self._tol = np.inf
-        self._last = np.inf
+        # Largest violation found in the last round, and the tolerance of its solution.
+        self._worst = self._tol = np.inf
         self.n_iter = 0
 
     def problem(self):
@@ -117,7 +116,7 @@ class Machine:
         """Solve the problem of the active rows, warm."""
         problem, place = self.problem(), pool.places(self.active)
         rows, gram = pool.kernel(place, self._gram)
-        limit = max(tol, min(_LOOSE, _SHARE * self._last))
+        limit = max(tol, min(_LOOSE, _SHARE * self._worst))
         v = None
         if self.beta is not None and gram is None:
             v = problem.p - pool.product(place, self.weights)
@@ -153,9 +152,7 @@ class Machine:
     def admit(self, rows, size, tol, max_iter):
         """Make violators active; return whether the machine is final."""
         self._worst = float(size.max(initial=0.0))
-        self._last = self._worst if rows.size else 0.0
-        exhausted = max_iter >= 0 and self.n_iter >= max_iter
-        if exhausted or (rows.size == 0 and self._tol <= tol):
+        if self.n_iter >= max_iter or (rows.size == 0 and self._tol <= tol):
             return True
         self.active = np.concatenate([self.active, rows])
         self.beta = np.concatenate([self.beta, np.zeros(len(rows))])

@@ -11,10 +11,11 @@ from ...utils.compiled import njit
 from .._matrix import MatrixPart
 from .._memory import empty_rows
 from .._row_cache import kernel_rows
+from .._row_maker import copy_row
 from .._tuning import tuning
 
-# The products of all rows are shared by the machines if they are at most so many times as many as
-# the machines need at first: they will need more.
+# The machines share the products of all rows if these are at most this many times what the machines
+# need at first: they will need more.
 _COMMON = 8
 # Rows whose features are computed at a time.
 _APPENDED = 2**15
@@ -156,14 +157,12 @@ class Pool:
         return sums
 
 
-@njit()
+@njit(cache=True, nogil=True)
 def submatrix(matrix, index):
     """The rows and columns `index` of a square matrix."""
     part = np.empty((len(index), len(index)), dtype=matrix.dtype)
     for i in range(len(index)):
-        row = matrix[index[i]]
-        for j in range(len(index)):
-            part[i, j] = row[index[j]]
+        copy_row(matrix[index[i]], index, part[i])
     return part
 
 

@@ -13,7 +13,7 @@ from ._features import LandmarkFeatures
 
 
 class Query(NamedTuple):
-    """The present machines of some classes, of which violated constraints are wanted.
+    """The present machines of some classes, whose violated constraints are to be found.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Query(NamedTuple):
         Coefficients on the landmarks.
     bias : ndarray of shape (k,)
     target : float
-        Rows of the class shall score at least `target`, all others at most -`target`.
+        Rows of the class should score at least `target`, all others at most -`target`.
     floor : ndarray of shape (k,)
         Smaller violations are ignored.
     most : ndarray of shape (k,), int
