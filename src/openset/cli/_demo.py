@@ -45,7 +45,7 @@ def demo() -> None:
         f"Digits {', '.join(map(str, split.known))} are learned from {len(split.train)} samples; "
         f"{', '.join(map(str, unknown))} are never shown, and should be answered 'unknown'.\n"
     )
-    with console.status("Tuning (the first run also compiles, once) ..."):
+    with console.status("Tuning ..."):
         found = run_methods(X, y, split)
     answers = found[OURS].result.evaluation.answers
     first = _first_of_each(y[split.test])

@@ -1,11 +1,13 @@
-"""Compiled functions whose cache may be missing, as in a read-only installation."""
+"""Compiled functions: a notice while they compile, and none of them fails without a cache."""
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 
 import numba
+from numba.core import event
 
 # Fast-math flags under which LLVM vectorises loops over numbers that may be infinite, but not NaN.
 FAST = {"contract", "nnan", "nsz"}
@@ -65,3 +67,23 @@ def _warn_once() -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+class _Notice(event.Listener):
+    """Says once that the solver compiles, or the first fit would seem to hang."""
+
+    said = False
+
+    def on_start(self, event: event.Event) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        if module.startswith("openset.solver.") and not (self.said or _warned):
+            self.said = True
+            logging.getLogger("openset").warning(
+                "openset: compiling the solver, about 40 s; later runs load it from a cache"
+            )
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())
