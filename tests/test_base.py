@@ -1,5 +1,6 @@
 """The one decision rule on given scores, the unknown label, and the validation of fit."""
 
+import warnings
 from enum import Enum
 
 import numpy as np
@@ -232,6 +233,13 @@ class TestFit:
     def test_bad_labels(self, y, message):
         with pytest.raises(ValueError, match=message):
             GivenScores().fit(np.eye(4), y)
+
+    @pytest.mark.parametrize("dtype", [int, float, str, object])
+    def test_one_sample_per_class_is_no_regression(self, dtype):
+        y = np.arange(30).astype(str if dtype is object else dtype).astype(dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(GivenScores().fit(np.eye(30), y).classes_) == 30
 
     @pytest.mark.parametrize(
         ("weight", "message"),

@@ -71,7 +71,7 @@ def validate_training_data(
     """
     _require_labels(estimator, y)
     X, y = validate_data(estimator, X, y, accept_sparse=accept_sparse, dtype=np.float64)
-    check_classification_targets(y)
+    _check_classes(y)
     weight, rows = _check_weight(sample_weight, X)
     if len(rows) < len(y):
         X, y, weight = X[rows], y[rows], weight[rows]
@@ -104,7 +104,7 @@ def validate_targets(
         raise ValueError("Found 0 samples in X and y; at least one is required.")
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
+    _check_classes(y)
     if sample_weight is None:
         return X, y, None
     weight, rows = _check_weight(sample_weight, np.empty((len(y), 0)))  # X may be no array
@@ -147,6 +147,11 @@ def _check_weight(sample_weight, X):
     if rows.size == 0:
         raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
     return weight, rows
+
+
+def _check_classes(y):
+    # Each class twice: one sample per class is no sign of a regression, as scikit-learn warns.
+    check_classification_targets(np.repeat(np.unique(y), 2))
 
 
 def check_labels(y: Any) -> None:
