@@ -22,7 +22,7 @@ JOBS = {
     "fit, rows on demand": (
         "OneVsRestSVC(C=1e6, gamma=0.01, tol=1e-9, cache_size=0.1, n_jobs=N).fit(X, y)"
     ),
-    "raising lambda": "OpenSetSVC(C=1e4, gamma=1e-4, n_jobs=N).fit(X, y)",
+    "bias held": "FixedBiasSVC(C=1e6, gamma=0.01, tol=1e-9, n_jobs=N).fit(X, y)",
     "path": "lambda_path(X, y, C=1e6, gamma=0.01, tol=1e-9, n_jobs=N)",
     "pairs": "one_vs_one_bias(X, y, C=1e6, gamma=0.01, tol=1e-9, n_jobs=N)",
 }
@@ -31,7 +31,7 @@ JOBS = {
 PROGRAM = """
 import sys
 import numpy as np
-from openset.svm import OneVsRestSVC, OpenSetSVC, lambda_path, one_vs_one_bias
+from openset.svm import FixedBiasSVC, OneVsRestSVC, lambda_path, one_vs_one_bias
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1500, 3))
 y = (X[:, 0] ** 2 + X[:, 1] ** 2 + 0.5 * rng.normal(size=1500) > 0.7).astype(int)
@@ -61,9 +61,18 @@ def child():
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("job", JOBS)
 def test_interrupt(child, job, n_jobs):
-    print(JOBS[job].replace("N", str(n_jobs)), file=child.stdin, flush=True)
+    interrupt(child, JOBS[job].replace("N", str(n_jobs)), after=0.6)
+
+
+def test_interrupt_of_one_part_after_the_other(child):
+    """Each takes all the work that is allowed between two looks at the signal."""
+    interrupt(child, "OneVsRestSVC(C=1e6, gamma=0.01, tol=1e-5).fit(X, y)", after=3.0)
+
+
+def interrupt(child, job, after):
+    print(job, file=child.stdin, flush=True)
     assert child.stdout.readline() == "begun\n"
-    time.sleep(0.6)
+    time.sleep(after)
     start = time.perf_counter()
     child.send_signal(signal.SIGINT)
     assert child.stdout.readline() == "interrupted\n"

@@ -17,8 +17,10 @@ from openset.solver import (
     kernel_rows,
     lower_bias,
     one_class_problem,
+    refined_path,
     shift_total,
     solve,
+    solve_path,
     svdd_problem,
     svm_problem,
 )
@@ -314,5 +316,20 @@ def test_rows_that_are_equal_but_for_rounding(distance, C):
     signs = np.where(rng.random(800) < 0.3, 1.0, -1.0)
     rows = kernel_rows(X, Linear(), 1.0, 100)
     found = solve(svm_problem(signs, np.full(800, C), 0.0), rows, tol=1e-3, max_iter=100_000)
+    assert found.status == "optimal"
+    assert found.n_iter < 20_000
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of the first path
+@pytest.mark.parametrize("seed", [0, 2])
+def test_pairs_of_rows_that_are_equal_but_for_rounding(seed):
+    """Neither does the solver without bias, whose rows are all alike under a wide kernel."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(800, 3))
+    signs = np.where(X[:, 0] ** 2 + X[:, 1] ** 2 + 0.5 * rng.normal(size=800) > 0.7, 1.0, -1.0)
+    problem = svm_problem(signs, np.full(800, 1e4), 0.0)
+    rows = kernel_rows(X, RBF(), 1e-6, 100)
+    path = refined_path(solve_path(problem, [0.0], rows, tol=1e-5), rows, tol=1e-5)
+    found = lower_bias(problem, path[0], rows, -1e-5, tol=1e-5, max_iter=100_000)
     assert found.status == "optimal"
     assert found.n_iter < 20_000

@@ -73,7 +73,10 @@ def _best_steps(v_i, v_j, k, room_i, room_j):
     """Steps of two multipliers that lower the objective most; `k` is (k_ii, k_jj, k_ij)."""
     k_ii, k_jj, k_ij = k
     determinant = k_ii * k_jj - k_ij * k_ij
-    if determinant > ROUNDING * k_ii * k_jj:
+    if determinant < ROUNDING * k_ii * k_jj:  # the rows are equal up to rounding: short steps
+        k_ii, k_jj = (1.0 + ROUNDING) * k_ii, (1.0 + ROUNDING) * k_jj
+        determinant = k_ii * k_jj - k_ij * k_ij
+    if determinant > 0.0:
         a = (k_jj * v_i - k_ij * v_j) / determinant
         b = (k_ii * v_j - k_ij * v_i) / determinant
         if room_i[0] <= a <= room_i[1] and room_j[0] <= b <= room_j[1]:

@@ -110,6 +110,9 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
         used.pop()
         work[-2] += work[-1] + below.state.v.size
         work.pop()
+        # Here, not only above: one part after the other may use up its work and end.
+        if len(levels) == 1 and work[0] > limits.work and n_iter < max_iter:
+            return PAUSED, -1, n_iter, top, bottom
 
 
 @njit(cache=True, nogil=True)
