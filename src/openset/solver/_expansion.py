@@ -20,7 +20,8 @@ from ..utils.distances import (
     squared_norms,
     with_sorted_indices,
 )
-from ._gaussian_sums import gaussian_sums
+from ._gaussian_sums import gaussian_coefficients, gaussian_sums
+from ._matmul import multiply, packed, products, rows_of
 from ._precision import (
     LARGEST,
     exact_scaling,
@@ -35,8 +36,6 @@ from ._tuning import tuning
 # answer and the certificate holds. The rounding error of the float32 sum itself is added to it.
 EXACT_BAND = 1e-4
 _ROUNDING = 4e-7
-# Rows from which float64 products are faster than differences.
-_MANY = 64
 
 # Largest error of a sum in float32, and at how many support vectors it is measured.
 _SUM_ERROR = 8e-6
@@ -120,16 +119,20 @@ class Expansion:
     def _prepare(self, support, gamma, dtype, sums):
         """Choose how sums are formed, with kernel values in `dtype`, coefficients in `sums`."""
         self._dtype = dtype
-        self._coef = np.ascontiguousarray(self.coef.T, dtype=sums)
         if self._narrow:
             self._prepare_differences(support, gamma)
         elif self._single:
             # |z|^2 + |s|^2 - 2 z.s as one product of points with two more coordinates.
             extended = [-2 * support, self._norms[:, None], np.ones((len(support), 1))]
-            self._support = np.hstack(extended, dtype=np.float32, casting="same_kind")
-            self._sums = self._tile_sums
+            self._support = packed(np.hstack(extended), np.float32)
         else:
-            self._support, self._sums = support, self._tile_sums
+            self._support = support if self._sparse else packed(support, np.float64)
+        gaussian = self._narrow and type(self.kernel) is RBF and dtype is np.float32
+        self._sums = self._gaussian_sums if gaussian else self._tile_sums
+        if gaussian:
+            self._coef = gaussian_coefficients(self.coef, sums)
+        else:
+            self._tiles = list(self._split(sums))
 
     def _prepare_differences(self, support, gamma):
         single = safe_dtype(self.kernel, self._largest, expanded=False) == np.float32
@@ -140,8 +143,27 @@ class Expansion:
             self._ratio, self._limit = self._dtype(gamma / square), LARGEST
             self._factor = np.sqrt(square)
         self._support = padded_columns(support)
-        gaussian = type(self.kernel) is RBF and self._dtype == np.float32
-        self._sums = self._gaussian_sums if gaussian else self._tile_sums
+
+    def _split(self, dtype):
+        """Yield tiles of support vectors, with the coefficients of each width in panels.
+
+        Yields start, size and a list of (ratio, classes, part of the tile, panels).
+        """
+        # The points of the last panel are followed by zeros, and have the coefficient 0.
+        n = self.coef.shape[1]
+        width = 1 if self._sparse or self._narrow else self._support.shape[2]
+        for start in range(0, n, tuning().support):
+            size = -(-min(tuning().support, n - start) // width) * width
+            coef = np.zeros((len(self.coef), size))
+            used = self.coef[:, start : start + size]
+            coef[:, : used.shape[1]] = used
+            groups = []
+            for ratio, own in self.widths:
+                used = np.flatnonzero(coef[own].any(axis=0))
+                if used.size:
+                    part = slice(used[0], used[-1] + 1) if len(self.widths) > 1 else slice(size)
+                    groups.append((ratio, own, part, packed(coef[own, part], dtype)))
+            yield start, size, groups
 
     def _error(self):
         """Largest error of the sums at some support vectors; many kernel values near 1 add up."""
@@ -156,7 +178,9 @@ class Expansion:
     def scaled(self, X):
         """Points in the units of the kernel; centred if they are dense."""
         with np.errstate(over="ignore"):
-            return (X * self.scale).tocsr() if self._sparse else (X - self.center) * self.scale
+            if self._sparse:
+                return (X * self.scale).tocsr()
+            return np.ascontiguousarray((X - self.center) * self.scale)
 
     def evaluate(self, X, bias: np.ndarray) -> np.ndarray:
         """Decision values of a block of points, shape (n, K)."""
@@ -212,17 +236,16 @@ class Expansion:
         """Sums of class c, or of all, in float64, from distances with errors below 1e-11."""
         coef = self.coef if c is None else self.coef[[c]]
         support = np.flatnonzero(coef.any(axis=0))
-        coef = coef[:, support]
-        widths = [(r, np.arange(1)) for r, own in self.widths if c in own]
-        many = X.shape[0] >= _MANY and not (self._sparse or self._narrow)
-        distances = self._products if many else self._differences
+        widths = [(r, np.arange(1)) for r, own in self.widths if c in own] or self.widths
+        columns = [packed(coef[np.ix_(own, support)], np.float64) for _, own in widths]
+        distances = self._exact_distances(support)
         sums = np.zeros((X.shape[0], len(coef)))
         step = max(1, BLOCK // max(1, len(support)))
         for start in range(0, X.shape[0], step):
-            part = X[start : start + step]
-            s = distances(part, support).reshape(part.shape[0], -1)
-            for ratio, own in widths or self.widths:
-                sums[start : start + step, own] = self.kernel.value(ratio * s) @ coef[own].T
+            s = distances(X[start : start + step])
+            for (ratio, own), panels in zip(widths, columns, strict=True):
+                values = multiply(self.kernel.value(ratio * s), panels)
+                sums[start : start + step, own] = values[:, : len(own)]
         return sums
 
     def _gaussian_sums(self, Z, X):
@@ -232,110 +255,135 @@ class Expansion:
         return sums
 
     def _tile_sums(self, Z, X):
-        """Sums over tiles of support vectors, in the precision of the coefficients."""
-        n, n_support = Z.shape[0], len(self._coef)
+        """Sums over tiles of support vectors, in the precision of the coefficients.
+
+        Every tile has the same support vectors for all points, so that the score of a point does
+        not depend on the points that it comes with.
+        """
+        n = Z.shape[0]
         distances = self._distances(Z, X)
         sums = np.zeros((n, len(self.coef)))
-        size = tuning().points * tuning().support
-        memory = _memory(2 * size, self._dtype)
-        step = max(1, size // max(1, n))
-        for start in range(0, n_support, step):
-            width = min(step, n_support - start)
-            s = memory[: n * width].reshape(n, width)
-            distances(start, s)
-            coef = self._coef[start : start + width]
-            if len(self.widths) == 1:
-                sums += self.kernel.value(s, out=s) @ coef
-                continue
-            for ratio, own in self.widths:
-                used = np.flatnonzero(coef[:, own].any(axis=1))
-                if used.size:
-                    part = slice(used[0], used[-1] + 1)
-                    k = memory[size : size + n * (part.stop - part.start)].reshape(n, -1)
-                    np.multiply(s[:, part], self._dtype(ratio), out=k)
-                    sums[:, own] += self.kernel.value(k, out=k) @ coef[part, own]
+        for start, size, groups in self._tiles:
+            s = distances(start, size)
+            for ratio, own, part, panels in groups:
+                k = s if len(self.widths) == 1 else s[:, part] * self._dtype(ratio)
+                sums[:, own] += multiply(self.kernel.value(k, out=k), panels)[:, : len(own)]
         return sums
 
     def _distances(self, Z, X):
-        """A function that writes scaled squared distances from Z to a tile of support vectors."""
+        """A function that gives scaled squared distances from Z to a tile of support vectors."""
         if self._narrow:
             return self._by_differences(Z)
-        if self._single:
-            return self._by_single_products(Z, X)
-        return self._by_products(Z, X)
+        if self._sparse:
+            return self._by_sparse_products(Z, X)
+        return self._by_single_products(Z, X) if self._single else self._by_products(Z, X)
 
     def _by_differences(self, Z):
         Z = np.ascontiguousarray(Z, dtype=self._support.dtype)
         everyone = np.arange(len(Z))
 
-        def distances(start, s):
+        def distances(start, size):
+            s = _memory(len(Z), size, self._dtype)
             direct_distances(Z, self._support, everyone, start, s)
             if self._ratio != 1:
                 with np.errstate(over="ignore"):
                     s *= self._ratio
+            return s
 
         return distances
 
     def _by_single_products(self, Z, X):
         norms = squared_norms(Z)
         extended = [Z, np.ones((len(Z), 1)), norms[:, None]]
-        Z = np.hstack(extended, dtype=np.float32, casting="same_kind")
+        rows = rows_of(np.hstack(extended), self._support)
         close = self._close
         if close is not None:
-            X, limits = self._as_points(X), close_limits(norms, len(self.widths) == 1)
+            X, limits = np.ascontiguousarray(X), close_limits(norms, len(self.widths) == 1)
 
-        def distances(start, s):
-            part = slice(start, start + s.shape[1])
-            np.matmul(Z, self._support[part].T, out=s)
+        def distances(start, size):
+            s = self._products(rows, start, size)[: len(Z)]
             if close is None:
                 np.maximum(s, 0, out=s)
             else:
+                part = slice(start, start + size)
                 replace_close(s, limits, close[part], X, self.points[part], self.scale)
+            return s
 
         return distances
 
+    def _products(self, rows, start, size):
+        """Products of points with a tile of support vectors."""
+        dots = _memory(len(rows), size, self._support.dtype)
+        products(rows, self._support, start // self._support.shape[2], dots)
+        return dots
+
     def _by_products(self, Z, X):
         """Products in float64; where these are not enough, differences."""
-        norms = squared_norms(Z)
-        X = self._as_points(X) if self._inexact else X
+        norms, rows = squared_norms(Z), rows_of(Z, self._support)
+        X = np.ascontiguousarray(X)
 
-        def distances(start, s):
-            part = slice(start, start + s.shape[1])
-            with np.errstate(over="ignore", invalid="ignore"):
-                dots = Z @ self._support[part].T
-            dots = dots.toarray() if self._sparse else dots
-            expand_distances(dots, norms, self._norms[part], s)
+        def distances(start, size):
+            s = self._products(rows, start, size)[: len(Z)]
+            part = slice(start, start + size)
+            expand_distances(s, norms, self._norms[part], s)
             if self._inexact:
                 recompute_close(s, norms, self._norms[part], X, self.points[part], self.scale)
+            return s
+
+        return distances
+
+    def _by_sparse_products(self, Z, X):
+        norms = squared_norms(Z)
+        X = self._as_points(X)
+
+        def distances(start, size):
+            part = slice(start, start + size)
+            with np.errstate(over="ignore", invalid="ignore"):
+                s = (Z @ self._support[part].T).toarray()
+            expand_distances(s, norms, self._norms[part], s)
+            if self._inexact:
+                recompute_close(s, norms, self._norms[part], X, self.points[part], self.scale)
+            return s
 
         return distances
 
     def _as_points(self, X):
         return with_sorted_indices(sparse.csr_array(X)) if self._sparse else np.ascontiguousarray(X)
 
-    def _differences(self, X, support):
-        """Scaled squared distances from the differences, flattened."""
-        n = X.shape[0]
-        pairs = np.repeat(np.arange(n), len(support)), np.tile(support, n)
-        return pair_distances(self._as_points(X), self.points, *pairs, self.scale)
+    def _exact_distances(self, support):
+        """A function that gives scaled squared distances in float64 to some support vectors."""
+        if not (self._sparse or self._narrow):
+            return self._exact_products(self.points[support])
 
-    def _products(self, X, support):
-        """The same from products in float64, small ones from the differences."""
-        Z, points = self.scaled(X), self.points[support]
-        norms = squared_norms(Z), self._norms[support]
-        with np.errstate(over="ignore", invalid="ignore"):
-            s = Z @ self.scaled(points).T
-        expand_distances(s, *norms, s)
-        recompute_close(s, *norms, self._as_points(X), points, self.scale)
-        return s
+        def distances(X):
+            n = X.shape[0]
+            pairs = np.repeat(np.arange(n), len(support)), np.tile(support, n)
+            squares = pair_distances(self._as_points(X), self.points, *pairs, self.scale)
+            return squares.reshape(n, -1)
+
+        return distances
+
+    def _exact_products(self, points):
+        """From products in float64, small ones from the differences."""
+        support = self.scaled(points)
+        panels, norms = packed(support, np.float64), squared_norms(support)
+
+        def distances(X):
+            Z = self.scaled(X)
+            s = multiply(Z, panels)
+            expand_distances(s, squared_norms(Z), norms, s)
+            recompute_close(s, squared_norms(Z), norms, self._as_points(X), points, self.scale)
+            return np.ascontiguousarray(s[:, : len(points)])
+
+        return distances
 
 
 _buffers = threading.local()
 
 
-def _memory(size, dtype):
-    """A buffer of this thread, used again: fresh memory costs more than the arithmetic."""
+def _memory(n, size, dtype):
+    """An array of this thread, used again: fresh memory costs more than the arithmetic."""
     kept = _buffers.__dict__.setdefault("kept", {})
-    if kept.get(dtype, np.empty(0)).size < size:
-        kept[dtype] = np.empty(size, dtype=dtype)
-    return kept[dtype]
+    if kept.get(dtype, np.empty(0)).size < n * size:
+        kept[dtype] = np.empty(n * size, dtype=dtype)
+    return kept[dtype][: n * size].reshape(n, size)

@@ -26,6 +26,7 @@ from ..utils.distances import (
     squared_norms,
     with_sorted_indices,
 )
+from ._matmul import multiply, packed
 from ._precision import exact_scaling, needs_differences, safe_dtype
 from ._products import wide_points, write_distances, write_rbf
 from ._row_maker import Points
@@ -137,7 +138,7 @@ class DistanceValues(KernelValues):
 
     @property
     def size(self) -> int:
-        return 0 if self._wide is None else self._wide.Z.nbytes // 4
+        return 0 if self._wide is None else self._wide.panels.nbytes // 4
 
     def use(self, gamma: float) -> None:
         self.gamma = gamma
@@ -221,6 +222,7 @@ class DotProducts(KernelValues):
 
     def __init__(self, X):
         self.n_rows, self._X = X.shape[0], X
+        self._panels = None if sparse.issparse(X) else packed(X, np.float64)
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
 
@@ -234,5 +236,11 @@ class DotProducts(KernelValues):
         return DotProducts(self._X[index])
 
     def __call__(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
-        dots = self._X[index] @ self._X[start : start + out.shape[1]].T
-        out[...] = dots.toarray() if sparse.issparse(dots) else dots
+        stop = start + out.shape[1]
+        if self._panels is None:
+            out[...] = (self._X[index] @ self._X[start:stop].T).toarray()
+            return
+        width = self._panels.shape[2]
+        first = start // width
+        dots = multiply(self._X[index], self._panels[first : -(-stop // width)])
+        out[...] = dots[:, start - first * width : stop - first * width]

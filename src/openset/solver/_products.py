@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +9,14 @@ import numpy as np
 from ..kernels import RBF, Kernel, exp_neg
 from ..utils.compiled import FAST, njit
 from ..utils.distances import scaled_square, squared_norms
+from ._matmul import packed, products, rows_of_packed, take_packed
 from ._precision import EPS, PRODUCT_ERROR, needs_differences
 from ._state import BLOCK, fmax
-from ._tuning import tuning
 
 # A square from float64 products of at most this part of a norm is computed from the differences.
 _CLOSE = 2e-4
+# Rows and columns of products that become kernel values while they are in the second-level cache.
+_ROWS, _COLUMNS = 96, 512
 # Largest part of all pairs for which computing them again is cheaper than products in float64.
 _FEW = 0.01
 
@@ -25,8 +26,8 @@ class Wide(NamedTuple):
 
     Attributes
     ----------
-    Z : ndarray of shape (m, d), stored by columns
-        The points, centred and scaled. BLAS is up to twice as fast by columns.
+    panels : ndarray of shape (n_panels, d, width)
+        The points, centred and scaled, see `packed`.
     norms : ndarray of shape (m,), float64
         Their squared norms.
     close : ndarray of shape (m,), float32
@@ -37,7 +38,7 @@ class Wide(NamedTuple):
         Factor of the points in Z.
     """
 
-    Z: np.ndarray
+    panels: np.ndarray
     norms: np.ndarray
     close: np.ndarray
     X: np.ndarray
@@ -48,8 +49,8 @@ class Wide(NamedTuple):
         close, X = self.close, self.X
         if close.size:
             close, X = close[index], X[index]
-        Z = np.asfortranarray(self.Z[index])
-        return self._replace(Z=Z, norms=self.norms[index], close=close, X=X)
+        panels = take_packed(self.panels, index)
+        return self._replace(panels=panels, norms=self.norms[index], close=close, X=X)
 
 
 def wide_points(X, Z, kernel: Kernel, dtype: type, scale: float, one_width: bool) -> Wide:
@@ -67,7 +68,7 @@ def wide_points(X, Z, kernel: Kernel, dtype: type, scale: float, one_width: bool
             with np.errstate(over="ignore"):
                 close = (_CLOSE * norms).astype(np.float32)
     X = np.ascontiguousarray(X) if close.size else np.empty((0, 0))
-    return Wide(np.asfortranarray(Z, dtype=dtype), norms, close, X, scale)
+    return Wide(packed(Z, dtype), norms, close, X, scale)
 
 
 def close_limits(norms: np.ndarray, one_width: bool) -> np.ndarray:
@@ -96,49 +97,36 @@ def few_are_close(Z, norms: np.ndarray, kernel: Kernel, one_width: bool) -> bool
 
 def write_distances(wide: Wide, index: np.ndarray, start: int, out: np.ndarray) -> None:
     """Write squared distances from the points `index` to the points start, ... into `out`."""
-    few = len(index) <= tuning().product_rows
-    n_rows = tuning().product_rows if few else tuning().tile_rows
-    for k, part, padded in _blocks(wide, index, n_rows):
-        _expand(_dots(padded, wide, start, out.shape[1]), wide, part, start, out[k : k + len(part)])
+    _write(wide, index, start, np.float32(1.0), False, out, np.arange(len(index)))
 
 
 def write_rbf(wide: Wide, index: np.ndarray, ratio: np.float32, rows: np.ndarray, slots) -> None:
     """``rows[slots[k]] = exp(-ratio * distances)`` from the point index[k] to all points."""
-    step, slots = tuning().product_columns, np.asarray(slots, dtype=np.int64)
-    for k, part, padded in _blocks(wide, index, tuning().block_rows):
-        for start in range(0, rows.shape[1], step):
-            dots = _dots(padded, wide, start, min(step, rows.shape[1] - start))
-            _expand_rbf(dots, wide, part, start, ratio, rows, slots[k : k + len(part)])
-
-
-def _blocks(wide, index, n) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    padded = np.zeros((n, wide.Z.shape[1]), dtype=wide.Z.dtype)
-    for k in range(0, len(index), n):
-        part = index[k : k + n]
-        padded[: len(part)] = wide.Z[part]
-        yield k, part, padded
-
-
-def _dots(padded, wide, start, n):
-    with np.errstate(over="ignore", invalid="ignore"):
-        return padded @ wide.Z[start : start + n].T
+    _write(wide, index, 0, ratio, True, rows, np.asarray(slots, dtype=np.int64))
 
 
 @njit(cache=True, nogil=True)
-def _expand(dots, wide, index, start, out):
-    for k in range(index.size):
-        _expand_row(dots[k], wide, index[k], start, out[k])
-
-
-@njit(cache=True, nogil=True)
-def _expand_rbf(dots, wide, index, start, ratio, rows, slots):
-    for k in range(index.size):
-        row = rows[slots[k], start : start + dots.shape[1]]
-        _expand_row(dots[k], wide, index[k], start, row)
-        if ratio != np.float32(1.0):
-            for t in range(row.size):
-                row[t] *= ratio
-        exp_neg(row)
+def _write(wide, index, start, ratio, gaussian, rows, slots):
+    """Distances, or their exponentials, into ``rows[slots]``, while products are in the cache."""
+    width = wide.panels.shape[2]
+    end = start + rows.shape[1]
+    dots = np.empty(_ROWS * _COLUMNS, dtype=wide.panels.dtype)
+    for k in range(0, index.size, _ROWS):
+        part = index[k : k + _ROWS]
+        points = rows_of_packed(wide.panels, part)
+        for panel in range(start // width, -(-end // width), _COLUMNS // width):
+            first, n_panels = panel * width, min(_COLUMNS // width, -(-end // width) - panel)
+            tile = dots[: len(points) * n_panels * width].reshape(len(points), n_panels * width)
+            products(points, wide.panels, panel, tile)
+            begin, stop = max(first, start), min(first + n_panels * width, end)
+            for r in range(part.size):
+                row = rows[slots[k + r], begin - start : stop - start]
+                _expand_row(tile[r, begin - first : stop - first], wide, part[r], begin, row)
+                if gaussian:
+                    if ratio != np.float32(1.0):
+                        for t in range(row.size):
+                            row[t] *= ratio
+                    exp_neg(row)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -165,7 +153,7 @@ def _expand_row(dots, wide, i, start, target):
 def replace_close(squares, limits_i, limits_j, A, B, scale):
     """Squares of float32 products: at least 0, small ones from the differences of A and B."""
     for k in range(squares.shape[0]):
-        row = squares[k]
+        row = squares[k, : limits_j.size]
         for t in range(row.size):
             row[t] = fmax(row[t], np.float32(0.0))
         _replace_close(row, limits_i[k], limits_j, A[k], B, scale)

@@ -154,7 +154,7 @@ def recompute_close(squares, norms_i, norms_j, A, B, scale: float = 1.0) -> None
 
     Parameters
     ----------
-    squares : ndarray of shape (n, m)
+    squares : ndarray of shape (n, m), or with more columns, which stay as they are
         From :func:`expand_distances`; changed in place.
     norms_i, norms_j : ndarray of shapes (n,) and (m,)
         The norms that they were expanded from.
@@ -234,7 +234,7 @@ def _dense_pairs(A, B, rows, columns, scale, out):
 @njit(cache=True, nogil=True)
 def _recompute_dense(squares, norms_i, norms_j, A, B, scale):
     for k in range(squares.shape[0]):
-        for t in range(squares.shape[1]):
+        for t in range(norms_j.size):
             limit = _CLOSE * (norms_i[k] + norms_j[t])
             if not (squares[k, t] > limit and limit < np.inf):
                 squares[k, t] = scaled_square(A[k], B[t], scale)
@@ -342,7 +342,7 @@ def expand_distances(dots, norms_i, norms_j, out):
         n = norms_i[k]
         row = dots[k]
         target = out[k]
-        for t in range(target.size):
+        for t in range(norms_j.size):
             norms = n + norms_j[t]
             s = norms - 2.0 * row[t]
             s = s if s > 0.0 else 0.0
