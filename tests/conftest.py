@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,14 @@ def _existing(path: Path) -> Path:
 def seeded():
     """Seed NumPy's global state, from which every ``random_state=None`` draws."""
     np.random.seed(0)  # noqa: NPY002
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c():
+    """Handle SIGINT, which is ignored in the background, here and in every program started here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
