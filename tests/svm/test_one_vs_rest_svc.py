@@ -100,7 +100,9 @@ def test_attributes(iris):
     assert np.all(model.dual_coef_.any(axis=0))
     K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
     f = K[:, model.support_] @ model.dual_coef_.T + model.intercept_
-    assert_allclose(model.decision_function(X), f, atol=1e-6)
+    # What rounding to float32 may change, see "How exact is a score?" in docs/faq.md.
+    bound = 4e-7 * np.abs(model.dual_coef_).sum(axis=1)
+    assert np.all(np.abs(model.decision_function(X) - f) <= bound)
     objective = [
         0.5 * beta @ K[np.ix_(model.support_, model.support_)] @ beta - np.abs(beta).sum()
         for beta in model.dual_coef_
