@@ -10,6 +10,12 @@ import pytest
 
 from openset.datasets import load_dataset
 
+# The command writes plain lines of 80 columns, also where a terminal, or GitHub, asks for colours;
+# typer reads some of these when it is imported.
+for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH"):
+    os.environ.pop(name, None)
+os.environ |= {"COLUMNS": "80", "NO_COLOR": "1"}
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
