@@ -1,13 +1,15 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
-# Every target makes its own virtual environment; PYTHON chooses the interpreter (3.11 or newer).
+# Every target makes its own virtual environment; PYTHON chooses the interpreter (3.11 or newer),
+# and each version has an environment of its own: .venv of python3, .venv-3.13 of PYTHON=python3.13.
 
 PYTHON ?= python3
-VENV := .venv
+VERSION = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(or $(VERSION),missing))
 BIN := $(VENV)/bin
 # Tests run in two processes, so each keeps to one thread.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-slow fuzz lint format bench docs clean
+.PHONY: demo test test-oldest test-blas test-slow fuzz lint format bench docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-cli,plots
@@ -15,6 +17,20 @@ demo: $(VENV)/.installed-cli,plots
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -n 2
+
+# With the oldest releases that pyproject.toml allows; they need Python 3.11 or 3.12.
+test-oldest:
+	@mkdir -p $(VENV)-oldest
+	@grep -oE '"[a-z0-9-]+(\[[a-z,]+\])?>=[0-9.]+' pyproject.toml \
+	  | sed -E 's/"|\[.*\]//g; s/>=/==/' > $(VENV)-oldest/constraints.txt
+	$(MAKE) test VENV=$(VENV)-oldest CONSTRAINTS=$(VENV)-oldest/constraints.txt
+
+# Under each set of kernels that OpenBLAS has for this processor, or those of BLAS=Haswell,...
+NUMERIC := solver svm model_selection test_kernels.py wrappers export neighbors evt gaussian
+TESTS ?= $(addprefix tests/,$(NUMERIC))
+test-blas: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.blas \
+	  $(if $(BLAS),--cores $(BLAS)) -n 2 $(TESTS)
 
 test-slow: $(VENV)/.installed-test,docs
 	$(PYTEST) -m slow
@@ -45,12 +61,13 @@ docs: $(VENV)/.installed-docs
 
 clean:
 	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/measured
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each extra: installed again only when pyproject.toml is newer.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --constraint ,$(CONSTRAINTS)) \
+	  --editable ".[$*]"
 	@touch $@
 
 # A half-made environment is removed, so that the next try starts afresh.

@@ -2,12 +2,19 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openset.datasets import load_dataset
+
+# The command writes plain lines of 80 columns, also where a terminal, or GitHub, asks for colours;
+# typer reads some of these when it is imported.
+for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH"):
+    os.environ.pop(name, None)
+os.environ |= {"COLUMNS": "80", "NO_COLOR": "1"}
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -22,6 +29,14 @@ def _existing(path: Path) -> Path:
 def seeded():
     """Seed NumPy's global state, from which every ``random_state=None`` draws."""
     np.random.seed(0)  # noqa: NPY002
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c():
+    """Handle SIGINT, which is ignored in the background, here and in every program started here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

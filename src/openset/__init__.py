@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily
         OneVsSetMachine,
         OpenSetSVC,
     )
-    from openset.utils import all_estimators
+    from openset.utils import all_estimators, show_versions
     from openset.wrappers import CascadeRejector, ThresholdRejector
 
 __version__ = "0.1.0"
@@ -52,6 +52,7 @@ _NAMES = {
     "all_estimators": "utils",
     "group_unknowns": "discovery",
     "make_pipeline": "base",
+    "show_versions": "utils",
 }
 
 _SUBMODULES = frozenset(
@@ -102,6 +103,7 @@ __all__ = [
     "all_estimators",
     "group_unknowns",
     "make_pipeline",
+    "show_versions",
 ]
 
 

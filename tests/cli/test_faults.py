@@ -179,6 +179,43 @@ def test_interrupt_in_the_middle_of_a_real_predict(trained, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+def test_output_whose_encoding_lacks_a_letter(tmp_path):
+    table = blobs(10).replace({"kind": {"a": "\u03b1"}})
+    table.to_csv(tmp_path / "t.csv", index=False, encoding="utf-8")
+    arguments = ["fit", "t.csv", "-t", "kind", "-m", "knn", "--turns", "0", "-o", "m.skops"]
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert r"\u03b1" in done.stdout
+
+
+def test_started_in_the_background(trained, tmp_path):
+    """Where SIGINT and SIGHUP are ignored, as nohup and & do it, the command goes on."""
+
+    def ignore():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    arguments = ["predict", str(trained.model), str(trained.train), "-o", str(tmp_path / "o.csv")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SLOW_WRITER.replace("sleep(60)", "sleep(1)"), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=ignore,
+    )
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert (tmp_path / "o.csv").exists()
+
+
 _KILLED = """
 import os, pathlib, signal, sys
 write = pathlib.Path.write_bytes

@@ -71,6 +71,14 @@ def test_info(run, trained):
     assert json.loads(run("info", trained.model, "--json").stdout) == read_card(trained.model)
 
 
+def test_info_without_a_model(run):
+    told = run("info")
+    assert told.exit_code == 0
+    for words in ("openset 0.", "numpy 2.", "compiled code: loaded"):
+        assert words in told.stdout
+    assert json.loads(run("info", "--json").stdout)["cores"]["available"] >= 1
+
+
 def test_known_classes_and_json(run, tmp_path):
     blobs().to_parquet(tmp_path / "t.parquet")
     result = run(

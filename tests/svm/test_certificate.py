@@ -150,11 +150,12 @@ def test_clusters_far_apart(gap, d):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_sparse_points(kernel):
     rng = np.random.default_rng(1)
-    X = sparse.random_array((60, 20), density=0.2, rng=rng, format="csr")
+    X = sparse.csr_array(rng.binomial(1, 0.2, size=(60, 20)) * rng.uniform(size=(60, 20)))
     y = np.arange(60) % 3
     model = OpenSetSVC(gamma=2.0, kernel=kernel).fit(X, y)
     assert model.bounded_.all()
-    far = sparse.random_array((50, 20), density=0.2, rng=rng, format="csr") + 0.1 * X[:50]
+    far = rng.binomial(1, 0.2, size=(50, 20)) * rng.uniform(size=(50, 20))
+    far = sparse.csr_array(far) + 0.1 * X[:50]
     for scale in [1e6, 1e12, 1e100, 1e300]:
         beyond = far * (scale * (1 + model.known_radius_.max()))
         assert np.all(model.predict(beyond) == -1)

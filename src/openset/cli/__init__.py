@@ -3,6 +3,7 @@
 import signal
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 __all__ = ["app", "main"]
 
@@ -17,6 +18,9 @@ def main() -> None:
     """Run the command line; without the extra ``cli``, say how to install it."""
     # SIGTERM exits like Ctrl-C does, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Where output is redirected on Windows, its encoding may lack letters that a class name has.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from openset.cli._app import app
 

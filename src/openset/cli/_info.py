@@ -14,8 +14,19 @@ _TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}
 
 
 @reported
-def info(model: options.Model, as_json: options.AsJson = False) -> None:
-    """Show the card of a model: data, classes, parameters, measures, certificate, versions."""
+def info(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="MODEL", help="Model file from `openset fit`; default: none."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the card of a model; without one, versions, BLAS, threads and compiled code."""
+    if model is None:
+        from openset.utils import host_info, show_versions
+
+        typer.echo(json.dumps(host_info(), indent=1)) if as_json else show_versions()
+        return
     from openset.cli import _text
     from openset.persistence import read_card
 

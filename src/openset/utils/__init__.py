@@ -1,13 +1,14 @@
 """Helpers that every subpackage shares.
 
-The decision rule, unwrapping, threads, progress, atomic writes and the registry of estimators are
-here. Import the submodules ``compiled``, ``distances``, ``estimator_checks``, ``page`` and
-``stats`` by name.
+The decision rule, unwrapping, threads, progress, atomic writes, the registry of estimators and the
+report of versions are here. Import the submodules ``compiled``, ``distances``,
+``estimator_checks``, ``page`` and ``stats`` by name.
 """
 
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write
+from ._host import host_info, show_versions
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
 from ._registry import (
@@ -33,10 +34,12 @@ __all__ = [
     "critical_difference",
     "critical_value",
     "decide",
+    "host_info",
     "interrupts",
     "layers",
     "method_names",
     "method_table",
+    "show_versions",
     "split_fitted",
     "split_pipeline",
     "thread_map",
