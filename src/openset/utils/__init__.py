@@ -8,6 +8,7 @@ here. Import the submodules ``compiled``, ``distances``, ``estimator_checks``, `
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write
+from ._masked import refuse_masked
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
 from ._registry import (
@@ -37,6 +38,7 @@ __all__ = [
     "layers",
     "method_names",
     "method_table",
+    "refuse_masked",
     "split_fitted",
     "split_pipeline",
     "thread_map",
