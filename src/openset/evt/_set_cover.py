@@ -21,13 +21,15 @@ def greedy_cover(
     """Choose points of a class whose balls cover the class, the most useful first.
 
     Point i covers j iff their distance is at most ``radius[i]``. At each turn the point that
-    covers most uncovered ones is taken, the first in `order` of equals; points that no point covers,
-    not even they themselves, come last. The gains are counted once, and when a point becomes covered, which
-    happens once, they fall for those that cover it. Who covers whom is stored for classes of up to
-    ``_STORED`` points; beyond, that makes two passes over the distances.
+    covers most uncovered ones is taken, the first in `order` of equals; points that no point
+    covers, not even they themselves, come last. The gains are counted once, and when a point
+    becomes covered, which happens once, they fall for those that cover it. Who covers whom is
+    stored for classes of up to ``_STORED`` points; beyond, that makes two passes over the
+    distances.
 
     X are the training rows, sorted by class, those of the class being start to stop; `distances`
-    are those to all of X, `radius` and `order` have shape (stop - start,). Return the chosen rows of X.
+    are those to all of X, `radius` and `order` have shape (stop - start,). Return the chosen rows
+    of X.
     """
     n = stop - start
 
