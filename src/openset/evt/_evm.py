@@ -94,7 +94,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     >>> machine.predict([[0.05, 0.05], [1.0, 0.95], [5.0, -5.0]])
     array(['a', 'b', 'unknown'], dtype='<U7')
     >>> machine.inclusion_proba([[0.55, 0.5], [5.0, -5.0]]).round(3)
-    array([[0.253, 0.77 ],
+    array([[0.253, 0.034],
            [0.   , 0.   ]])
     """
 
