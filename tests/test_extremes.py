@@ -18,7 +18,13 @@ from openset.evt import ExtremeValueMachine as EVM
 from openset.kernels import RBF, InverseMultiquadric, RationalQuadratic, TStudent, get_kernel
 from openset.neighbors import OSNN
 from openset.solver import decision_values, kernel_rows, svm_problem
-from openset.svm import MulticlassOneClassSVM, MulticlassSVDD, OneVsRestSVC, OneVsSetMachine
+from openset.svm import (
+    FixedBiasSVC,
+    MulticlassOneClassSVM,
+    MulticlassSVDD,
+    OneVsRestSVC,
+    OneVsSetMachine,
+)
 
 from .solver.reference_solver import solve_reference
 
@@ -263,6 +269,14 @@ def test_weights_beyond_the_tolerance_end(model, size):
     assert messages, "the fit does not end"
     assert any("tol" in message for message in messages[0])
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("model", [OneVsSetMachine(), FixedBiasSVC(kernel="linear")])
+@pytest.mark.parametrize("scale", [1e16, 1e25, 1e160])
+def test_a_linear_kernel_beyond_single_precision_is_refused(model, scale):
+    X = scale * np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(ValueError, match="Scale X"):
+        model.fit(X, np.arange(40) % 2)
 
 
 def test_one_vs_set_on_large_features():

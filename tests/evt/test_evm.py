@@ -16,17 +16,41 @@ from sklearn.preprocessing import MinMaxScaler
 
 from openset.evt import ExtremeValueMachine
 from openset.utils import distances as engine
+from openset.utils.estimator_checks import check_open_set_estimator
+
+
+class FileOrder(ExtremeValueMachine):
+    """The reference takes the first row of the file among points that cover equally many."""
+
+    def _order(self, X, radius):
+        return np.arange(len(X))
 
 
 def reference_machine(entry, **changes):
     parameters = entry["parameters"]
-    return ExtremeValueMachine(
+    return FileOrder(
         tail_size=parameters["tailsize"],
         cover_threshold=parameters["cover_threshold"],
         n_fused=parameters["num_to_fuse"],
         margin_factor=parameters["margin_scale"],
         metric=parameters["distance"],
     ).set_params(**changes)
+
+
+@pytest.mark.parametrize("n_features", [2, 80])
+def test_the_order_of_the_rows_does_not_matter(n_features):
+    # Integers: many distances are equal, and many points cover equally many others.
+    rng = np.random.default_rng(n_features)
+    X, y = rng.integers(0, 4, size=(80, n_features)).astype(float), rng.integers(0, 3, 80)
+    scores = ExtremeValueMachine(tail_size=20).fit(X, y).decision_function(X)
+    for _ in range(5):
+        order = rng.permutation(80)
+        permuted = ExtremeValueMachine(tail_size=20).fit(X[order], y[order])
+        assert_allclose(permuted.decision_function(X), scores, atol=1e-9)
+
+
+def test_the_estimator_checks_pass_with_defaults():
+    check_open_set_estimator(ExtremeValueMachine())
 
 
 @pytest.mark.parametrize("name", ["evm_1", "evm_2"])

@@ -35,6 +35,6 @@ def test_against_the_whole_matrix(features, metric, block, monkeypatch):
         for level in (0.05, 0.5, 0.95):
             radius = np.quantile(own, level) * rng.uniform(0.5, 1.5, size=stop - start)
             radius[::9] = -1.0  # covers nothing, itself included
-            chosen = greedy_cover(X, distances, start, stop, radius)
+            chosen = greedy_cover(X, distances, start, stop, radius, np.arange(stop - start))
             expected = plain_cover((own <= radius[:, None]).tolist())
             assert (chosen - start).tolist() == expected

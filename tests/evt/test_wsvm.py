@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import weibull_min
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC, OneClassSVM
 
-from openset.evt import WSVM
+from openset.evt import PISVM, WSVM
 
 
 def mixed():
@@ -163,3 +164,17 @@ def test_it_needs_two_classes_and_takes_no_weights(iris):
         WSVM().fit(X[:50], y[:50])
     with pytest.raises(TypeError, match="sample_weight"):
         WSVM().fit(X, y, sample_weight=np.ones(len(X)))
+
+
+@pytest.mark.parametrize("model", [WSVM(), PISVM()])
+def test_copies_in_another_order_have_the_same_tails(model):
+    # Which of two copies has the multiplier depends on the order of the rows.
+    rng = np.random.default_rng(5)
+    y = np.arange(44) % 3
+    X = np.repeat(8 * np.eye(3)[y[:22]] + rng.normal(size=(22, 3)), 2, axis=0)
+    y = np.repeat(y[:22], 2)
+    scores = model.fit(X, y).inclusion_proba(X)
+    for _ in range(5):
+        order = rng.permutation(44)
+        permuted = clone(model).fit(X[order], y[order]).inclusion_proba(X)
+        assert np.abs(permuted - scores).max() < 0.05

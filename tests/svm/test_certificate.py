@@ -197,6 +197,25 @@ def test_margin_by_the_formula():
 
 
 @pytest.mark.parametrize("n_features", [2, 90])
+@pytest.mark.parametrize("scale", [1e-150, 1e-25, 1e-12, 1e12, 1e25, 1e150])
+def test_outside_does_not_depend_on_the_unit(scale, n_features):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(90, n_features)), np.arange(90) % 3
+    Z = rng.normal(size=(1000, n_features)) * rng.uniform(0.1, 20, size=(1000, 1))
+    models = [
+        OpenSetSVC(gamma=1.0 / n_features / unit / unit).fit(unit * X, y) for unit in (1.0, scale)
+    ]
+    plain, scaled = map(Certificate, models)
+    found, expected = scaled.outside(scale * Z), plain.outside(Z)
+    # Up to rows within the allowance for rounding.
+    assert np.mean(found != expected) < 0.005 and 0.05 < expected.mean() < 0.95
+    accepted = models[1].predict_set(scale * Z).any(axis=1)
+    assert accepted.any() and not found[accepted].any()
+    assert not found[scaled.margin(scale * Z).min(axis=1) <= 0].any()
+    assert scaled.outside(np.full((1, n_features), np.finfo(float).max)).all()
+
+
+@pytest.mark.parametrize("n_features", [2, 90])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_outside_is_a_margin_beyond_every_class(n_features, n_jobs):
     rng = np.random.default_rng(1)

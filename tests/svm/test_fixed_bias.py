@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from benchmarks import fixed_bias
 from cvxopt import matrix, solvers
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
@@ -136,3 +138,53 @@ def test_it_needs_two_classes(iris):
     X, y = iris
     with pytest.raises(ValueError, match="at least 2 classes"):
         FixedBiasSVC().fit(X[y == 0], y[y == 0])
+
+
+def near_copies(seed):
+    """Rows of which half are copies of the others up to less than float32 can tell."""
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(20, 60)), int(rng.integers(1, 9))
+    X, y = rng.normal(size=(m, d)), np.r_[0, 1, rng.integers(0, 2, m - 2)]
+    X[m // 2 :] = X[: m - m // 2] + 1e-8 * rng.normal(size=(m - m // 2, d))
+    return X, y, {"C": 1e3 * rng.uniform(1, 9), "gamma": 10.0 ** rng.uniform(-4, -2) / d}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(12))
+def test_equal_rows_do_not_exchange_multipliers_for_ever(seed):
+    X, y, params = near_copies(seed)
+    model = FixedBiasSVC(bias=-0.1, tol=1e-8, **params).fit(X, y)
+    assert model.n_iter_.max() < 200_000
+    K = rbf_kernel(X, gamma=params["gamma"])
+    for c in range(2):  # the gap is that in double precision, reached or not
+        signs = np.where(y == c, 1.0, -1.0)
+        beta = np.zeros(len(X))
+        beta[model.support_] = model.dual_coef_[c]
+        v = signs + 0.1 - K @ beta
+        upper, lower = np.maximum(signs, 0) * params["C"], np.minimum(signs, 0) * params["C"]
+        gap = 2 * max(v[beta < upper].max(initial=0.0), -v[beta > lower].min(initial=0.0))
+        assert model.kkt_gap_[c] == pytest.approx(gap, rel=1e-3, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [FixedBiasSVC, OpenSetSVC])
+@pytest.mark.parametrize("max_iter", [0, 1, 50, 1000])
+def test_max_iter_is_a_limit(model, max_iter):
+    for seed in range(6):
+        X, y, params = near_copies(seed)
+        fitted = model(tol=1e-7, max_iter=max_iter, **params).fit(X, y)
+        assert fitted.n_iter_.max() <= max_iter
+
+
+def test_an_unfinished_fit_says_so():
+    X, y, params = near_copies(3)
+    with pytest.warns(ConvergenceWarning, match="KKT gap"):
+        model = FixedBiasSVC(tol=1e-7, max_iter=20, **params).fit(X, y)
+    assert model.kkt_gap_.max() > 1e-7
+
+
+@pytest.mark.slow
+def test_every_fit_ends_in_time():
+    FixedBiasSVC().fit([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1])  # compiled or loaded
+    measured = [fixed_bias.fit(np.random.default_rng([7, case])) for case in range(300)]
+    assert max(result.seconds for result in measured) < 3  # of a busy machine

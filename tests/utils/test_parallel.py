@@ -1,6 +1,8 @@
 """Order, errors and threads of a map; BLAS runs on one thread inside, and as before afterwards."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np  # noqa: F401  (loads a BLAS)
@@ -93,3 +95,54 @@ def test_a_forked_process_starts_its_own_threads():
     if child == 0:
         os._exit(0 if list(thread_map(abs, range(4), n_jobs=2)) == [0, 1, 2, 3] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+FORK = """
+import os, sys, threading, time
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+from openset.utils import thread_map
+
+def blas():
+    return [entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"]
+
+threadpool_limits(2, "blas")
+ready, go = threading.Event(), threading.Event()
+
+def wait(_):
+    ready.set()
+    go.wait()
+
+def others():  # many short stays, so that some fork happens while the lock is held
+    while not go.is_set():
+        list(thread_map(abs, [1]))
+
+threads = [threading.Thread(target=others)]
+if sys.argv[1] == "inside":
+    threads.append(threading.Thread(target=lambda: list(thread_map(wait, [0]))))
+for thread in threads:
+    thread.start()
+if sys.argv[1] == "inside":
+    ready.wait()
+bad = 0
+for _ in range(60):
+    child = os.fork()
+    if child == 0:
+        before = blas()
+        inside = list(thread_map(lambda _: blas(), [0, 1], n_jobs=2))
+        right = set(before) == {2} and set(blas()) == {2} and all(set(n) == {1} for n in inside)
+        os._exit(0 if right else 1)
+    bad += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+go.set()
+for thread in threads:
+    thread.join()
+sys.exit(bad > 0 or set(blas()) != {2})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_the_blas_limiter_after_a_fork(where):
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-W", "ignore", "-c", FORK, where]
+    assert subprocess.run(command, env=environment, timeout=100).returncode == 0

@@ -24,6 +24,7 @@ from ._unknown_label import (
 )
 from ._validation import (
     TrainingData,
+    canonical,
     check_labels,
     validate_samples,
     validate_targets,
@@ -42,6 +43,7 @@ __all__ = [
     "SearchSpec",
     "TrainingData",
     "Traits",
+    "canonical",
     "check_labels",
     "explain",
     "find_unknown_label",

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from ..kernels import Kernel, Linear
 from ..utils import thread_map
-from ..utils.distances import DistancesTo, row_blocks
+from ..utils.distances import DistancesTo, center_of, row_blocks
 
 # Relative slack of the radius, so that rounding cannot break the promise.
 _SLACK = 1e-5
@@ -18,6 +18,9 @@ _TILE = 256
 # Error of a squared distance in float32, relative to the norms: rows closer than this to the edge
 # of a certificate are not reported as outside.
 _ROUNDING = 1e-5
+# Largest coordinate, in units of the certificate: its square stays within float32, and farther away
+# is outside anyway.
+_FAR = 1e6
 
 
 def known_radius(
@@ -135,8 +138,9 @@ class Certificate:
         """
         if self._planes is None:
             self._planes = self._make_planes()
-        planes, center, largest, far = self._planes
-        X = np.clip(np.asarray(X, dtype=np.float64) - center, -far, far)
+        planes, center, size, largest = self._planes
+        with np.errstate(over="ignore"):
+            X = np.clip((np.asarray(X, dtype=np.float64) - center) / size, -_FAR, _FAR)
         norms = np.einsum("ij,ij->i", X, X)
         extended = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
 
@@ -152,10 +156,10 @@ class Certificate:
         reach = np.where(self._positive, self.radius[:, None], -np.inf).max(axis=0)
         used = np.isfinite(reach)
         support = self._vectors[used]
-        center = support.mean(axis=0)
-        support = support - center
+        center = center_of(support)
+        # In units of the largest distance that matters: float32 holds no 1e25 squared.
+        size = max(np.abs(support - center).max(), reach[used].max()) or 1.0
+        support, reach = (support - center) / size, reach[used] / size
         norms = np.einsum("ij,ij->i", support, support)
-        planes = np.column_stack([2 * support, reach[used] ** 2 - norms]).T.astype(np.float32)
-        # Squares of numbers up to `far` stay within float32; farther away is outside anyway.
-        far = 1e6 * (np.sqrt(norms.max()) + reach[used].max() + 1)
-        return planes, center, norms.max(), far
+        planes = np.column_stack([2 * support, reach**2 - norms]).T.astype(np.float32)
+        return planes, center, size, norms.max()

@@ -100,6 +100,11 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the accepting class with the highest score, or ``unknown_label_`` without any.
 
+        The last digits of a score may depend on the rows that are scored together and, in ONNX, on
+        the runtime. They decide only where a score lies within rounding of 0, or two scores within
+        rounding of each other. Methods with a ``known_radius_`` compute scores next to 0 in double
+        precision.
+
         Parameters
         ----------
         X : array-like of shape (n, d)

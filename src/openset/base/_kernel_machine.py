@@ -16,6 +16,7 @@ from sklearn.utils import compute_sample_weight
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import KernelRows, Path, Problem, refined_path, svm_problem
 from ..utils import answer_labels
+from ..utils.distances import squared_norms
 from ._grid_scores import GridEngine
 from ._kernel_expansion import KernelExpansionClassifier
 from ._unknown_label import find_unknown_label
@@ -41,6 +42,9 @@ from .parameters import (
 
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
 _ROUNDING = 1e-5
+
+# Largest square of a row for a kernel without bound: its sums stay within float32.
+_LARGEST_SQUARE = 1e30
 
 # Smallest tolerance of the solver for boxes up to 1; below, rounding would keep it from ending.
 _FINEST = 1e-14
@@ -158,6 +162,12 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         )
         kernel = get_kernel(self.kernel)
         self.check_kernel(kernel)
+        if not kernel.decaying and not squared_norms(X).max() < _LARGEST_SQUARE:
+            raise ValueError(
+                f"X has rows with a square norm beyond {_LARGEST_SQUARE:g}, which is too large for "
+                f"kernel={self.kernel!r}. Scale X, for instance with "
+                "sklearn.preprocessing.StandardScaler."
+            )
         labels = answer_labels(self.classes_, self.unknown_label_)
         weight = weight * self.class_sample_weights(labels[codes])
         self.gamma_ = per_class(self, "gamma", self.resolve_gamma(X, weight))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, assert_all_finite, indexable
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +17,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ..utils import refuse_masked
+from ..utils.distances import with_sorted_indices
 from ._unknown_label import set_labels
 
 
@@ -70,6 +73,7 @@ def validate_training_data(
     TrainingData
     """
     _require_labels(estimator, y)
+    X = canonical(X)
     X, y = validate_data(estimator, X, y, accept_sparse=accept_sparse, dtype=np.float64)
     _check_classes(y)
     weight, rows = _check_weight(sample_weight, X)
@@ -99,7 +103,7 @@ def validate_targets(
         Without the rows of weight zero; the weights are None where none were passed.
     """
     _require_labels(estimator, y)
-    X, y = indexable(X, y)
+    X, y = indexable(canonical(X), y)
     if len(y) == 0:
         raise ValueError("Found 0 samples in X and y; at least one is required.")
     y = column_or_1d(y, warn=True)
@@ -129,7 +133,36 @@ def validate_samples(estimator: BaseEstimator, X: Any, *, accept_sparse: bool | 
     ndarray or CSR matrix of shape (n, d), float64
     """
     check_is_fitted(estimator)
+    X = canonical(X)
     return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
+
+
+def canonical(X: Any) -> Any:
+    """Return sparse X as CSR with sorted indices and one stored number per cell.
+
+    The passed matrix stays as it is. Whatever is not sparse is returned unchanged.
+
+    Parameters
+    ----------
+    X : object
+        Argument of fit or of a prediction method.
+
+    Returns
+    -------
+    object
+    """
+    refuse_masked("X", X)
+    if not sparse.issparse(X):
+        return X
+    if X.format in ("csr", "csc", "bsr"):
+        # Rebuilt, as flags kept by the matrix may be out of date; its arrays are shared.
+        X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+        X.check_format(full_check=True)  # an index out of range would crash compiled code
+    X = with_sorted_indices(X.tocsr())
+    if X.count_nonzero() < X.nnz:
+        X = X.copy()
+        X.eliminate_zeros()
+    return X
 
 
 def _require_labels(estimator, y):
@@ -137,11 +170,13 @@ def _require_labels(estimator, y):
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+    refuse_masked("y", y)
     check_labels(y)
 
 
 def _check_weight(sample_weight, X):
     """The weights as an array, and the rows where they are positive."""
+    refuse_masked("sample_weight", sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     rows = np.flatnonzero(weight)
     if rows.size == 0:

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
 from ..base.fitted import require
+from ..base.machines import row_keys
 from ..base.parameters import FRACTIONS
 from ..utils import thread_map
 from ..utils.distances import METRICS, DistancesTo, row_blocks
@@ -76,8 +77,8 @@ class ExtremeValueMachine(OpenSetClassifier):
     Notes
     -----
     The models depend on the unit of the features ("libmr" adds the constant 1 to each margin):
-    scale the features, for example to [0, 1]. Points of a class that cover equally many others are
-    taken in the order of their rows, so that the extreme vectors depend on that order.
+    scale the features, for example to [0, 1]. Of points of a class that cover equally many others,
+    the one with the largest ball is taken; the published code takes the first in the file.
 
     References
     ----------
@@ -93,7 +94,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     >>> machine.predict([[0.05, 0.05], [1.0, 0.95], [5.0, -5.0]])
     array(['a', 'b', 'unknown'], dtype='<U7')
     >>> machine.inclusion_proba([[0.55, 0.5], [5.0, -5.0]]).round(3)
-    array([[0.253, 0.77 ],
+    array([[0.253, 0.034],
            [0.   , 0.   ]])
     """
 
@@ -206,9 +207,17 @@ class ExtremeValueMachine(OpenSetClassifier):
         radius = weibull.score_at(self.cover_threshold)
 
         def cover(rows):
-            return greedy_cover(X, distances, *rows, radius[slice(*rows)])
+            own = slice(*rows)
+            return greedy_cover(X, distances, *rows, radius[own], self._order(X[own], radius[own]))
 
         return list(thread_map(cover, classes, self.n_jobs))
+
+    def _order(self, X, radius):
+        """The points of a class in the order in which those that cover equally many are taken.
+
+        The largest ball comes first, then a hash of the features decides: not the order of rows.
+        """
+        return np.lexsort((row_keys(X), -radius))
 
     def far_scores(self) -> np.ndarray:
         # All probabilities vanish with the distance.

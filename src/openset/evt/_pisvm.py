@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from ..base import Traits
 from ..base.parameters import BOXES, FRACTIONS, kernel_search, per_class
 from ..kernels import Kernel, Linear
-from ._svm_tails import TailClassifier, check_tails, inclusion_tail, low_tail
+from ._svm_tails import TailClassifier, check_tails, count_support, inclusion_tail, low_tail
 from ._weibull_tail import WeibullTail
 
 
@@ -129,7 +129,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         if self.tail_size is not None:
             tail = low_tail(scores, self.tail_size, self.resolution)
         else:
-            n_support = np.count_nonzero(path.beta[0, positive])
+            n_support = count_support(scores, 1.0, self.resolution)
             tail = inclusion_tail(scores, n_support, self.tail_factor, self.resolution)
         return replace(machine, extra=tail)
 

@@ -11,18 +11,25 @@ _STORED = 8192
 
 
 def greedy_cover(
-    X: np.ndarray, distances: DistancesTo, start: int, stop: int, radius: np.ndarray
+    X: np.ndarray,
+    distances: DistancesTo,
+    start: int,
+    stop: int,
+    radius: np.ndarray,
+    order: np.ndarray,
 ) -> np.ndarray:
     """Choose points of a class whose balls cover the class, the most useful first.
 
     Point i covers j iff their distance is at most ``radius[i]``. At each turn the point that
-    covers most uncovered ones is taken, the first of equals; points that no point covers, not even
-    they themselves, come last. The gains are counted once, and when a point becomes covered, which
-    happens once, they fall for those that cover it. Who covers whom is stored for classes of up to
-    ``_STORED`` points; beyond, that makes two passes over the distances.
+    covers most uncovered ones is taken, the first in `order` of equals; points that no point
+    covers, not even they themselves, come last. The gains are counted once, and when a point
+    becomes covered, which happens once, they fall for those that cover it. Who covers whom is
+    stored for classes of up to ``_STORED`` points; beyond, that makes two passes over the
+    distances.
 
     X are the training rows, sorted by class, those of the class being start to stop; `distances`
-    are those to all of X, `radius` has shape (stop - start,). Return the chosen rows of X.
+    are those to all of X, `radius` and `order` have shape (stop - start,). Return the chosen rows
+    of X.
     """
     n = stop - start
 
@@ -52,7 +59,7 @@ def greedy_cover(
     uncovered = np.ones(n, dtype=bool)
     chosen = []
     while uncovered.any():
-        best = int(gain.argmax())
+        best = int(order[gain[order].argmax()])
         if gain[best] <= 0:
             break
         fresh = np.flatnonzero(uncovered & covered_by(best))

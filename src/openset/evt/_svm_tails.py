@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base import KernelMachineClassifier
@@ -48,6 +49,15 @@ def check_tails(model, n_models: int, *names: str) -> None:
         tail = getattr(model, name)
         require(isinstance(tail, WeibullTail), f"{name} is no WeibullTail")
         tail.check(name, n_models)
+
+
+def count_support(scores, margin: float, resolution: float) -> int:
+    """How many scores are at most `margin`: those of the support vectors.
+
+    Counted by value: which of equal samples have a multiplier depends on their order, and so it
+    does for a sample on the margin. The scores are known up to `resolution`.
+    """
+    return int(np.count_nonzero(scores <= margin + resolution))
 
 
 def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:

@@ -14,7 +14,14 @@ from ..base.machines import BinaryMachine, pack_machines, train_one_class
 from ..base.parameters import BOXES, kernel_search, per_class
 from ..kernels import Kernel, Linear
 from ..solver import one_class_problem
-from ._svm_tails import TailClassifier, abating_tail, check_tails, exclusion_tail, inclusion_tail
+from ._svm_tails import (
+    TailClassifier,
+    abating_tail,
+    check_tails,
+    count_support,
+    exclusion_tail,
+    inclusion_tail,
+)
 from ._weibull_tail import WeibullTail
 
 # Powers of two, as the paper searches them; 1 rejects almost everything.
@@ -149,9 +156,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def finish_machine(self, machine, path, rows, stop, **params):
         positive = path.problem.upper > 0
-        scores, support = path.scores[0], path.beta[0] != 0
-        own, other = np.count_nonzero(support[positive]), np.count_nonzero(support[~positive])
-        size = self.tail_factor, self.resolution
+        scores, size = path.scores[0], (self.tail_factor, self.resolution)
+        own = count_support(scores[positive], 1.0, self.resolution)
+        other = count_support(-scores[~positive], 1.0, self.resolution)
         included = inclusion_tail(scores[positive], own, *size)
         n_others = len(self.classes_) - 1 + (self.n_known_unknowns_ > 0)
         excluded = exclusion_tail(scores[~positive], other, n_others, *size)
@@ -169,7 +176,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
             return problem, np.array([problem.total])
 
         def reduce(c, path, rows, stop):
-            n_support = np.count_nonzero(path.beta[0])
+            n_support = count_support(path.scores[0], 0.0, self.resolution)
             tail = abating_tail(path.scores[0], n_support, self.tail_factor, self.resolution)
             return BinaryMachine.of(path[0], extra=tail)
 

@@ -11,9 +11,12 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils import refuse_masked
+
 
 def as_labels(values: ArrayLike, name: str) -> list:
     """Return the labels as a list of unchanged Python objects; `name` is for error messages."""
+    refuse_masked(name, values)
     if getattr(values, "ndim", 1) == 2:
         raise ValueError(
             f"{name} must be a 1-D sequence of labels; got shape {values.shape}. "  # type: ignore

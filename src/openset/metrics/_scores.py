@@ -5,11 +5,13 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils import refuse_masked
 from ._counts import ratio
 from ._labels import encode_true, index_known
 
 
 def _check_scores(scores: ArrayLike, shape: tuple[int, ...], remedy: str) -> NDArray[np.float64]:
+    refuse_masked("scores", scores)
     try:
         scores = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):

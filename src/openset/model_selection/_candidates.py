@@ -12,6 +12,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
+from ..base import canonical
 from ..utils import split_pipeline, unwrap
 from ._evaluate import spec_of
 
@@ -36,7 +37,7 @@ def preset_grid(
     if preset == "default" and spec.scaled:
         rows = X if transformer is None else clone(transformer).fit_transform(X, y)
         checks = {"accept_sparse": "csr", "dtype": np.float64, "input_name": "X"}
-        rows = check_array(rows, estimator=final, **checks)
+        rows = check_array(canonical(rows), estimator=final, **checks)
         for name, unit in spec.scaled.items():
             size = unit(rows, weight)
             grid[name] = [float(value * size) for value in grid[name]]

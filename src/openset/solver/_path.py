@@ -261,9 +261,7 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
             k, resume = run_slice(store, maker, run, _members(path), k, resume)
             if stop is not None and stop.is_set():
                 raise Interrupted
-    path.bias[:], interval, path.objective[:] = biases_of(problem, path.beta, path.v)
-    if problem.total is not None:
-        path.bias_interval[:] = interval
+    path.bias[:], path.bias_interval[:], path.objective[:] = biases_of(problem, path.beta, path.v)
     if path.outside is not None:
         rows.sums_outside(path.beta, path.sums_outside)
     gaps = path.kkt_gap

@@ -50,6 +50,7 @@ def run_slice(store, maker, run, members, k, resume):
     shrink = np.empty(m, dtype=np.float32)
     pair = np.empty(2, dtype=np.int64)
     reference = np.zeros(1)
+    progress = np.empty(2)
     moved = Moved(np.empty(m, dtype=np.int64), np.empty(m))
     totals, n_iter, intervals = members.totals, members.n_iter, members.intervals
     work = 0.0
@@ -58,7 +59,8 @@ def run_slice(store, maker, run, members, k, resume):
         v = members.vs[k]
         if not resume:
             _start(store, run, members, k, moved)
-        state = State(beta, v, grow, shrink, pair, reference)
+        progress[0], progress[1] = np.inf, n_iter[k]
+        state = State(beta, v, grow, shrink, pair, reference, progress)
         set_marks(state, box)
         before = n_iter[k]
         status, _, n_iter[k], intervals[k, 0], intervals[k, 1] = optimise(

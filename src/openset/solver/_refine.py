@@ -17,12 +17,15 @@ from ._path import Path
 from ._precision import PRODUCT_ERROR
 from ._problem import Problem, Solution, fixed_bias_problem
 from ._rows import KernelRows
-from ._solve import biases_of, solve, warn_not_converged, with_bias
+from ._solve import biases_of, iteration_limit, solve, warn_not_converged, with_bias
 
 # Error of a float32 kernel value, and the part of the tolerance that their sum may have unseen.
 _VALUE_ERROR = 1e-7
 _SHARE = 0.25
-_ROUNDS = 8
+# Largest number of rounds, and of rounds in a row that do not halve the gap.
+_ROUNDS, _IDLE = 8, 2
+# Share of the gap to which a round reduces it.
+_GAIN = 0.1
 
 
 def refined(
@@ -54,21 +57,32 @@ def refined(
     """
     if _VALUE_ERROR * np.abs(solution.beta).sum() <= _SHARE * tol:
         return solution
+    limit = iteration_limit(max_iter)
+    best = solution = _as_it_is(problem, solution, rows, tol)
+    idle = 0
     for _ in range(_ROUNDS):
-        if solution.status != "optimal":
-            return solution
-        solution = _as_it_is(problem, solution, rows, tol)
-        if solution.kkt_gap <= tol:
-            return solution
-        before = solution
-        solution = solve(
-            problem, rows, tol=tol, max_iter=max_iter, start=before.beta, v=before.v, stop=stop
+        if solution.kkt_gap <= tol or solution.n_iter >= limit or idle == _IDLE:
+            break
+        # Without equality, not far below the gap: what rounding hides is not worth the iterations.
+        goal = tol if problem.total is not None else max(tol, _GAIN * solution.kkt_gap)
+        found = solve(
+            problem,
+            rows,
+            tol=goal,
+            max_iter=limit - solution.n_iter,
+            start=solution.beta,
+            v=solution.v,
+            stop=stop,
         )
-        solution = replace(solution, n_iter=before.n_iter + solution.n_iter)
-    solution = _as_it_is(problem, solution, rows, tol)
-    if solution.kkt_gap > tol:  # rounding keeps moving the multipliers
-        warn_not_converged(solution.n_iter, solution.kkt_gap, tol)
-    return solution
+        found = replace(found, n_iter=solution.n_iter + found.n_iter)
+        solution = _as_it_is(problem, found, rows, tol)
+        idle = 0 if solution.kkt_gap < 0.5 * best.kkt_gap else idle + 1
+        if solution.kkt_gap < best.kkt_gap:
+            best = solution
+    best = replace(best, n_iter=solution.n_iter)
+    if best.kkt_gap > tol:  # rounding keeps moving the multipliers
+        warn_not_converged(best.n_iter, best.kkt_gap, tol)
+    return best
 
 
 def _as_it_is(problem, solution, rows, tol):

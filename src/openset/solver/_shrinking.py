@@ -18,7 +18,22 @@ from ..utils.compiled import njit
 from ._coordinate_descent import coordinate_descent
 from ._row_maker import Points, RowMaker, fill_rows, subtract_made_rows
 from ._smo import smo
-from ._state import PAUSED, WANTS_PART, Box, RowStore, State, may_move, set_marks, subtract_rows
+from ._state import (
+    PAUSED,
+    STALLED,
+    WANTS_PART,
+    Box,
+    RowStore,
+    State,
+    may_move,
+    set_marks,
+    subtract_rows,
+)
+
+# Coordinate descent stops if that many passes over the rows, and that many iterations, have not
+# made the gap smaller by this factor: rows that are equal in float32 can exchange their multipliers
+# for ever.
+_PASSES, _ITERATIONS, _SMALLER = 30, 10_000, 0.9
 
 
 class Limits(NamedTuple):
@@ -84,6 +99,12 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
         level.store.clock[0] += done
         n_iter += done
         work[-1] += float(done) * m
+        if not limits.equality and status == PAUSED:
+            progress = level.state.progress
+            if top - bottom < _SMALLER * progress[0]:
+                progress[0], progress[1] = top - bottom, n_iter
+            elif n_iter - progress[1] > max(_PASSES * m, _ITERATIONS):
+                status = STALLED
         finished = status != PAUSED or n_iter >= max_iter
         if not finished and limits.few < m and (n_iter - begin[-1]) % limits.look == 0:
             active = np.flatnonzero(may_move(level.state, top, bottom))
@@ -128,6 +149,7 @@ def _part(level, active, scratch):
         np.empty(n, dtype=np.float32),
         np.empty(2, dtype=np.int64),
         np.zeros(1),
+        np.array([np.inf, 0.0]),
     )
     set_marks(part_state, part_box)
     part_store = RowStore(

@@ -16,6 +16,7 @@ from ._shrinking import Limits, optimise
 from ._state import (
     OPTIMAL,
     PAUSED,
+    STALLED,
     WANTS_PART,
     WANTS_ROW,
     Box,
@@ -97,7 +98,7 @@ def _optimise(problem, rows, beta, v, tol, max_iter, stop):
                 status, wanted, n_iter, top, bottom = optimise(
                     store, maker, box, state, limits, n_iter, max_iter, scratch
                 )
-            if status == OPTIMAL or (status == PAUSED and n_iter >= max_iter):
+            if status in (OPTIMAL, STALLED) or (status == PAUSED and n_iter >= max_iter):
                 return n_iter, top, bottom
             if stop is not None and stop.is_set():
                 raise Interrupted
@@ -210,16 +211,16 @@ def lower_bias(
     bias : float
         The bias to reach.
     tol, max_iter, stop
-        As for :func:`solve`.
+        As for :func:`solve`; the iterations of `solution` count.
 
     Returns
     -------
     Solution
     """
     held = fixed_bias_problem(problem, bias)
-    v = solution.v - bias
-    found = solve(held, rows, tol=tol, max_iter=max_iter, start=solution.beta, v=v, stop=stop)
-    return with_bias(found, bias)
+    v, left = solution.v - bias, iteration_limit(max_iter) - solution.n_iter
+    found = solve(held, rows, tol=tol, max_iter=left, start=solution.beta, v=v, stop=stop)
+    return with_bias(replace(found, n_iter=solution.n_iter + found.n_iter), bias)
 
 
 def with_bias(found: Solution, bias: float) -> Solution:
@@ -262,8 +263,9 @@ def biases_of(problem, betas, vs):
     """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
     box = Box(problem.lower, problem.upper)
     bias, interval, objective = summarise_all(problem.p, box, betas, vs)
-    if problem.total is None:
-        return np.zeros(len(bias)), np.zeros_like(interval), objective
+    if problem.total is None:  # no bias: the largest |v| along a direction that is still open
+        worst = np.maximum(interval[:, 0], -interval[:, 1]).clip(min=0.0)
+        return np.zeros(len(bias)), np.column_stack([worst, -worst]), objective
     if not np.isfinite(bias).all():
         raise ValueError(ONE_SIDED)
     return bias, interval, objective

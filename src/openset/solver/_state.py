@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from ..utils.compiled import FAST, njit
 
 # Why a compiled loop returned.
-OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART = 0, 1, 2, 3
+OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART, STALLED = 0, 1, 2, 3, 4
 
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
@@ -40,6 +40,8 @@ class State(NamedTuple):
         The working set; -1 where it is not chosen yet.
     reference : ndarray of shape (1,), float64
         Subtracted from v before v is cast to float32.
+    progress : ndarray of shape (2,), float64
+        The smallest gap so far, and the iteration at which it was seen.
     """
 
     beta: np.ndarray
@@ -48,6 +50,7 @@ class State(NamedTuple):
     shrink: np.ndarray
     pair: np.ndarray
     reference: np.ndarray
+    progress: np.ndarray
 
 
 class RowStore(NamedTuple):
@@ -91,7 +94,8 @@ def row_store(rows: np.ndarray, diagonal: np.ndarray) -> RowStore:
 def new_state(beta: np.ndarray, v: np.ndarray, box: Box) -> State:
     """The state at `beta`; its arrays `beta` and `v` are those passed in."""
     grow, shrink = np.empty(len(v), dtype=np.float32), np.empty(len(v), dtype=np.float32)
-    state = State(beta, v, grow, shrink, np.empty(2, dtype=np.int64), np.zeros(1))
+    pair, progress = np.empty(2, dtype=np.int64), np.array([np.inf, 0.0])
+    state = State(beta, v, grow, shrink, pair, np.zeros(1), progress)
     set_marks(state, box)
     return state
 

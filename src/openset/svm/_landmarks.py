@@ -14,7 +14,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..base import GridScores, KernelMachineClassifier
+from ..base import GridScores, KernelMachineClassifier, canonical
 from ..base.machines import TrainingSet, merge_copies, train_one_vs_rest
 from ..solver.landmarks import (
     LandmarkFeatures,
@@ -339,7 +339,9 @@ def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
     -------
     Landmarks
     """
-    points = check_array(landmarks, accept_sparse="csr", dtype=np.float64, input_name="landmarks")
+    points = check_array(
+        canonical(landmarks), accept_sparse="csr", dtype=np.float64, input_name="landmarks"
+    )
     if points.shape[1] != X.shape[1]:
         raise ValueError(
             f"landmarks has {points.shape[1]} features, but X has {X.shape[1]}. Pass points of "

@@ -9,6 +9,7 @@ from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write
 from ._host import host_info, show_versions
+from ._masked import refuse_masked
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
 from ._registry import (
@@ -39,6 +40,7 @@ __all__ = [
     "layers",
     "method_names",
     "method_table",
+    "refuse_masked",
     "show_versions",
     "split_fitted",
     "split_pipeline",

@@ -31,22 +31,40 @@ class _OneBlasThread:
     """
 
     def __init__(self):
-        self._lock, self._inside, self._before = threading.Lock(), 0, []
+        self._lock, self._inside, self._before = threading.Lock(), [], []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._lock.acquire,
+                after_in_parent=self._lock.release,
+                after_in_child=self._after_fork,
+            )
 
     def __enter__(self):
         with self._lock:
-            if self._inside == 0:
+            if not self._inside:
                 self._before = [(library, library.num_threads) for library in _blas()]
                 for library, _ in self._before:
                     library.set_num_threads(1)
-            self._inside += 1
+            self._inside.append(threading.get_ident())
 
     def __exit__(self, *_):
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                for library, n_threads in self._before:
-                    library.set_num_threads(n_threads)
+            me = threading.get_ident()  # or another thread, which finishes a generator
+            self._inside.remove(me if me in self._inside else self._inside[-1])
+            if not self._inside:
+                self._restore()
+
+    def _restore(self):
+        for library, n_threads in self._before:
+            library.set_num_threads(n_threads)
+
+    def _after_fork(self):
+        """In a child only the thread that forked is left."""
+        limited = bool(self._inside)
+        self._inside = [thread for thread in self._inside if thread == threading.get_ident()]
+        if limited and not self._inside:
+            self._restore()
+        self._lock.release()
 
 
 _one_blas_thread = _OneBlasThread()

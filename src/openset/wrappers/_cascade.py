@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import SearchSpec, Traits
+from ..base import SearchSpec, Traits, canonical
 from ._base import OpenSetWrapper, finite, fit_clone, supports_weights
 
 
@@ -132,6 +132,7 @@ class CascadeRejector(OpenSetWrapper):
 
     def decision_function(self, X) -> np.ndarray:
         check_is_fitted(self)
+        X = canonical(X)
         judge = getattr(self.rejector_, "decision_function", self.rejector_.predict)
         accepted = finite(judge(X)).reshape(-1, 1)
         answers = np.asarray(self.estimator_.predict(X)).reshape(-1, 1) == self.classes_

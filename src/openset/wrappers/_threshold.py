@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import SearchSpec, Traits
+from ..base import SearchSpec, Traits, canonical
 from ..base.parameters import FRACTIONS
 from ._base import OpenSetWrapper, finite, supports_weights
 
@@ -121,7 +121,7 @@ class ThresholdRejector(OpenSetWrapper):
     def raw_scores(self, X):
         check_is_fitted(self)
         method = self._response(self.estimator_)
-        scores = finite(getattr(self.estimator_, method)(X))
+        scores = finite(getattr(self.estimator_, method)(canonical(X)))
         if scores.ndim == 1:
             scores = np.column_stack([-scores, scores])
         if scores.shape[1] != len(self.classes_):

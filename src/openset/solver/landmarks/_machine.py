@@ -120,7 +120,8 @@ class Machine:
         v = None
         if self.beta is not None and gram is None:
             v = problem.p - pool.product(place, self.weights)
-        found = solve(problem, rows, tol=limit, max_iter=max_iter, start=self.beta, v=v, stop=stop)
+        left = max_iter - self.n_iter
+        found = solve(problem, rows, tol=limit, max_iter=left, start=self.beta, v=v, stop=stop)
         keep = self.take(problem, found, limit)
         self._gram = None if gram is None else submatrix(gram, keep)
 
