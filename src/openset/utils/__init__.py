@@ -7,7 +7,7 @@ here. Import the submodules ``compiled``, ``distances``, ``estimator_checks``, `
 
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
-from ._files import atomic_write
+from ._files import atomic_write, last_written, update_lock
 from ._parallel import interrupts, thread_map
 from ._progress import Progress
 from ._registry import (
@@ -34,6 +34,7 @@ __all__ = [
     "critical_value",
     "decide",
     "interrupts",
+    "last_written",
     "layers",
     "method_names",
     "method_table",
@@ -41,4 +42,5 @@ __all__ = [
     "split_pipeline",
     "thread_map",
     "unwrap",
+    "update_lock",
 ]
