@@ -10,6 +10,8 @@ import socket
 import pandas as pd
 import pytest
 
+from .conftest import blobs
+
 EVIL = "<script>alert(1)</script>"
 
 
@@ -61,6 +63,22 @@ def test_no_command_replaces_its_input(command, name, files, fails, tmp_path):
         told = fails(*_words(command, files), output)
         assert re.search(r"cannot write .*: it is read by this command", told)
     assert {key: path.read_bytes() for key, path in files.items()} == before
+
+
+@pytest.mark.parametrize("name", ["$_$", "$5 to $10", r"\$\frac{$ ", "_a", "$" * 15, "a\x1b[2J$^$"])
+def test_names_are_no_formulas(name, run, tmp_path):
+    table = blobs(20)
+    table["kind"] = table["kind"].replace("a", name)
+    table = table.rename(columns={"mass": name})
+    table.to_parquet(tmp_path / "t.parquet")
+    fit = ("fit", tmp_path / "t.parquet", "-t", "kind", "-m", "knn", "--turns", 0)
+    assert run(*fit, "-o", tmp_path / "m.skops").exit_code == 0
+    evaluate = ("evaluate", tmp_path / "m.skops", tmp_path / "t.parquet", "-t", "kind")
+    told = run(*evaluate, "--figures", tmp_path / "figures")
+    assert told.exit_code == 0, told.output
+    compare = ("compare", tmp_path / "t.parquet", "-t", "kind", "--methods", "osnn,knn")
+    told = run(*compare, "--repeats", 2, "--max-rows", 40, "-o", tmp_path / "page.html")
+    assert told.exit_code == 0, told.output
 
 
 def test_commands_contact_no_network(files, run, tmp_path, monkeypatch):
