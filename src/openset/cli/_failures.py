@@ -25,14 +25,16 @@ def reported(command: Callable) -> Callable:
     def guarded(**arguments):
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            from openset.utils import last_written  # late: --help must not load what computes
-
-            last_written.clear()
+            written: list = []
             try:
+                from openset.utils import last_written  # late: --help must not load what computes
+
+                written = last_written
+                written.clear()
                 with guard(command, arguments):
                     return command(**arguments)
             except KeyboardInterrupt:
-                complete = ", ".join(map(str, last_written)) or "nothing"
+                complete = ", ".join(map(str, written)) or "nothing"
                 complain(f"interrupted; {complete} was written")
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:
