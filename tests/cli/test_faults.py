@@ -216,6 +216,47 @@ def test_started_in_the_background(trained, tmp_path):
     assert (tmp_path / "o.csv").exists()
 
 
+_PHASES = {
+    "fit": "fit t.csv -t kind --turns 1 -o out",
+    "learn": "learn m.skops --data t.csv t.csv --rename a=z -o out",
+    "calibrate": "calibrate m.skops t.csv -t kind -o out",
+    "study": "study run s.toml --store out --jobs 1",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", _PHASES)
+def test_interrupt_in_every_phase(trained, tmp_path, command):
+    """Ctrl-C goes to all processes; there is one line, and it says truly what was written."""
+    tmp_path.joinpath("t.csv").write_bytes(blobs().to_csv(index=False).encode())
+    tmp_path.joinpath("m.skops").write_bytes(trained.model.read_bytes())
+    study = 'datasets = ["digits"]\nmethods = ["OSNN"]\nn_known = [3]\nruns = 1\n'
+    tmp_path.joinpath("s.toml").write_text(study)
+    words, output = _PHASES[command].split(), tmp_path / "out"
+    begin = time.monotonic()
+    assert start(*words, cwd=tmp_path).wait(120) == 0
+    whole = time.monotonic() - begin
+    for part in (0.3, 0.45, 0.6, 0.75, 0.9, 1.0):
+        for found in tmp_path.glob("out*"):
+            found.unlink()
+        process = start(*words, cwd=tmp_path, start_new_session=True)
+        time.sleep(part * whole)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert "Traceback" not in told
+        last = told.splitlines()[-1:]
+        if process.returncode == 0:
+            assert output.exists()
+            continue
+        assert process.returncode == 130, told
+        if command == "study":
+            assert "stopped. Finished tasks" in last[0] or "nothing was written" in last[0]
+        else:
+            wrote = "out" if output.exists() else "nothing"
+            assert last == [f"openset: interrupted; {wrote} was written"]
+
+
 _KILLED = """
 import os, pathlib, signal, sys
 write = pathlib.Path.write_bytes

@@ -74,7 +74,8 @@ def test_monitor_troubles(fails, trained, stream, tmp_path):
     output = tmp_path / "out.csv"
     predict = ("predict", trained.model, tmp_path / "new.csv", "-o", output, "--monitor")
     assert "no monitor file" in fails(*predict, tmp_path / "absent")
-    assert "not the state of a monitor" in fails(*predict, tmp_path / "new.csv")
+    (tmp_path / "other").write_text("no state")
+    assert "not the state of a monitor" in fails(*predict, tmp_path / "other")
     assert "new.csv exists" in fails("monitor", tmp_path / "new.csv", "--rate", "0.1")
     assert "must be a number strictly" in fails("monitor", tmp_path / "s", "--rate", "0")
     told = fails("monitor", tmp_path / "s", "--reference", tmp_path / "new.csv")

@@ -286,7 +286,7 @@ def test_evaluate_troubles(fails, trained, questions, tmp_path):
     data = tmp_path / "questions.csv"
     assert "no column 'knd', the target" in fails("evaluate", trained.model, data, "-t", "knd")
     told = fails("evaluate", trained.model, data, "-t", "kind", "--figures", data)
-    assert "cannot be created" in told
+    assert "it is read by this command" in told
     questions.loc[3, "kind"] = None
     questions.to_csv(data, index=False)
     told = fails("evaluate", trained.model, data, "-t", "kind")

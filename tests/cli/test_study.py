@@ -44,6 +44,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("openset.study._runner.LocalPool", Here)
     (tmp_path / "small.toml").write_text(SPEC)
+    (tmp_path / "other.toml").write_text(SPEC)
     return tmp_path
 
 
@@ -93,7 +94,8 @@ def test_time_limit(folder):
         ),
         (["run", "small.toml", "--jobs", "0"], "jobs=0 must be from 1"),
         (["run", "small.toml", "--store", "no/such.sqlite"], "there is no folder no"),
-        (["run", "small.toml", "--store", "small.toml"], "not a file of results"),
+        (["run", "small.toml", "--store", "small.toml"], "it is read by this command"),
+        (["run", "small.toml", "--store", "other.toml"], "not a file of results"),
         (["status", "small.toml"], "run the study first"),
         (["retry", "small.toml"], "run the study first"),
         (["export", "small.toml", "rows.csv"], "run the study first"),

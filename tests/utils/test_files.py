@@ -55,6 +55,27 @@ def test_an_existing_file_keeps_its_mode(tmp_path):
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400, 0o666, 0o755])
+def test_the_temporary_file_is_never_more_open_than_the_old_one(tmp_path, monkeypatch, mode):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(mode)
+    created, create = [], os.open
+
+    def watched(name, flags, *given, **options):
+        opened = create(name, flags, *given, **options)
+        if flags & os.O_CREAT:
+            created.append(stat.S_IMODE(os.fstat(opened).st_mode))
+        return opened
+
+    monkeypatch.setattr(os, "open", watched)
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
+        created.append(stat.S_IMODE(temporary.stat().st_mode))
+    assert [found & ~(mode | 0o600) for found in created] == [0, 0]
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
 def test_a_symbolic_link_is_followed(tmp_path):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "a.txt", tmp_path / "link.txt"

@@ -32,3 +32,5 @@ def main() -> None:
     except KeyboardInterrupt:  # while modules are loaded
         print("openset: interrupted; nothing was written", file=sys.stderr)
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and said

@@ -11,7 +11,7 @@ from openset.cli._failures import reported, say
 
 @reported
 def calibrate(
-    model: options.Model,
+    model: options.ReplacedModel,
     data: options.Data,
     target: options.TrueTarget,
     output: options.NewModel,
@@ -56,7 +56,7 @@ def calibrate(
     from openset.persistence import read_card, save_model
     from openset.utils import unwrap
 
-    options.prepare_output(output, data)
+    options.prepare_output(output)
     if sum(option is not None for option in (alpha, precision, costs)) > 1:
         raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
     if confidence is not None and precision is None:

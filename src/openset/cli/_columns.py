@@ -19,7 +19,12 @@ LARGEST = 1e150
 _DECIMAL_COMMA = r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$"
 # Values of a column that says which rows are for training.
 _PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
-_ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid", "unnamed: 0", ""}
+_ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid"}
+# What pandas calls its index in a CSV file, and what it reads that as.
+_INDEX_NAMES = {"", "unnamed: 0"}
+# From this many rows on, whole numbers that hardly repeat are recognised as a count of the rows.
+# In any order, if they are that dense: those of a sample of half of the rows.
+_ROWS_TO_COUNT, _DISTINCT, _SPREAD = 10, 0.95, 2
 
 
 class Column:
@@ -28,6 +33,7 @@ class Column:
     def __init__(self):
         self._parts, self._n_rows, self._n_bad = [], 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
+        self._too_large = False  # whether these are integers beyond 2^53
         self._only_commas = True  # whether all of them have a decimal comma
         self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
         self._levels: set[str] | None = set()  # its values; None if there are too many
@@ -36,6 +42,7 @@ class Column:
         values, bad = numbers(cells)
         if len(bad) and not self._n_bad:
             self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
+            self._too_large = pa.types.is_integer(cells.type)
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._parts.append(values)
@@ -81,7 +88,10 @@ class Column:
             return "no values"
         if self.names_parts():
             return f"names parts of the data: {', '.join(sorted(self._levels))}"
-        if self._n_bad and len(found) < _MEANT_AS_NUMBERS * filled:
+        named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", "-id", " id"))
+        if self._too_large and named_id:
+            return "an identifier: integers beyond 2^53"
+        if self._n_bad and len(found) < _MEANT_AS_NUMBERS * filled and not self._too_large:
             return f"not numeric, for example {_short(self._first[1])}"
         if self._n_bad:
             return ""  # `check` raises
@@ -89,11 +99,24 @@ class Column:
             return f"always {found[0] + 0.0:g}"  # 0, not -0
         if len(self.values) > 2 and np.all(np.diff(self.values) == 1):
             return "counts the rows"
-        named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", "-id", " id"))
         whole = np.all(found == np.floor(found))
+        if whole and name.strip().lower() in _INDEX_NAMES:
+            return "the index of pandas"
         if named_id and whole and len(np.unique(found)) == len(found) > 1:
             return "an identifier: all values differ"
         return ""
+
+    def seems_to_count(self) -> bool:
+        """Whether the numbers may only count rows: whole, hardly repeated, increasing or dense."""
+        found = self.values[~np.isnan(self.values)]
+        distinct = np.unique(found)
+        if len(found) < _ROWS_TO_COUNT or len(distinct) < _DISTINCT * len(found):
+            return False
+        increasing = np.all(np.diff(found) >= 0)
+        return bool(
+            np.all(found == np.floor(found))
+            and (increasing or distinct[-1] - distinct[0] < _SPREAD * len(found))
+        )
 
     def check_decimals(self, table, name):
         """Raise TableError if numbers are written with a decimal comma, which reads as text."""
@@ -107,9 +130,10 @@ class Column:
     def check(self, table, name):
         if self._n_bad:
             row, content = self._first
+            what = "integers beyond 2^53, which a float64 cannot hold," if self._too_large else ""
             raise TableError(
-                f"{table.path}: column {name!r} has {self._n_bad:,} non-numeric cells out of "
-                f"{self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
+                f"{table.path}: column {name!r} has {self._n_bad:,} {what or 'non-numeric cells'} "
+                f"out of {self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
                 f"--drop {name!r}"
             )
 
@@ -156,9 +180,10 @@ def feature_matrix(table: Table, batch, features, n_before: int, gaps: bool) -> 
         X[:, j], bad = numbers(batch.column(name))
         if len(bad):
             content = batch.column(name)[int(bad[0])].as_py()
+            kind = "not more than 2^53" if isinstance(content, int) else "there"
             raise TableError(
                 f"{table.path}: column {name!r} has {content!r} in data row "
-                f"{n_before + bad[0] + 1}; the model needs a number there"
+                f"{n_before + bad[0] + 1}; the model needs a number {kind}"
             )
     huge = np.abs(X) > LARGEST
     for i, j in np.argwhere(huge if gaps else huge | np.isnan(X))[:1]:

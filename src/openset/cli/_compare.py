@@ -46,7 +46,7 @@ def compare(
     """Compare methods on a table, with classes withheld, and write a page."""
     import numpy as np
 
-    options.prepare_output(output, data)
+    options.prepare_output(output)
     # Loaded first: without matplotlib a long run could not write its page.
     import openset.plots  # noqa: F401
     from openset.cli import _compare_page as pages

@@ -15,7 +15,7 @@ from openset.evaluation import (
     confidence_interval,
     paired_differences,
 )
-from openset.plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay
+from openset.plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay, plain_text
 from openset.utils import split_fitted
 from openset.utils.page import Cell, Page
 
@@ -243,9 +243,12 @@ def _regions_figure(ranked, X, y):
         ax.set_title(method.name, fontsize=_FONT + 2)
     order = [*(name for name in entries if name != "unknown"), "unknown"]
     # Names short enough for several in a row of the legend.
-    names = [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in order]
+    whole = [name.replace(r"\$", "$") for name in order]  # not as `plain_text` escaped them
+    names = [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in whole]
     handles = [entries[name] for name in order]
-    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=_FONT)
+    figure.legend(
+        handles, map(plain_text, names), loc="outside lower center", ncols=4, fontsize=_FONT
+    )
     return figure
 
 

@@ -10,6 +10,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import reported, say
+from openset.cli._paths import Role
 
 if TYPE_CHECKING:
     from openset.evaluation import Evaluation
@@ -25,7 +26,9 @@ def evaluate(
     target: options.TrueTarget,
     unknown: options.Unknown = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder for figures: confusion matrix, curves, scores.")
+        Path | None,
+        typer.Option(help="Folder for figures: confusion matrix, curves, scores."),
+        Role("writes", ("*.png",)),
     ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",

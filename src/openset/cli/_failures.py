@@ -8,6 +8,8 @@ from functools import wraps
 
 import typer
 
+from openset.cli._paths import guard
+
 # Exit codes: 0 success; FAILED for bad data, models or system errors; 2 (click's) for bad usage.
 FAILED = 1
 INTERRUPTED = 130
@@ -20,13 +22,20 @@ def reported(command: Callable) -> Callable:
     """
 
     @wraps(command)
-    def guarded(*args, **kwargs):
+    def guarded(**arguments):
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            written: list = []
             try:
-                return command(*args, **kwargs)
+                from openset.utils import last_written  # late: --help must not load what computes
+
+                written = last_written
+                written.clear()
+                with guard(command, arguments):
+                    return command(**arguments)
             except KeyboardInterrupt:
-                complain("interrupted; nothing was written")
+                complete = ", ".join(map(str, written)) or "nothing"
+                complain(f"interrupted; {complete} was written")
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:
                 raise  # the reader of our output has gone; click exits quietly

@@ -77,7 +77,7 @@ def fit(
     if scheduler is not None and landmarks is None:
         raise typer.BadParameter("--scheduler needs --landmarks", param_hint="--scheduler")
     evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
-    options.prepare_output(output, data)
+    options.prepare_output(output)
     table = open_table(data, encoding)
     parts = table.parts if scheduler is not None else None
     some = table if parts is None else heads(table, _HEADS)

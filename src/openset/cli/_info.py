@@ -8,6 +8,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import reported, say
+from openset.cli._paths import WRITES
 
 # Parameters that do not change the model.
 _TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}
@@ -56,11 +57,11 @@ def info(
 @reported
 def export(
     model: options.Model,
-    onnx: Annotated[Path, typer.Option("--onnx", help="ONNX file to write.")],
+    onnx: Annotated[Path, typer.Option("--onnx", help="ONNX file to write."), WRITES],
     as_json: options.AsJson = False,
 ) -> None:
     """Write a model as ONNX, scaler included, for programs without Python."""
-    options.prepare_output(onnx, model)
+    options.prepare_output(onnx)
     from openset.cli._text import data_of
     from openset.export import to_onnx
     from openset.persistence import load_model, read_card

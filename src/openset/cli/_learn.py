@@ -10,15 +10,17 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
+from openset.cli._paths import READS
 from openset.cli._text import data_of, describe_changes, shortened
 
 
 @reported
 def learn(
-    model: options.Model,
+    model: options.ReplacedModel,
     data: Annotated[
         tuple[Path, Path],
         typer.Option("--data", metavar="TRAIN NEW", help="Training table, and the new one."),
+        READS,
     ],
     output: options.NewModel,
     decisions: Annotated[
@@ -26,6 +28,7 @@ def learn(
         typer.Option(
             help="CSV with row, decision (new, class, junk), label; from `openset review`."
         ),
+        READS,
     ] = None,
     target: Annotated[
         str | None,
@@ -54,7 +57,7 @@ def learn(
     from openset.persistence import descent, load_model, read_card, save_model
     from openset.utils import unwrap
 
-    options.prepare_output(output, *data, *([] if decisions is None else [decisions]))
+    options.prepare_output(output)
     if not (decisions or unknown or remove or rename):
         raise ValueError(
             "there is nothing to do: give --decisions, --unknown, --remove or --rename"

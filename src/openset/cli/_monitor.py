@@ -10,6 +10,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import reported
+from openset.cli._paths import READS, WRITES
 
 # Exit code of an alarm: neither success nor failure.
 ALARM = 3
@@ -17,7 +18,7 @@ ALARM = 3
 
 @reported
 def monitor(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="State of the monitor.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="State of the monitor."), WRITES],
     rate: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Start a monitor: normal share of unknown answers."),
@@ -25,6 +26,7 @@ def monitor(
     reference: Annotated[
         Path | None,
         typer.Option(help="Start a monitor: answers of a normal period, from `openset predict`."),
+        READS,
     ] = None,
     test: Annotated[
         Literal["rate", "scores"], typer.Option(help="What to watch: share of unknown, or scores.")
@@ -37,6 +39,7 @@ def monitor(
 ) -> None:
     """Start a monitor for `openset predict --monitor FILE`, or show its state."""
     from openset.monitoring import UnknownRateMonitor
+    from openset.utils import update_lock
 
     if rate is not None and reference is not None:
         raise ValueError("--rate and --reference exclude each other; give one of them")
@@ -48,14 +51,20 @@ def monitor(
         tell(UnknownRateMonitor.load(file), as_json)
         return
     options.prepare_output(file)
-    if file.exists():
-        raise FileExistsError(f"{file} exists; delete it to start again")
+    _check_new(file)
     scores = None if reference is None else _scores(reference, encoding)
     if test == "scores" and scores is None:
         raise ValueError("--test scores needs --reference, the answers of a normal period")
     started = UnknownRateMonitor(rate, reference=scores, test=test, alpha=alpha)
-    started.save(file)
+    with update_lock(file.absolute().parent):  # another process may start it, too
+        _check_new(file)
+        started.save(file)
     tell(started, as_json)
+
+
+def _check_new(file: Path) -> None:
+    if file.exists():
+        raise FileExistsError(f"{file} exists; delete it to start again")
 
 
 def tell(state, as_json: bool) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from openset.cli._paths import READS, REPLACES, WRITES
+
 Data = Annotated[
     Path,
     typer.Argument(
@@ -16,8 +18,11 @@ Data = Annotated[
         help="Table: CSV, TSV (also .gz), Parquet (a file or a folder of parts), Arrow, NPY/NPZ, "
         "SVMlight; - is standard input.",
     ),
+    READS,
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")]
+ModelFile = typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")
+Model = Annotated[Path, ModelFile, READS]
+ReplacedModel = Annotated[Path, ModelFile, REPLACES]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class.")]
 TrueTarget = Annotated[
     str,
@@ -25,8 +30,8 @@ TrueTarget = Annotated[
         "--target", "-t", help="Column of the class; classes that were not learned are unknown."
     ),
 ]
-NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")]
-NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")]
+NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to write."), WRITES]
+NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write."), WRITES]
 Features = Annotated[
     str | None,
     typer.Option(help="Feature columns, comma-separated; default: all usable ones."),
@@ -95,16 +100,12 @@ def columns(features: str | None, drop: str | None) -> dict[str, list[str] | Non
     return {"features": split(features, "--features"), "drop": split(drop, "--drop")}
 
 
-def prepare_output(output: Path, *inputs: Path) -> None:
+def prepare_output(output: Path) -> None:
     """Create the folder of an output file; raise, before any work, if it cannot be written."""
     if str(output) == "-":
         return
     if output.is_dir():
         raise FileExistsError(f"cannot write {output}: it is a folder")
-    if output.exists() and any(p.exists() and output.samefile(p) for p in inputs):
-        raise FileExistsError(
-            f"cannot write {output}: it is read by this command; choose another name"
-        )
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

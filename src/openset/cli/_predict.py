@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
 from openset.cli._monitor import ALARM, as_dict
+from openset.cli._paths import WRITES
 
 
 @reported
@@ -25,10 +27,12 @@ def predict(
             "-o",
             help="Table to write: .csv, .tsv (also .gz), .parquet, .arrow; - is standard output.",
         ),
+        WRITES,
     ],
     monitor: Annotated[
         Path | None,
         typer.Option(help="State of `openset monitor` to update; exit code 3 on an alarm."),
+        WRITES,
     ] = None,
     scheduler: options.Scheduler = None,
     jobs: options.Jobs = -1,
@@ -36,6 +40,7 @@ def predict(
     as_json: options.AsJson = False,
 ) -> None:
     """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
+    import numpy as np
     import pyarrow as pa
 
     from openset.base import PredictionExplainer
@@ -43,16 +48,18 @@ def predict(
     from openset.cli._scoring import TableScorer
     from openset.datasets.tables import check_writable, open_table, open_writer
     from openset.monitoring import UnknownRateMonitor
+    from openset.utils import update_lock
 
-    options.prepare_output(output, data, model)
+    options.prepare_output(output)
     check_writable(output)
-    watch = None if monitor is None else UnknownRateMonitor.load(monitor)
+    watch = None if monitor is None else UnknownRateMonitor.load(monitor)  # fails early
     jobs = jobs if scheduler is None else 1  # a worker is one thread
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     explainer = PredictionExplainer(scorer.final, jobs)
     names = _free_names(table.names, explainer.NAMES)
     counts: Counter = Counter()
+    watched: list[np.ndarray] = []
 
     def answer(X):
         Z, scores = scorer.score(X)
@@ -60,21 +67,27 @@ def predict(
 
     def joined(batch, answered):
         known_scores, answers = answered
-        if watch is not None:
-            watch.update(known_scores)
+        if watch is not None:  # of rates only the sign counts, and the table may be long
+            rates = np.where(known_scores < 0, -1, 1).astype(np.int8)
+            watched.append(known_scores if watch.test == "scores" else rates)
         counts.update({n["values"]: n["counts"] for n in answers[0].value_counts().to_pylist()})
         columns = [*batch.columns, *answers]
         return pa.RecordBatch.from_arrays(columns, names=[*table.names, *names])
 
-    with workers(scheduler) as apply:
+    with ExitStack() as updating, workers(scheduler) as apply:
         blocks = apply(answer, scorer.matrices(table, "predict"))
         first = joined(*next(blocks))  # raises for a table without rows
         with open_writer(output, first.schema) as writer:
             writer.write(first)
             for block in blocks:
                 writer.write(joined(*block))
-    if watch is not None and monitor is not None:
-        watch.save(monitor)
+            if monitor is not None:  # others may have counted meanwhile
+                updating.enter_context(update_lock(monitor))
+                watch = UnknownRateMonitor.load(monitor)
+                for scores in watched:
+                    watch.update(scores)
+        if watch is not None and monitor is not None:
+            watch.save(monitor)
     n_rows = sum(counts.values())
     unknown = counts[scorer.final.unknown_label_]
     to_stdout = str(output) == "-"  # then the summary must not mix with the table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import mimetypes
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
+from openset.cli._paths import READS, keep_apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @reported
 def review(
     answers: Annotated[
-        Path, typer.Argument(metavar="ANSWERS", help="Table that `openset predict` wrote.")
+        Path, typer.Argument(metavar="ANSWERS", help="Table that `openset predict` wrote."), READS
     ],
-    data: Annotated[Path, typer.Option("--data", help="Table that was answered.")],
-    model: Annotated[Path, typer.Option("--model", help="Model that answered it.")],
+    data: Annotated[Path, typer.Option("--data", help="Table that was answered."), READS],
+    model: Annotated[Path, typer.Option("--model", help="Model that answered it."), READS],
     output: options.NewPage,
     text: Annotated[str | None, typer.Option(help="Column of a text to show for each row.")] = None,
     image: Annotated[
@@ -39,17 +39,21 @@ def review(
     from openset.datasets.tables import open_table
     from openset.discovery import review_data, write_review
 
-    options.prepare_output(output, answers, data, model)
+    options.prepare_output(output)
     scorer = TableScorer(model, jobs)
     table = open_table(data, encoding)
     shown: dict[str, list] = {name: [] for name in (text, image) if name is not None}
     Z = scorer.read(table, shown)
     images = None
     if image is not None:
-        images = [_embedded(data.parent, path) for path in shown[image]]
+        folder = Path() if str(data) == "-" else data.parent
+        images = [
+            _embedded(folder, path, f"--image {image}: data row {row}", output)
+            for row, path in enumerate(shown[image], start=1)
+        ]
         if not any(images):
             raise FileNotFoundError(
-                f"--image {image}: there is no file {data.parent / str(shown[image][0])}, nor any "
+                f"--image {image}: there is no file {folder / str(shown[image][0])}, nor any "
                 "other that the column names"
             )
     _check_answers(open_table(answers, encoding), scorer.final.predict(Z))
@@ -96,10 +100,38 @@ def _check_answers(table, expected: np.ndarray) -> None:
         )
 
 
-def _embedded(folder: Path, name) -> str:
-    """The image as an address that holds it; empty where there is none."""
-    path = folder / str(name or "")
+# The first bytes of the images that browsers show; SVG, which can hold scripts, is none of them.
+_IMAGES = {
+    b"\x89PNG": "png",
+    b"\xff\xd8\xff": "jpeg",
+    b"GIF87a": "gif",
+    b"GIF89a": "gif",
+}
+
+
+def _embedded(folder: Path, name, where: str, output: Path) -> str:
+    """The image as an address that holds it; empty where there is none.
+
+    The page may be passed on, so it gets images only, and none from outside the folder.
+    """
+    path = (folder / str(name or "")).resolve()
     if not path.is_file():
         return ""
-    kind = mimetypes.guess_type(path.name)[0] or "image/png"
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    if not path.is_relative_to(folder.resolve()):
+        raise ValueError(
+            f"{where} names {str(name)!r}, which is {path}, outside the folder of the table "
+            f"({folder.resolve()}); copy it there"
+        )
+    keep_apart(output, path)
+    content = path.read_bytes()
+    kind = next((kind for start, kind in _IMAGES.items() if content.startswith(start)), None)
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        kind = "webp"
+    elif content[:2] == b"BM" and content[6:10] == bytes(4):
+        kind = "bmp"
+    if kind is None:
+        raise ValueError(
+            f"{where} names {str(name)!r}, which is no PNG, JPEG, GIF, WebP or BMP image; convert "
+            "it, or leave the cell empty"
+        )
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

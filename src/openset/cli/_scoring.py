@@ -44,7 +44,7 @@ class TableScorer:
         """The columns that the model needs, in its order; TableError if one is missing."""
         names = self._names
         if names is None:  # fitted on an array: columns are identified by position
-            names = table.names
+            names = [name for name in table.names if name not in table.index]
             if len(names) != self._n_features:
                 raise TableError(
                     f"{table.path} has {len(names)} columns, but the model has "

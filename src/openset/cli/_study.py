@@ -9,12 +9,42 @@ import typer
 
 from openset.cli._failures import FAILED, INTERRUPTED, complain, reported, say
 from openset.cli._options import split
+from openset.cli._paths import READS, WRITES, Role
 
 app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
 
-_Study = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
+
+def _recorder(arguments: dict[str, Any]) -> list[Path]:
+    """The file of the Python function that a study names."""
+    from openset.study import load_study
+
+    record = load_study(arguments["study"]).record
+    return [Path(record.rpartition(":")[0])] if record else []
+
+
+def _stored(arguments: dict[str, Any]) -> list[Path]:
+    """The store that is used, and what SQLite keeps beside it."""
+    from openset.study import load_study
+
+    given = arguments["store"]
+    store = given or _default_store(load_study(arguments["study"]))
+    beside = [Path(f"{store}-{part}") for part in ("wal", "shm", "journal")]
+    return beside if given else [store, *beside]
+
+
+def _default_store(plan) -> Path:
+    return Path("results") / f"{plan.name}.sqlite"
+
+
+_Study = Annotated[
+    Path,
+    typer.Argument(help="TOML file of the study.", metavar="STUDY"),
+    Role("reads", more=_recorder),
+]
 _Store = Annotated[
-    Path | None, typer.Option("--store", help="File of results; default: results/NAME.sqlite.")
+    Path | None,
+    typer.Option("--store", help="File of results; default: results/NAME.sqlite."),
+    Role("writes", more=_stored),
 ]
 _Home = Annotated[
     Path | None,
@@ -99,7 +129,9 @@ def status(study: _Study, store: _Store = None) -> None:
 @reported
 def export(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(metavar="CSV", help="File to write; .gz compresses it.")],
+    csv: Annotated[
+        Path, typer.Argument(metavar="CSV", help="File to write; .gz compresses it."), WRITES
+    ],
     store: _Store = None,
 ) -> None:
     """Write the results to a CSV file."""
@@ -111,7 +143,7 @@ def export(
 @reported
 def import_(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(metavar="CSV", help="File that export wrote.")],
+    csv: Annotated[Path, typer.Argument(metavar="CSV", help="File that export wrote."), READS],
     store: _Store = None,
 ) -> None:
     """Add the rows of a CSV file to the results."""
@@ -126,10 +158,14 @@ _REFERENCE = "CSV file of other results to print next to these: dataset, n_known
 @reported
 def report(
     study: _Study,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Folder to write to."),
+        Role("writes", ("report.html", "tables/*")),
+    ],
     store: _Store = None,
     reference: Annotated[
-        Path | None, typer.Option(help=f"{_REFERENCE}mean, standard_error.")
+        Path | None, typer.Option(help=f"{_REFERENCE}mean, standard_error."), READS
     ] = None,
 ) -> None:
     """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
@@ -156,7 +192,7 @@ def _open(study, store, create=False, parts=()):
 
     plan = load_study(study).restrict(*parts)
     if store is None:
-        store = Path("results") / f"{plan.name}.sqlite"
+        store = _default_store(plan)
         if create:
             store.parent.mkdir(exist_ok=True)
     with Store(store, create=create) as results:

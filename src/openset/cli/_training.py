@@ -96,9 +96,10 @@ def read_training(
 ) -> TrainingData:
     """Read the features and classes of a table.
 
-    Without `features` the numeric columns are found, except those that number or identify the rows,
-    and the categorical ones, which become one feature "column=value" per value, 1 or 0. True and
-    false are 1 and 0.
+    Without `features` the numeric columns are found, except those that number or identify the rows
+    (the index of pandas, too; one that only seems to number them gets a warning), and the
+    categorical ones, which become one feature "column=value" per value, 1 or 0. True and false are
+    1 and 0.
     With `missing` "error" a row without a number raises TableError; "drop" drops it; "median" keeps
     it as NaN for the model to fill. A row without a class is never kept.
     """
@@ -108,7 +109,8 @@ def read_training(
     if target in (features or []):
         raise TableError(f"the target {target!r} cannot also be a feature")
     wanted = [name for name in features or table.names if name != target]
-    wanted = [name for name in wanted if name not in (drop or [])]
+    index = table.index.intersection([] if features else wanted)
+    wanted = [name for name in wanted if name not in index.union(drop or [])]
     columns = {name: Column() for name in wanted}
     labels = []
     for batch in read_batches(table, "read"):
@@ -121,7 +123,8 @@ def read_training(
 
     for name, column in columns.items():
         column.check_decimals(table, name)
-    dropped = dict.fromkeys(drop or [], "by --drop")
+    dropped = dict.fromkeys(sorted(index), "the index of pandas")
+    dropped |= dict.fromkeys(drop or [], "by --drop")
     categories = {name: found for name, c in columns.items() if (found := c.categories())}
     if features is None:
         categories = {k: v for k, v in categories.items() if not columns[k].names_parts()}
@@ -142,6 +145,12 @@ def read_training(
         )
     for name, column in columns.items():
         column.check(table, name)
+        if features is None and column.seems_to_count():
+            warnings.warn(
+                f"column {name!r} of {table.path} seems to count the rows, and is learned as a "
+                f"feature; if it does, use --drop {name!r}",
+                stacklevel=2,
+            )
     X = np.column_stack([*(column.values for column in columns.values()), *coded.values()])
     names = [*columns, *coded]
     y, labelled = read_classes(table, target, labels)

@@ -149,7 +149,8 @@ def _features(frame, origin: str):
         )
     if n_missing := int(frame["target"].isna().sum()):
         raise ValueError(f"{origin}: 'target' is missing in {n_missing} rows; drop or label them.")
-    features = frame.drop(columns="target").select_dtypes(["number", "bool"])
+    index = frame.filter(regex="^__index_level_[0-9]+__$").columns  # left by other programs
+    features = frame.drop(columns=["target", *index]).select_dtypes(["number", "bool"])
     if features.shape[1] == 0:
         raise ValueError(
             f"{origin} has no numeric column besides 'target'; features must be numeric."

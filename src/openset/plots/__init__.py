@@ -21,7 +21,7 @@ from ._evidence import EvidenceDisplay
 from ._lambda_path import LambdaPathDisplay
 from ._score_histogram import ScoreHistogramDisplay
 from ._search_heatmap import SearchHeatmapDisplay
-from ._style import class_colors, class_marker, tint
+from ._style import class_colors, class_marker, plain_text, tint
 
 __all__ = [
     "CriticalDifferenceDisplay",
@@ -36,5 +36,6 @@ __all__ = [
     "SearchHeatmapDisplay",
     "class_colors",
     "class_marker",
+    "plain_text",
     "tint",
 ]

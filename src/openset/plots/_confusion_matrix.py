@@ -13,7 +13,7 @@ from sklearn.metrics import ConfusionMatrixDisplay
 from ..metrics import open_set_confusion_matrix
 from ..utils import unwrap
 from ._display import axes_for
-from ._style import INK
+from ._style import INK, plain_text
 
 
 class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
@@ -145,5 +145,7 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
             xticks_rotation="vertical" if max(map(len, self.display_labels)) > 3 else "horizontal",
             colorbar=False,
         )
+        names = [plain_text(label) for label in self.display_labels]
+        ax.set(xticklabels=names, yticklabels=names)
         self.borders_ = [line(size - 1.5, color=INK, lw=1.5) for line in (ax.axhline, ax.axvline)]
         return self

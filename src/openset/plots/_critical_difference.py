@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from ..utils import critical_difference
 from ._display import Display
-from ._style import BASE_COLORS, INK
+from ._style import BASE_COLORS, INK, plain_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -154,5 +154,10 @@ class CriticalDifferenceDisplay(Display):
         (self.lines_[name],) = ax.plot([rank, rank, stop], [0, -depth, -depth], color=INK, lw=1)
         weight = "bold" if name == self.control else "normal"
         self.names_[name] = ax.text(
-            stop + side / 2, -depth, f"{name} ({rank:.2f})", ha=align, va="center", weight=weight
+            stop + side / 2,
+            -depth,
+            f"{plain_text(name)} ({rank:.2f})",
+            ha=align,
+            va="center",
+            weight=weight,
         )

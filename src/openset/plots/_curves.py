@@ -122,7 +122,7 @@ class _CurveDisplay(Display, ABC):
     def _draw(self, ax):
         k = len(ax.get_legend_handles_labels()[0])  # number of curves already drawn
         color = _style.class_colors(k + 1)[k]
-        name = f"{self.name}: " if self.name else ""
+        name = f"{_style.plain_text(self.name)}: " if self.name else ""
         style = {"color": color, "linestyle": _style.line_style(k)}
         label = f"{name}{self._area} {self.area:.3f}"
         (self.line_,) = ax.plot(self.fpr, getattr(self, self._rate), label=label, **style)

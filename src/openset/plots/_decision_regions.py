@@ -173,7 +173,8 @@ class DecisionRegionsDisplay(Display):
         ]
         self.points_ = [] if self.points is None else self._draw_points(ax, colors, point_size)
         self.certificates_ = [] if self.certificates is None else self._draw_circles(ax, colors)
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        first, second = map(_style.plain_text, self.labels)
+        ax.set(xlabel=first, ylabel=second)
         ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]])
         if legend is None:
             legend = n_classes <= _LEGEND_UP_TO

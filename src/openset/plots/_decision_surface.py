@@ -138,7 +138,8 @@ class DecisionSurfaceDisplay(Display):
         self.border_ = self._draw_border(ax, u, v, floor)
         self.walls_ = self._draw_walls(ax)
         ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]], zlim=(floor, high), title=self.title)
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1], zlabel="decision function $f$")
+        first, second = map(_style.plain_text, self.labels)
+        ax.set(xlabel=first, ylabel=second, zlabel="decision function $f$")
         for axis in "xy":
             ax.locator_params(axis=axis, nbins=5)  # slanted tick labels need room
         ax.set_box_aspect(None, zoom=0.94)  # as do the axis labels
@@ -171,7 +172,7 @@ class DecisionSurfaceDisplay(Display):
 def _title(model, c):
     """The class, its bias where the method has one, and whether its region is bounded."""
     name = _style.class_name(model.classes_[c])
-    name = name[0].upper() + name[1:]
+    name = name[:1].upper() + name[1:]
     bounded = bool(model.bounded_[c])
     if hasattr(model, "intercept_"):
         return f"{name}: $b = {model.intercept_[c]:+.3f}$, {'bounded' if bounded else 'unbounded'}"

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from sklearn.base import BaseEstimator
 
 from ._display import Display
-from ._style import INK
+from ._style import INK, plain_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -126,8 +126,10 @@ class SearchHeatmapDisplay(Display):
             places = range(0, len(values), step)
             texts = _texts(values)
             axis.set_ticks(places, [texts[k] for k in places])
-            axis.set_label_text(name)
-        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=self.score_name)
+            axis.set_label_text(plain_text(name))
+        self.colorbar_ = self.figure_.colorbar(
+            self.image_, ax=ax, label=plain_text(self.score_name)
+        )
 
 
 def _rows_of(results, class_label):
@@ -183,7 +185,7 @@ def _levels(values):
 def _texts(values):
     """Tick labels of the values; as powers of two if all of them are."""
     if not all(isinstance(value, float) for value in values):
-        return [str(value) for value in values]
+        return [plain_text(value) for value in values]
     mantissas, exponents = np.frexp(values)
     if np.all(mantissas == 0.5):
         return [f"$2^{{{exponent - 1}}}$" for exponent in exponents]

@@ -97,6 +97,31 @@ def line_style(k: int) -> str | tuple:
     return _LINES[k % len(_LINES)]
 
 
+def plain_text(name: object) -> str:
+    r"""Return a name so that matplotlib draws it as it is, whatever it holds.
+
+    Dollar signs would begin a formula, control characters would break the line or fail, and a
+    legend would leave out a name that begins with an underscore.
+
+    Parameters
+    ----------
+    name : object
+        For example a class or the name of a column; ``str(name)`` is drawn.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from openset.plots import plain_text
+    >>> print(plain_text("$5 to $10"))
+    \$5 to \$10
+    """
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
+    return (f" {shown}" if shown.startswith("_") else shown).replace("$", r"\$")
+
+
 def class_name(label: Hashable) -> str:
     """Name of a class in a legend: a string as it is, a number with the word "class"."""
-    return str(label) if isinstance(label, str) else f"class {label}"
+    return plain_text(label if isinstance(label, str) else f"class {label}")

@@ -11,9 +11,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing import connection
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import connection, resource_tracker
 
 from ._spec import Task
 from ._tasks import Row, failed
@@ -89,13 +89,28 @@ class _Slot:
         self.started = False
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        self._process.start()
+        with _ctrl_c_later():  # which would end the process with a traceback while it imports
+            self._process.start()
         theirs.close()  # else the end of the pipe would not be noticed when the process dies
 
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
         self.connection.close()
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Keep Ctrl-C for the end of the block; a process that is started inside never gets it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would let Ctrl-C through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: connection.Connection, work: Work) -> None:

@@ -7,7 +7,7 @@ report of versions are here. Import the submodules ``compiled``, ``distances``,
 
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
-from ._files import atomic_write
+from ._files import atomic_write, last_written, update_lock
 from ._host import host_info, show_versions
 from ._masked import refuse_masked
 from ._parallel import interrupts, thread_map
@@ -37,6 +37,7 @@ __all__ = [
     "decide",
     "host_info",
     "interrupts",
+    "last_written",
     "layers",
     "method_names",
     "method_table",
@@ -46,4 +47,5 @@ __all__ = [
     "split_pipeline",
     "thread_map",
     "unwrap",
+    "update_lock",
 ]

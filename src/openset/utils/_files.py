@@ -1,9 +1,11 @@
-"""Atomic writes: a reader sees the old file or the complete new one."""
+"""Atomic writes: a reader sees the old file or the complete new one; and locks for updates."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,8 +14,12 @@ from zlib import crc32
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows: leftovers are not found there
+except ModuleNotFoundError:  # Windows: no locks, and leftovers are not found there
     fcntl = None  # type: ignore[assignment]
+
+
+# The file that was completed last, if any, for what is said after Ctrl-C.
+last_written: list[Path] = []
 
 
 @contextmanager
@@ -23,8 +29,8 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     The temporary file is in the folder of `path`. Its content is flushed to disk (fsync) before it
     is renamed, so neither a killed process nor a power failure leaves a partial file. After an
     exception the temporary file is deleted and `path` is unchanged. Temporary files of earlier
-    writers of `path` that were killed are deleted. A file that is replaced keeps its mode, and a
-    symbolic link is followed. An OSError names `path`.
+    writers of `path` that were killed are deleted. A file that is replaced keeps its mode, which
+    the temporary file has from the start, and a symbolic link is followed. An OSError names `path`.
 
     Parameters
     ----------
@@ -59,8 +65,8 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     try:
         temporary, lock = _create(path)
         yield temporary
-        with open(temporary, "rb+") as written:
-            os.fsync(written.fileno())
+        with open(temporary, "rb+") as content:
+            os.fsync(content.fileno())
         with suppress(FileNotFoundError):
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
@@ -73,6 +79,8 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         if temporary is not None:
+            if os.fstat(lock).st_nlink:  # it has its name, even if a signal came just then
+                last_written[:] = [asked]
             os.close(lock)
 
 
@@ -84,9 +92,14 @@ def _create(path: Path) -> tuple[Path, int]:
     suffix = path.suffix if len(path.suffix) <= 16 else ""  # a name has at most 255 bytes
     while True:
         temporary = path.parent / f"{prefix}{token_hex(4)}{suffix}"
-        # Created with the mode of an ordinary file, so that the umask need not be known.
+        # The mode of the file that is replaced, which may be private; its writer must be able to
+        # write. Else that of an ordinary file: so the umask need not be known.
         try:
-            lock = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+            mode = stat.S_IMODE(path.stat().st_mode) & 0o777 | 0o600
+        except FileNotFoundError:
+            mode = 0o666
+        try:
+            lock = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
         except FileExistsError:
             continue
         if fcntl is not None:
@@ -107,3 +120,78 @@ def _delete_if_dead(leftover: Path) -> None:
             leftover.unlink()
         finally:
             os.close(lock)
+
+
+@contextmanager
+def update_lock(path: str | os.PathLike, wait: float = 60.0) -> Iterator[None]:
+    """Let one process at a time read, change and replace a file.
+
+    The lock is on the file itself, without a file beside it, and ends with its process, however
+    that ends. It holds back only processes that take it, too. Without locks in the system (Windows,
+    some network file systems) there is a warning, and no process is held back.
+
+    Parameters
+    ----------
+    path : path-like
+        File that exists, and may be replaced by :func:`atomic_write` within the context; or folder.
+    wait : float, default=60
+        Seconds to wait for another process, before a TimeoutError says that it is busy.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from openset.utils import atomic_write, update_lock
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "count.txt"
+    ...     _ = path.write_text("1")
+    ...     with update_lock(path), atomic_write(path) as temporary:
+    ...         _ = temporary.write_text(str(int(path.read_text()) + 1))
+    ...     path.read_text()
+    '2'
+    """
+    if fcntl is None:
+        _warn_without_lock(path, "not on this system")
+        yield
+        return
+    deadline = time.monotonic() + wait
+    while (lock := _try_lock(path)) is None:
+        if time.monotonic() >= deadline:
+            raise TimeoutError(
+                f"another process has been updating {path} for {wait:.0f} s; run this again when "
+                "it has ended"
+            )
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _try_lock(path: str | os.PathLike) -> int | None:
+    """An open file that holds the lock; None if another process holds it, or replaced the file."""
+    lock = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a FIFO would block
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    except OSError as error:
+        _warn_without_lock(path, error)
+        return lock
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(lock), os.stat(path)):
+            return lock
+    os.close(lock)
+    return None
+
+
+def _warn_without_lock(path: str | os.PathLike, reason: object) -> None:
+    warnings.warn(
+        f"{path} cannot be locked ({reason}): make sure that no other process updates it",
+        stacklevel=4,
+    )

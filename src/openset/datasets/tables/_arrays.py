@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ._table import CHUNK, Table, TableError, readable
+
+# Names that pandas and Dask give to an index without a name.
+_INDEX_NAME = re.compile(r"__index_level_\d+__|__null_dask_index__")
 
 
 def parquet_table(path: Path) -> Table:
@@ -20,8 +25,8 @@ def parquet_table(path: Path) -> Table:
                 yield n_read / max(total, 1), _plain(batch)
 
     with readable(path), pq.ParquetFile(path) as file:
-        names, total = file.schema_arrow.names, file.metadata.num_rows
-    return Table(path, names, read)
+        schema, total = file.schema_arrow, file.metadata.num_rows
+    return Table(path, schema.names, read, _index(schema))
 
 
 def parquet_folder(path: Path) -> Table:
@@ -54,14 +59,14 @@ def parquet_folder(path: Path) -> Table:
                 if batch.num_rows:
                     yield fraction, batch.select(names).cast(schema)
 
-        return Table(part.path, names, read)
+        return Table(part.path, names, read, table.index)
 
     def read():
         for k, part in enumerate(table.parts):
             for fraction, batch in part.read():
                 yield (k + fraction) / len(parts), batch
 
-    table = Table(path, names, read)
+    table = Table(path, names, read, parts[0].index)
     table.parts = [typed(part) for part in parts]
     return table
 
@@ -78,8 +83,18 @@ def arrow_table(path: Path) -> Table:
                     yield (i + 1) / reader.num_record_batches, batch.slice(start, CHUNK)
 
     with readable(path), pa.OSFile(str(path)) as file:
-        names = pa.ipc.open_file(file).schema.names
-    return Table(path, names, read)
+        schema = pa.ipc.open_file(file).schema
+    return Table(path, schema.names, read, _index(schema))
+
+
+def _index(schema: pa.Schema) -> set[str]:
+    """The columns that hold the index of a table of pandas, by its metadata or their names."""
+    try:
+        told = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        named = {name for name in told if isinstance(name, str)}  # others describe a range
+    except (KeyError, TypeError, ValueError):  # not of pandas, or damaged
+        named = set()
+    return {name for name in schema.names if name in named or _INDEX_NAME.fullmatch(name)}
 
 
 def _plain(batch):

@@ -15,7 +15,7 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return a column as float64, NaN where there is no number, and the rows that are invalid.
 
     True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these, nor
-    a text that means a missing value.
+    a text that means a missing value; also if it holds an integer that float64 cannot.
     """
     kind, types = column.type, pa.types
     if types.is_string(kind) or types.is_large_string(kind):
@@ -31,7 +31,12 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return _as_float(pc.if_else(number, text, None)), bad
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     if any(test(kind) for test in tests):
-        return _as_float(column), np.empty(0, dtype=np.intp)
+        try:
+            return _as_float(column), np.empty(0, dtype=np.intp)
+        except pa.ArrowInvalid:  # integers beyond 2^53
+            size = pc.abs(column.cast(pa.decimal128(20)))
+            bad = pc.fill_null(pc.greater(size, pa.scalar(2**53, size.type)), False)
+            return _as_float(pc.if_else(bad, None, column)), np.flatnonzero(bad)
     present = column.is_valid().to_numpy(zero_copy_only=False)
     return np.full(len(column), np.nan), np.flatnonzero(present)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,8 +30,9 @@ class Table:
     folder: TemporaryDirectory | None = None  # of a copy of standard input
     parts: list[Table] | None = None  # the files of a folder
 
-    def __init__(self, path: Path, names: list[str], read: Reader):
+    def __init__(self, path: Path, names: list[str], read: Reader, index: Iterable[str] = ()):
         self.path, self.names, self.read = path, names, read
+        self.index = frozenset(index)  # columns that pandas wrote for the index of its rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows in order; columns of a text file are text, others are typed."""
@@ -53,7 +54,7 @@ def heads(table: Table, n_rows: int) -> Table:
                 if left <= 0:
                     break
 
-    return Table(table.path, table.names, read)
+    return Table(table.path, table.names, read, table.index)
 
 
 def read_batches(table: Table, title: str) -> Iterator[pa.RecordBatch]:
