@@ -24,7 +24,7 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
@@ -117,6 +117,7 @@ def models() -> Iterator[tuple[str, Any, Any]]:
             ),
             *(X, PROBES),
         ),
+        ("nested-sgd", ThresholdRejector(SGDClassifier(random_state=0)), X, PROBES),
         ("nested-rest", ThresholdRejector(OneVsRestClassifier(SVC())), X, PROBES),
         (
             "nested-bagging",
@@ -198,7 +199,9 @@ def models() -> Iterator[tuple[str, Any, Any]]:
         ),
         (
             "decomposition-kernel",
-            make_pipeline(make_union(KernelPCA(2), Nystroem(n_components=3, random_state=0)), OSNN()),
+            make_pipeline(
+                make_union(KernelPCA(2), Nystroem(n_components=3, random_state=0)), OSNN()
+            ),
             *(X, PROBES),
         ),
         (

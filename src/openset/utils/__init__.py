@@ -5,6 +5,7 @@ here. Import the submodules ``compiled``, ``distances``, ``estimator_checks``, `
 ``stats`` by name.
 """
 
+from ._archive import read_member, stored_array_size
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write
@@ -37,8 +38,10 @@ __all__ = [
     "layers",
     "method_names",
     "method_table",
+    "read_member",
     "split_fitted",
     "split_pipeline",
+    "stored_array_size",
     "thread_map",
     "unwrap",
 ]
