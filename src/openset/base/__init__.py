@@ -25,6 +25,7 @@ from ._unknown_label import (
 from ._validation import (
     TrainingData,
     check_labels,
+    check_sparse,
     validate_samples,
     validate_targets,
     validate_training_data,
@@ -43,6 +44,7 @@ __all__ = [
     "TrainingData",
     "Traits",
     "check_labels",
+    "check_sparse",
     "explain",
     "find_unknown_label",
     "known_classes",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, assert_all_finite, indexable
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from ._unknown_label import set_labels
+from .fitted import check_compressed, require
 
 
 class TrainingData(NamedTuple):
@@ -70,6 +72,7 @@ def validate_training_data(
     TrainingData
     """
     _require_labels(estimator, y)
+    check_sparse(X)
     X, y = validate_data(estimator, X, y, accept_sparse=accept_sparse, dtype=np.float64)
     _check_classes(y)
     weight, rows = _check_weight(sample_weight, X)
@@ -129,7 +132,36 @@ def validate_samples(estimator: BaseEstimator, X: Any, *, accept_sparse: bool | 
     ndarray or CSR matrix of shape (n, d), float64
     """
     check_is_fitted(estimator)
+    check_sparse(X)
     return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
+
+
+def check_sparse(X: Any) -> None:
+    """Raise ValueError if a sparse matrix has indices out of range, which compiled code follows.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix
+        Anything that is not sparse passes.
+    """
+    if not sparse.issparse(X) or X.ndim != 2:
+        return
+    try:
+        if X.format in ("csr", "csc"):
+            check_compressed("X", X)
+        elif X.format == "bsr":
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            for at, size in zip(X.coords, X.shape, strict=True):
+                fits = len(at) == len(X.data) and (len(at) == 0 or 0 <= at.min() <= at.max() < size)
+                require(fits, "X has coordinates out of range")
+        elif X.format == "lil":
+            check_compressed("X", X.tocsr())
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{error}: X is a damaged sparse matrix of format {X.format}; build it again from "
+            "(data, (row, column))."
+        ) from error
 
 
 def _require_labels(estimator, y):

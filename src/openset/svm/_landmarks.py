@@ -14,7 +14,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
 
-from ..base import GridScores, KernelMachineClassifier
+from ..base import GridScores, KernelMachineClassifier, check_sparse
 from ..base.machines import TrainingSet, merge_copies, train_one_vs_rest
 from ..solver.landmarks import (
     LandmarkFeatures,
@@ -339,6 +339,7 @@ def given_landmarks(landmarks: Any, X: Any) -> Landmarks:
     -------
     Landmarks
     """
+    check_sparse(landmarks)
     points = check_array(landmarks, accept_sparse="csr", dtype=np.float64, input_name="landmarks")
     if points.shape[1] != X.shape[1]:
         raise ValueError(
