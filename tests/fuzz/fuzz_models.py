@@ -71,6 +71,7 @@ def _archives() -> dict[str, list[dict[str, bytes]]]:
             save_model(model, path := Path(folder, "m.skops"))
             with zipfile.ZipFile(path) as archive:
                 members = {name: archive.read(name) for name in archive.namelist()}
+            reader().judge(path.read_bytes(), "model.skops", intact=True)
             found.setdefault(family, []).append(members)
     return found
 
