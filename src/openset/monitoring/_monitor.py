@@ -267,7 +267,8 @@ class UnknownRateMonitor:
         n, unknown, stride = self.n_samples, self.n_unknown, state["stride"]
         require(all(type(v) is int for v in (n, unknown, stride)), "a number is no integer")
         require(0 <= unknown <= n < 2**53, f"n_samples is {n!r}, n_unknown {unknown!r}")
-        require(stride > 0 and stride & (stride - 1) == 0, f"stride is {stride!r}")
+        doubled = stride > 1 and stride & (stride - 1) == 0 and stride * _POINTS <= n
+        require(stride == 1 or doubled, f"stride is {stride!r} after {n} samples")
         at, last = self.alarm_at, self.log_evidence
         require(at is None or (type(at) is int and 0 < at <= n), f"alarm_at is {at!r}")
         require(type(last) is float and np.isfinite(last), f"log_evidence is {last!r}")
