@@ -75,7 +75,7 @@ def _damage(members, rng) -> str:
         values += [float("nan"), float("inf"), -float("inf"), "rate", "scores"]
         if isinstance(value, int | float) and not isinstance(value, bool):
             values += [value + 1, value - 1, value * 2, -value]
-        if isinstance(value, dict) and rng.random() < 0.7:
+        if isinstance(value, dict) and value and rng.random() < 0.7:
             part = sorted(value)[rng.integers(len(value))]
             value[part] = values[rng.integers(len(values))]
         elif rng.random() < 0.15:
