@@ -23,8 +23,7 @@ TESTS = ("rate", "scores")
 _POINTS = 512
 _FORMAT = 1
 # Attributes that a file of a state holds as JSON, and as arrays.
-_STATE = ("test", "alpha", "rate0", "log_threshold", "n_samples", "n_unknown", "log_evidence")
-_STATE += ("alarm_at",)
+_STATE = tuple("test alpha rate0 log_threshold n_samples n_unknown log_evidence alarm_at".split())
 _ARRAYS = ("capital", "history", "earlier")
 
 
