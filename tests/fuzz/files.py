@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
+import pickle
 import select
 import subprocess
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_iris
@@ -42,12 +45,22 @@ class Reader:
         self._process = None
         atexit.register(self.close)
 
-    def judge(self, content: bytes, name: str) -> str:
-        """What becomes of a file with this content; begins with BAD if that is a failure."""
+    def judge(self, content: bytes, name: str, probes: Any = None, intact: bool = False) -> str:
+        """What becomes of a file with this content; begins with BAD if that is a failure.
+
+        A model is asked `probes`, or the rows of every model of iris. An intact file is read before
+        the damaged ones, so that these need not wait for what it imports.
+        """
         path = Path(self._folder.name, name)
+        asked = ""
+        if probes is not None:
+            data = pickle.dumps(probes)
+            asked = Path(self._folder.name, f"{hashlib.sha256(data).hexdigest()}.pickle")
+            if not asked.exists():
+                asked.write_bytes(data)
         path.write_bytes(content)
         process = self._process or self._start()
-        process.stdin.write(f"{path}\n")
+        process.stdin.write(f"{path}\t{asked}\t{'intact' if intact else ''}\n")
         process.stdin.flush()
         if not select.select([process.stdout], [], [], _PATIENCE)[0]:
             self.close()

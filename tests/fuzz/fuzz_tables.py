@@ -35,7 +35,10 @@ def _tables() -> dict[str, bytes]:
         np.savez(paths[".npz"], X=X, y=Y)
         pyarrow.feather.write_feather(table, str(paths[".arrow"]))
         pq.write_table(table, paths[".parquet"])
-        return found | {suffix: path.read_bytes() for suffix, path in paths.items()}
+        found |= {suffix: path.read_bytes() for suffix, path in paths.items()}
+    for suffix, content in found.items():
+        reader().judge(content, f"table{suffix}", intact=True)
+    return found
 
 
 def attack(rng: np.random.Generator) -> dict:

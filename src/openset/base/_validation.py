@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 from ..utils import refuse_masked
 from ..utils.distances import with_sorted_indices
 from ._unknown_label import set_labels
+from .fitted import check_compressed, require
 
 
 class TrainingData(NamedTuple):
@@ -154,15 +155,35 @@ def canonical(X: Any) -> Any:
     refuse_masked("X", X)
     if not sparse.issparse(X):
         return X
+    _check_sparse(X)
     if X.format in ("csr", "csc", "bsr"):
         # Rebuilt, as flags kept by the matrix may be out of date; its arrays are shared.
         X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-        X.check_format(full_check=True)  # an index out of range would crash compiled code
     X = with_sorted_indices(X.tocsr())
     if X.count_nonzero() < X.nnz:
         X = X.copy()
         X.eliminate_zeros()
     return X
+
+
+def _check_sparse(X):
+    """Raise ValueError if a sparse matrix has indices out of range, which compiled code follows."""
+    try:
+        if X.format in ("csr", "csc"):
+            check_compressed("X", X)
+        elif X.format == "bsr":
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            for at, size in zip(X.coords, X.shape, strict=True):
+                fits = len(at) == len(X.data) and (len(at) == 0 or 0 <= at.min() <= at.max() < size)
+                require(fits, "X has coordinates out of range")
+        elif X.format == "lil":
+            check_compressed("X", X.tocsr())
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{error}: X is a damaged sparse matrix of format {X.format}; build it again from "
+            "(data, (row, column))."
+        ) from error
 
 
 def _require_labels(estimator, y):

@@ -31,7 +31,7 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
     kind = next((word for word in layout.split() if word not in axes), "float")
     if sparse.issparse(value) and kind == "float" and len(axes) == 2:
         require(value.format == "csr", f"{name} is a sparse matrix, but not CSR")
-        _check_csr(name, value)
+        check_compressed(name, value)
         shape, numbers = value.shape, value.data
     else:
         require(isinstance(value, np.ndarray), f"{name} is not an array")
@@ -54,20 +54,23 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
         require(fine.all(), f"{name} has {np.sum(~fine)} entries that are not finite")
 
 
-def _check_csr(name, matrix):
+def check_compressed(name: str, matrix: Any) -> None:
+    """Raise ValueError if the pointers or indices of a CSR or CSC matrix are out of range."""
     arrays = matrix.indptr, matrix.indices, matrix.data
     require(all(isinstance(a, np.ndarray) and a.ndim == 1 for a in arrays), f"{name} is damaged")
     kinds = {matrix.indptr.dtype, matrix.indices.dtype}
     require(kinds <= {np.dtype(np.int32), np.dtype(np.int64)}, f"{name} has indices of {kinds}")
-    n, d = matrix.shape
-    pointers, columns = matrix.indptr, matrix.indices
+    require(matrix.data.dtype.kind in "biufc", f"{name} has data of {matrix.data.dtype}")
+    n, d = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+    pointers, indices = matrix.indptr, matrix.indices
     require(
         len(pointers) == n + 1
         and pointers[0] == 0
-        and np.all(np.diff(pointers) >= 0)
-        and pointers[-1] == len(columns) == len(matrix.data)
-        and (len(columns) == 0 or (columns.min() >= 0 and columns.max() < d)),
-        f"{name} has row pointers or column indices out of range",
+        and np.all(pointers[:-1] <= pointers[1:])
+        and pointers[-1] <= len(indices)
+        and len(indices) == len(matrix.data)
+        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < d)),
+        f"{name} has pointers or indices out of range",
     )
 
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+from io import BytesIO
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
-from ..utils import atomic_write
+from ..base.fitted import require
+from ..utils import atomic_write, read_member, stored_array_size
 from ._evidence import follow, ranks, rate_bets, score_bets
 
 TESTS = ("rate", "scores")
 # Points of the history: when there are twice as many, every second one is dropped.
 _POINTS = 512
 _FORMAT = 1
+# Attributes that a file of a state holds as JSON, and as arrays.
+_STATE = tuple("test alpha rate0 log_threshold n_samples n_unknown log_evidence alarm_at".split())
+_ARRAYS = ("capital", "history", "earlier")
 
 
 class MonitorFileError(ValueError):
@@ -188,7 +193,7 @@ class UnknownRateMonitor:
         x = unknown.astype(np.float64) if self.test == "rate" else -np.log(self._p_values(values))
         evidence = follow(self._capital, self.n_samples, x, *self._bets())
         number = self.n_samples + 1 + np.arange(len(values))
-        above = evidence >= self.log_threshold
+        above = ~(evidence < self.log_threshold)  # NaN, which should not happen, is an alarm
         if self.alarm_at is None and above.any():
             self.alarm_at = int(number[above.argmax()])
         self._remember(number, evidence)
@@ -204,19 +209,8 @@ class UnknownRateMonitor:
         ----------
         path : path-like
         """
-        state = {
-            "format": _FORMAT,
-            "test": self.test,
-            "alpha": self.alpha,
-            "rate0": self.rate0,
-            "log_threshold": self.log_threshold,
-            "n_samples": self.n_samples,
-            "n_unknown": self.n_unknown,
-            "log_evidence": self.log_evidence,
-            "alarm_at": self.alarm_at,
-            "stride": self._stride,
-            "rng": self._rng.bit_generator.state,
-        }
+        state = {"format": _FORMAT, **{name: getattr(self, name) for name in _STATE}}
+        state |= {"stride": self._stride, "rng": self._rng.bit_generator.state}
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez(
                 file,
@@ -244,32 +238,76 @@ class UnknownRateMonitor:
             If the file is damaged or was not written by :meth:`save`.
         FileNotFoundError
         """
-        if not Path(path).exists():
+        path = Path(path)
+        if not path.exists():
             raise FileNotFoundError(f"there is no monitor file {path}")
+        monitor = cls.__new__(cls)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                state: dict[str, Any] = json.loads(str(arrays["state"]))
-                if state["format"] > _FORMAT:
-                    raise MonitorFileError(
-                        f"{path} was written by a newer version of openset; update openset."
-                    )
-                monitor = cls.__new__(cls)
-                monitor._capital = arrays["capital"]
-                monitor._history = arrays["history"]
-                monitor._earlier = arrays["earlier"]
-            monitor._rng = np.random.default_rng()
-            monitor._rng.bit_generator.state = state.pop("rng")
-            monitor._stride = state.pop("stride")
-            del state["format"]
-            vars(monitor).update(state)
-            monitor._bets()
+            monitor._restore(*_read(path))
         except MonitorFileError:
             raise
-        except (OSError, BadZipFile, ValueError, KeyError, TypeError, EOFError) as error:
+        except Exception as error:  # damage may raise anything
             raise MonitorFileError(
-                f"{path} is damaged or is not the state of a monitor; start a new one."
+                f"{path} is damaged or is not the state of a monitor ({error}); start a new one."
             ) from error
         return monitor
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Set the attributes from a file; raise ValueError if they do not fit together."""
+        require(set(state) == {*_STATE, "format", "stride", "rng"}, "it has other values")
+        vars(self).update({name: state[name] for name in _STATE})
+        _check_fraction("alpha", self.alpha)
+        if self.test == "rate":
+            _check_fraction("rate0", self.rate0)
+        else:
+            require(self.test == "scores" and self.rate0 is None, f"test is {self.test!r}")
+        splits = {float(np.log(split / self.alpha)) for split in (1, 2)}
+        require(self.log_threshold in splits, f"log_threshold is {self.log_threshold!r}")
+        n, unknown, stride = self.n_samples, self.n_unknown, state["stride"]
+        require(all(type(v) is int for v in (n, unknown, stride)), "a number is no integer")
+        require(0 <= unknown <= n < 2**53, f"n_samples is {n!r}, n_unknown {unknown!r}")
+        doubled = stride > 1 and stride & (stride - 1) == 0 and stride * _POINTS <= n
+        require(stride == 1 or doubled, f"stride is {stride!r} after {n} samples")
+        at, last = self.alarm_at, self.log_evidence
+        require(at is None or (type(at) is int and 0 < at <= n), f"alarm_at is {at!r}")
+        require(type(last) is float and np.isfinite(last), f"log_evidence is {last!r}")
+        require(at is not None or last < self.log_threshold, "the evidence says alarm")
+        self._rng = np.random.default_rng()
+        self._rng.bit_generator.state = state["rng"]
+        self._stride = stride
+        for name in _ARRAYS:
+            require(arrays[name].dtype == np.float64, f"{name} has dtype {arrays[name].dtype}")
+            setattr(self, f"_{name}", np.ascontiguousarray(arrays[name]))
+        self._check_arrays()
+
+    def _check_arrays(self):
+        n, capital, history = self.n_samples, self._capital, self._history
+        require(capital.shape == self._bets()[0].shape, f"capital has shape {capital.shape}")
+        # The capital at stake is a part of the evidence, and all of it before the first sample.
+        require(np.all(capital < np.inf), "capital is not finite")
+        require(n > 0 or np.all(capital == -np.inf), "capital is at stake without samples")
+        n_earlier = len(self._earlier)
+        require(self._earlier.ndim == 1, "earlier is no vector")
+        fits = n_earlier > n if self.test == "scores" else n_earlier == 0
+        require(fits, f"earlier has {n_earlier} entries after {n} samples")
+        fits = np.isfinite(self._earlier).all() and np.all(np.diff(self._earlier) >= 0)
+        require(fits, "earlier is not sorted, or not finite")
+        fits = history.ndim == 2 and history.shape[1] == 2 and len(history) < 2 * _POINTS
+        require(fits, f"history has shape {history.shape}")
+        at = history[:, 0]
+        fits = np.isfinite(history).all() and np.all(np.diff(at) > 0) and np.all(at <= n)
+        fits = fits and np.all(at > 0) and np.all(at % self._stride == 0)
+        require(fits, "history is out of order or not finite")
+        early = history[at < (self.alarm_at or np.inf), 1]
+        require(np.all(early < self.log_threshold), "history has an earlier alarm")
+        # The evidence is the mean capital, with what is held back for later samples.
+        if n:
+            held = -np.log1p(n)
+            total = np.logaddexp(np.logaddexp.reduce(capital) - np.log(len(capital)), held)
+            fits = abs(total - self.log_evidence) <= 1e-6 * max(1.0, abs(total))
+        else:
+            fits = self.log_evidence == 0
+        require(fits, "log_evidence does not follow from capital")
 
     def __str__(self) -> str:
         share = f" ({self.n_unknown / self.n_samples:.1%})" if self.n_samples else ""
@@ -314,6 +352,27 @@ def _check_scores(name, scores) -> np.ndarray:
     if name == "reference" and not len(values):
         raise ValueError("reference is empty; give the scores of a reference period.")
     return values
+
+
+def _read(path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The values and the arrays of a file; nothing in it unpacks to more than its size."""
+    require(path.is_file(), "it is no regular file")
+    with ZipFile(path) as archive:
+        names = sorted(f"{name}.npy" for name in (*_ARRAYS, "state"))
+        require(sorted(archive.namelist()) == names, "it has other members")
+        stored = all(info.compress_type == ZIP_STORED for info in archive.infolist())
+        require(stored, "it is compressed")
+        arrays = {}
+        for name in names:
+            stored_array_size(archive, name)  # the header of an array may promise more
+            content = BytesIO(read_member(archive, name))
+            arrays[name.removesuffix(".npy")] = np.load(content, allow_pickle=False)
+    state = json.loads(str(arrays.pop("state")))
+    version = state["format"]
+    require(type(version) is int, f"format is {version!r}")
+    if version > _FORMAT:
+        raise MonitorFileError(f"{path} was written by a newer version of openset; update openset.")
+    return state, arrays
 
 
 def _check_fraction(name, value) -> None:

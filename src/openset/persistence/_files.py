@@ -13,8 +13,8 @@ from importlib.metadata import version
 from inspect import signature
 from io import BytesIO
 from pathlib import Path
-from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from typing import IO, Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
 from scipy import sparse
@@ -26,18 +26,23 @@ from ..base import OpenSetPipeline
 from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
 from ..utils import RENAMED_METHODS, all_estimators, atomic_write, unwrap
-from ._checks import check_model, check_sizes
+from ._archive import (
+    SCHEMA,
+    ForeignTypesError,
+    TooLargeError,
+    checked_copy,
+    memory_limit,
+    read_json,
+)
+from ._checks import check_model, parts
 
 # Number of the layout of a model file. A reader refuses numbers above its own.
 FORMAT = 1
 
 _CARD = "openset.json"
-_SCHEMA = "schema.json"
-# Largest card that is unpacked; a real one is small.
-_LARGEST_CARD = 64 * 2**20
 _CONTENT = (
-    "A model file holds estimators and kernels of openset, and of scikit-learn those that skops "
-    "trusts. Of a search that holds others, save the best_estimator_."
+    "A model file holds estimators and kernels of openset, and of scikit-learn those whose arrays "
+    "can be checked. Of a search that holds others, save the best_estimator_."
 )
 
 
@@ -102,26 +107,31 @@ def save_model(
             f"card must hold what JSON allows: {error}. Convert arrays and numbers of NumPy, for "
             "example with tolist()."
         ) from None
-    try:
-        content = sio.dumps(model, compression=ZIP_DEFLATED)
-    except Exception as error:
-        raise ModelFileError(f"cannot save {type(final).__name__}: {error}. {_CONTENT}") from error
-    foreign = sorted(set(sio.get_untrusted_types(data=content)) - set(trusted_types()))
-    if foreign:
-        raise ModelFileError(
-            f"cannot save a model with parts of type {', '.join(foreign)}: no reader would load "
-            f"it. {_CONTENT}"
-        )
-    archive = BytesIO(content)
-    with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
-        members.writestr(_CARD, text)
+    # What compresses well would look like a file that unpacks to far more than its size.
+    for compression in (ZIP_DEFLATED, ZIP_STORED):
         try:
-            check_sizes(members, _SCHEMA, len(content))
-            check_model(model)
-        except ValueError as error:
+            content = sio.dumps(model, compression=compression)
+        except Exception as error:
             raise ModelFileError(
-                f"cannot save the model, no reader would load it: {error}"
+                f"cannot save {type(final).__name__}: {error}. {_CONTENT}"
             ) from error
+        archive = BytesIO(content)
+        with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
+            members.writestr(_CARD, text)
+        try:
+            _read_card(archive, "the card")
+            _build(archive, archive.getbuffer().nbytes)
+            break
+        except ForeignTypesError as error:
+            raise ModelFileError(
+                f"cannot save a model with parts of type {error}: no reader would load it. "
+                f"{_CONTENT}"
+            ) from error
+        except Exception as error:
+            if not isinstance(error, TooLargeError) or compression == ZIP_STORED:
+                raise ModelFileError(
+                    f"cannot save the model, no reader would load it: {error}"
+                ) from error
     with atomic_write(path) as temporary:
         temporary.write_bytes(archive.getbuffer())
     return card
@@ -146,32 +156,40 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
         far more than its size, or holds arrays that do not fit together.
     FileNotFoundError
     """
-    sio = _skops()
+    _skops()
     card = read_card(path)
     try:
-        with ZipFile(path) as archive:
-            check_sizes(archive, _SCHEMA, Path(path).stat().st_size)
-        foreign = set(sio.get_untrusted_types(file=Path(path))) - set(trusted_types())
-        _check_renamed(path, foreign)
-        if foreign:
-            raise ModelFileError(
-                f"{path} is refused: it asks for {', '.join(sorted(foreign))}, which is no part "
-                "of a model of openset. Do not open it by other means unless you trust its origin."
-            )
-        with warnings.catch_warnings():
-            # The card names the version that wrote the file; scikit-learn would warn per part.
-            warnings.filterwarnings("ignore", message="Trying to unpickle")
-            model = sio.load(Path(path), trusted=trusted_types())
-        _complete(model)
-        check_is_fitted(unwrap(model))
-        check_model(model)
-    except (ModelFileError, FileNotFoundError):
+        with open(path, "rb") as file:
+            return _build(file, os.fstat(file.fileno()).st_size)
+    except FileNotFoundError:
         raise
+    except ForeignTypesError as error:
+        _check_renamed(path, str(error).split(", "))
+        raise ModelFileError(
+            f"{path} is refused: it asks for {error}, which is no part of a model of openset. Do "
+            "not open it by other means unless you trust its origin."
+        ) from error
     except Exception as error:  # a damaged description may raise anything
         raise ModelFileError(
             f"{path} cannot be loaded (written by openset {card.get('openset', '?')}): it is "
             f"damaged or incompatible ({type(error).__name__}: {error}). Fit and save it again."
         ) from error
+
+
+def _build(file: IO[bytes], n_bytes: int) -> BaseEstimator:
+    """Build the model in an archive and check it; raise anything if there is none."""
+    sio, trusted = _skops(), trusted_types()
+    archive = checked_copy(file, n_bytes, trusted)
+    foreign = set(sio.get_untrusted_types(file=archive)) - set(trusted)
+    if foreign:
+        raise ForeignTypesError(", ".join(sorted(foreign)))
+    with warnings.catch_warnings():
+        # The card names the version that wrote the file; scikit-learn would warn per part.
+        warnings.filterwarnings("ignore", message="Trying to unpickle")
+        model = sio.load(archive, trusted=trusted)
+    _complete(model)
+    check_is_fitted(unwrap(model))
+    check_model(model)
     return model
 
 
@@ -195,15 +213,7 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
     if not path.is_file():  # reading a device or a FIFO might never end
         raise ModelFileError(f"{path} is a device or a FIFO, not a model file; copy it to a file")
     try:
-        with ZipFile(path) as archive:
-            names = archive.namelist()
-            if _SCHEMA not in names or _CARD not in names:
-                raise ModelFileError(
-                    f"{path} is an archive, but not a model written by openset (no {_CARD})"
-                )
-            if archive.getinfo(_CARD).file_size > _LARGEST_CARD:
-                raise ModelFileError(f"{path} is refused: its card is too large")
-            card = json.loads(archive.read(_CARD))
+        card = _read_card(path, path)
     except ModelFileError:
         raise
     except OSError as error:
@@ -213,7 +223,7 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
             f"{path} is damaged or no model file of openset ({error}). Models are written by "
             "`openset fit` or openset.persistence.save_model."
         ) from error
-    if not isinstance(card, dict) or not isinstance(card.get("format"), int):
+    if not isinstance(card, dict) or type(card.get("format")) is not int:
         raise ModelFileError(f"{path} has no version stamp: it was not written by openset")
     if card["format"] > FORMAT:
         raise ModelFileError(
@@ -222,6 +232,19 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
             "Update openset."
         )
     return card
+
+
+def _read_card(file, path) -> Any:
+    with ZipFile(file) as archive:
+        names = archive.namelist()
+        if SCHEMA not in names or _CARD not in names:
+            raise ModelFileError(
+                f"{path} is an archive, but not a model written by openset (no {_CARD})"
+            )
+        try:
+            return read_json(archive, _CARD, memory_limit(0))
+        except TooLargeError as error:
+            raise ModelFileError(f"{path} is refused: its card is too large ({error})") from error
 
 
 def descent(path: str | os.PathLike, changes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -260,16 +283,13 @@ def _check_renamed(path, foreign) -> None:
             )
 
 
-def _complete(part) -> None:
+def _complete(model) -> None:
     """Set parameters that are newer than the file to their defaults."""
-    if isinstance(part, list | tuple):
-        for inner in part:
-            _complete(inner)
-    elif isinstance(part, BaseEstimator):
-        for parameter in signature(type(part)).parameters.values():
-            if parameter.default is not parameter.empty and not hasattr(part, parameter.name):
-                setattr(part, parameter.name, parameter.default)
-        _complete(list(vars(part).values()))
+    for part in parts(model):
+        if isinstance(part, BaseEstimator):
+            for parameter in signature(type(part)).parameters.values():
+                if parameter.default is not parameter.empty and not hasattr(part, parameter.name):
+                    setattr(part, parameter.name, parameter.default)
 
 
 def _stamp(final) -> dict[str, Any]:

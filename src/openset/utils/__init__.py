@@ -5,6 +5,7 @@ report of versions are here. Import the submodules ``compiled``, ``distances``,
 ``estimator_checks``, ``page`` and ``stats`` by name.
 """
 
+from ._archive import read_member, stored_array_size
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write, last_written, update_lock
@@ -41,10 +42,12 @@ __all__ = [
     "layers",
     "method_names",
     "method_table",
+    "read_member",
     "refuse_masked",
     "show_versions",
     "split_fitted",
     "split_pipeline",
+    "stored_array_size",
     "thread_map",
     "unwrap",
     "update_lock",

@@ -1,0 +1,32 @@
+"""Model files of earlier versions load, and answer as they did."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from openset.persistence import load_model
+
+from .models import PROBES, RECORDS, TEXTS, X
+
+FOLDER = Path(__file__).with_name("fixtures_0_1_0")
+ANSWERS = np.load(FOLDER / "answers.npz")
+SAMPLES = {
+    "text": TEXTS,
+    "text-records": RECORDS,
+    "decomposition-nmf": X,
+    "wrappers-sparse": sparse.csr_array(X),
+}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.skops")), ids=lambda path: path.stem)
+def test_files_of_version_0_1_0(path):
+    samples = SAMPLES.get(path.stem, SAMPLES.get(path.stem.split("-")[0], PROBES))
+    model = load_model(path)
+    scores = ANSWERS[f"{path.stem}.scores"]
+    # The processor may choose another matrix product than the one that wrote the file.
+    np.testing.assert_allclose(model.decision_function(samples), scores, rtol=1e-6, atol=1e-6)
+    answers = ANSWERS[f"{path.stem}.answers"]
+    clear = np.abs(scores.max(axis=1)) > 1e-4
+    np.testing.assert_array_equal(model.predict(samples)[clear], answers[clear])
