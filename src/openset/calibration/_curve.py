@@ -81,6 +81,11 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
     return OperatingCurve(thresholds, aks, fu, aus, harmonic_mean(aks, aus))
 
 
+def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
+    """(n,) bool: whether each of descending scores lies more than `band` above the next one."""
+    return np.append(thresholds[:-1] - thresholds[1:] > band, True)
+
+
 def between(thresholds: np.ndarray, i: int) -> float:
     """A threshold with the same answers as the i-th, halfway to the next lower score."""
     lower = thresholds[i + 1] if i + 1 < len(thresholds) else thresholds[i] - _ROOM
