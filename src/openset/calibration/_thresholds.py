@@ -58,7 +58,7 @@ def _band(model, transform, X, scores, thresholds):
     noise = np.abs(alone.max(axis=1) - best[rows]).max()
     size = np.abs(scores + thresholds).max(axis=1)
     rounding = _ROUNDING * max(size[rows].max(), np.abs(thresholds).max())
-    return _BAND * min(1.0, 10 * np.median(size)) + rounding + _SAFETY * noise
+    return _BAND * min(1.0, np.median(size)) + rounding + _SAFETY * noise
 
 
 def conformal_thresholds(
