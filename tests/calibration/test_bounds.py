@@ -126,7 +126,7 @@ def test_certificate_at_the_moved_threshold(farthest):
     Z = -np.linspace(0, farthest, 9)[:, None]  # away from both classes
     model = CalibratedRejector(FrozenEstimator(svc), alpha=0.1)
     model.fit(Z, np.zeros(9, dtype=int))
-    assert_allclose(model.thresholds_[0], svc.decision_function(Z)[-1, 0], atol=1e-6)
+    assert_allclose(model.thresholds_[0], svc.decision_function(Z)[-1, 0], atol=5e-6)
     assert model.bounded_[0] and np.isfinite(model.known_radius_[0])
     # The promise: the farthest calibration sample is accepted. So the certificate reaches it.
     assert model.predict(Z[-1:])[0] == 0

@@ -36,7 +36,8 @@ class Table(OpenSetClassifier):
 
 
 def test_share_of_one_calibration_is_beta():
-    # Of continuous scores the share that a threshold turns away is Beta(k, n + 1 - k).
+    # Of continuous scores the share below the k-th is Beta(k, n + 1 - k). The threshold lies
+    # between the k-th and the one before it, so both distributions bound it.
     rng = np.random.default_rng(3)
     n, alpha = 99, 0.1
     thresholds = []
@@ -45,7 +46,8 @@ def test_share_of_one_calibration_is_beta():
         table = Table(scores).fit(np.arange(n)[:, None], np.zeros(n, dtype=int))
         model = CalibratedRejector(FrozenEstimator(table), alpha=alpha)
         thresholds.append(model.fit(np.arange(n)[:, None], np.zeros(n, int)).thresholds_[0])
-    assert kstest(thresholds, beta(10, 90).cdf).pvalue > 1e-3
+    assert kstest(thresholds, beta(10, 90).cdf, alternative="less").pvalue > 1e-3
+    assert kstest(thresholds, beta(9, 91).cdf, alternative="greater").pvalue > 1e-3
 
 
 @pytest.mark.parametrize("per_class", [False, True])

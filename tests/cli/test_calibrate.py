@@ -91,6 +91,42 @@ def test_the_training_table_is_no_calibration_table(run, trained, unseen, tmp_pa
             assert ("the table that the model was fitted on" in result.stderr) == warns
 
 
+def test_a_promise_tells_its_price(run, trained, unseen, tmp_path):
+    data, out = tmp_path / "unseen.csv", tmp_path / "c.skops"
+    arguments = ("calibrate", trained.model, data, "-t", "kind", "-o", out, "--alpha", 0.1)
+    told = run(*arguments).stdout
+    price = read_card(out)["operating_point"]["price"]
+    assert price["unknown"]["source"] == "100 unknown samples that were passed"
+    assert load_model(out)[-1].price_ == price
+    line = "unknown rows rejected: {before:.1%} before, {after:.1%} now (100 unknown"
+    assert line.format(**price["unknown"]) in told
+    assert line.format(**price["unknown"]) in run("info", out).stdout
+    highest = load_model(out)[-1].thresholds_[0]
+    run(*arguments, "--by", "own")
+    assert load_model(out)[-1].thresholds_[0] <= highest
+    assert "by their own class" in run("info", out).stdout
+    # Without unknown rows the classes that `openset fit` withheld tell the price.
+    unseen[unseen.kind != "x"].to_csv(data, index=False)
+    assert "now (classes withheld in the search)" in run(*arguments).stdout
+    # Without a search nothing does.
+    table = blobs()
+    save_model(OpenSetSVC().fit(table[FEATURES], table.kind), tmp_path / "m.skops")
+    told = run("calibrate", tmp_path / "m.skops", data, "-t", "kind", "-o", out).stdout
+    assert "unknown rows rejected: not known" in told
+
+
+def test_rejection_that_is_lost_is_warned_of(run, trained, unseen, tmp_path):
+    # A tenth of the known rows lie among the unknown ones: 1 % can only be promised below those.
+    known = unseen.kind != "x"
+    unseen.loc[~known, FEATURES] += 30.0
+    strange = unseen[~known].sample(80, random_state=0).assign(kind=unseen.kind[known].iloc[0])
+    pd.concat([unseen, strange]).to_csv(tmp_path / "mixed.csv", index=False)
+    arguments = ("calibrate", trained.model, tmp_path / "mixed.csv", "-t", "kind")
+    result = run(*arguments, "-o", tmp_path / "c.skops", "--alpha", 0.01)
+    assert result.exit_code == 0, result.stderr
+    assert "share of unknown samples that are rejected falls from" in result.stderr
+
+
 def test_troubles(fails, trained, unseen, tmp_path):
     def told(*more, output="c.skops", target="kind"):
         data = tmp_path / "unseen.csv"
@@ -98,6 +134,7 @@ def test_troubles(fails, trained, unseen, tmp_path):
         return fails(*arguments, *more)
 
     assert "exclude each other" in told("--alpha", 0.1, "--precision", 0.9)
+    assert "--by own belongs to --alpha" in told("--precision", 0.9, "--by", "own")
     assert "must be NAME=NUMBER" in told("--costs", "reject:1")
     assert "--costs 'reject=1' must be NAME=NUMBER" in told("--costs", "reject=1")
     assert "needs at least 9999 calibration samples" in told("--alpha", 0.0001)

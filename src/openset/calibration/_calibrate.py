@@ -25,7 +25,7 @@ def calibrate(model: BaseEstimator, X: Any, y: Any, **operating_point: Any) -> B
         Samples that were not used in its fit or search.
     y : array-like of shape (n,)
         Their labels. Samples with a label that is no known class are unknown; they are used where
-        the operating point needs unknown samples, and left out elsewhere.
+        the operating point needs unknown samples, and for its price (``price_``) everywhere.
     **operating_point
         Parameters of :class:`CalibratedRejector`, such as ``alpha=0.05``.
 
@@ -52,15 +52,13 @@ def calibrate(model: BaseEstimator, X: Any, y: Any, **operating_point: Any) -> B
     y = np.asarray(y)
     known = encode_labels(y, final.classes_) < len(final.classes_)
     (Z,) = indexable(transform(X) if inside else X)
-    unknown = None
-    if OperatingPoint.of(rejector).needs_unknown:
-        if known.all():
-            raise ValueError(
-                f"criterion={rejector.criterion!r} with unknown_share={rejector.unknown_share:g} "
-                "needs unknown samples, but all labels in y are known classes."
-            )
-        unknown = _safe_indexing(Z, np.flatnonzero(~known))
-    rejector.fit(_safe_indexing(Z, np.flatnonzero(known)), y[known], X_unknown=unknown)
+    if OperatingPoint.of(rejector).needs_unknown and known.all():
+        raise ValueError(
+            f"criterion={rejector.criterion!r} with unknown_share={rejector.unknown_share:g} "
+            "needs unknown samples, but all labels in y are known classes."
+        )
+    unknown = None if known.all() else _safe_indexing(Z, np.flatnonzero(~known))
+    rejector._fit(_safe_indexing(Z, np.flatnonzero(known)), y[known], unknown)
     if inside and isinstance(model, Pipeline):
         return type(model)([*steps[:-1], (steps[-1][0], rejector)])
     return rejector

@@ -18,8 +18,8 @@ class ConformalClassifier(OpenSetWrapper):
 
     per_class: bool
 
-    def _keep_scores(self, transform, model, X, codes: np.ndarray) -> None:
-        """Keep the sorted scores of the calibration samples, for p-values."""
+    def _keep_scores(self, transform, model, X, codes: np.ndarray) -> np.ndarray:
+        """Keep the sorted scores of the calibration samples, for p-values; return all, (n, K)."""
         scores = finite_scores(model, transform(X))
         own = scores[np.arange(len(codes)), codes]
         groups = [own]
@@ -29,6 +29,7 @@ class ConformalClassifier(OpenSetWrapper):
         self._own_scores = [np.sort(group) for group in groups]
         self._known_scores = np.sort(scores.max(axis=1))
         self._slack = score_slack(model, transform, X, scores)
+        return scores
 
     def p_values(self, X) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.

@@ -81,8 +81,17 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
     return OperatingCurve(thresholds, aks, fu, aus, harmonic_mean(aks, aus))
 
 
+def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
+    """(n,) bool: whether each of descending scores lies more than `band` above the next one."""
+    return np.append(thresholds[:-1] - thresholds[1:] > band, True)
+
+
 def between(thresholds: np.ndarray, i: int) -> float:
     """A threshold with the same answers as the i-th, halfway to the next lower score."""
-    lower = thresholds[i + 1] if i + 1 < len(thresholds) else thresholds[i] - _ROOM
+    lower = (
+        thresholds[i + 1]
+        if i + 1 < len(thresholds)
+        else thresholds[i] - _ROOM * max(1.0, abs(thresholds[i]))
+    )
     middle = lower + (thresholds[i] - lower) / 2
     return float(middle if middle > lower else thresholds[i])

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..base import OpenSetClassifier
 from ._cost import CostCurve, check_costs, cost_curve_of
-from ._curve import between
+from ._curve import between, is_gap
 from ._precision import count_above, precision_threshold
-from ._thresholds import conformal_thresholds, finite_scores, tradeoff_thresholds
+from ._thresholds import conformal_thresholds, settled_thresholds, tradeoff_thresholds
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class OperatingPoint:
     criterion: str
     alpha: float
     per_class: bool
-    by: str
+    by: str | None
     precision: float
     confidence: float
     unknown_share: float
@@ -43,6 +43,11 @@ class OperatingPoint:
         return self.criterion in ("fu", "precision")
 
     @property
+    def compared(self) -> str:
+        """Which score of a calibration sample counts for criterion="fu"."""
+        return self.by or ("own" if self.per_class else "highest")
+
+    @property
     def _weighs_unknown(self) -> bool:
         """Whether unknown samples count with the weight `unknown_share`."""
         return self.criterion in ("precision", "cost")
@@ -52,27 +57,33 @@ class OperatingPoint:
         """Whether the thresholds depend on a sample of unknowns."""
         return self.unknown_share > 0 if self._weighs_unknown else self.criterion != "fu"
 
-    def check(self, X_unknown: Any, has_known_unknowns: bool) -> None:
-        """Raise ValueError if the parameters contradict each other or the samples given."""
-        if self.per_class and self.by == "highest":
-            raise ValueError(
-                "by='highest' is for one threshold; with per_class=True each class needs the "
-                "scores of its own samples. Use by='own'."
-            )
-        if self.criterion == "cost":
-            check_costs(self.costs, self.unknown_share)
-        if self.criterion == "fu":
-            if X_unknown is not None:
-                raise ValueError(
-                    "X_unknown was passed, but the promise of criterion='fu' is about known "
-                    "samples. Leave it out, or choose criterion='aus' or 'hna'."
-                )
-            return
+    @property
+    def remedy(self) -> str:
+        """What to do where few unknown samples are rejected any more."""
+        if self.criterion != "fu":
+            return "Train a better estimator, or choose a stricter operating point."
+        weaker = ", or by='highest'" if self.compared == "own" and not self.per_class else ""
+        return f"Train a better estimator, or choose a larger alpha{weaker}."
+
+    def check_unknown(self, X_unknown: Any) -> None:
+        """Raise ValueError if unknown samples are passed although none are said to come."""
         if self._weighs_unknown and self.unknown_share == 0 and X_unknown is not None:
             raise ValueError(
                 "X_unknown was passed, but unknown_share=0 says that no unknown samples come. Set "
                 "unknown_share, or leave X_unknown out."
             )
+
+    def check(self, X_unknown: Any, has_known_unknowns: bool) -> None:
+        """Raise ValueError if the parameters contradict each other or the samples given."""
+        if self.per_class and self.by == "highest":
+            raise ValueError(
+                "by='highest' is for one threshold; with per_class=True each class needs the "
+                "scores of its own samples. Leave by out."
+            )
+        if self.criterion == "cost":
+            check_costs(self.costs, self.unknown_share)
+        if self.criterion == "fu":
+            return
         missing = X_unknown is None and not has_known_unknowns
         if missing and self._weighs_unknown and self.needs_unknown:
             raise ValueError(
@@ -98,25 +109,32 @@ class OperatingPoint:
         The samples X are of known classes, with the class indices `codes`; `transform` maps samples
         to the input of the model.
         """
+
+        def choose(scores, unknown, band):
+            return self._choose(scores, codes, unknown, band, model.classes_)
+
+        unknown = X_unknown if self.needs_unknown else None
+        return settled_thresholds(model, transform, X, unknown, choose)
+
+    def _choose(self, known, codes, unknown, band, classes):
+        """The same from the scores of known (n, K) and unknown samples (m, K)."""
         if self.criterion == "fu":
-            promise = self.alpha, self.per_class, self.by
-            return conformal_thresholds(model, transform, X, codes, *promise), None
-        n_classes = len(model.classes_)
-        scores = finite_scores(model, transform(X))
-        others = np.empty((0, n_classes))
-        if X_unknown is not None:
-            others = finite_scores(model, transform(X_unknown))
+            per_class, by = self.per_class, self.compared
+            return conformal_thresholds(
+                known, codes, self.alpha, per_class, by, classes, band
+            ), None
+        n_classes = len(classes)
         if self.criterion == "precision":
-            counts = count_above(scores, codes, others)
+            counts = count_above(known, codes, unknown)
             share = self.unknown_share
-            threshold = precision_threshold(counts, self.precision, self.confidence, share)
+            threshold = precision_threshold(counts, self.precision, self.confidence, share, band)
             return np.full(n_classes, threshold), None
-        codes = np.append(codes, np.full(len(others), n_classes))
-        scores = np.vstack([scores, others])
+        codes = np.append(codes, np.full(len(unknown), n_classes))
+        scores = np.vstack([known, unknown])
         if self.criterion != "cost":
-            return tradeoff_thresholds(scores, codes, self.alpha, self.criterion), None
+            return tradeoff_thresholds(scores, codes, self.alpha, self.criterion, band), None
         curve = cost_curve_of(codes, scores, self.costs, self.unknown_share)
-        best = int(curve.cost.argmin())
+        best = int(np.where(is_gap(curve.thresholds, band), curve.cost, np.inf).argmin())
         if best == 0:
             raise ValueError(
                 f"With costs={self.costs!r} and unknown_share={self.unknown_share:g} it is "

@@ -6,6 +6,10 @@ be rejected ends the sequence (fixed-sequence testing), so no correction for the
 thresholds is needed. A sequence has a chance to begin only where many samples are accepted, but a
 high precision may hold at a low coverage only. So three sequences begin at a half, a quarter and an
 eighth of the samples, with a half, a quarter and a quarter of the allowed error.
+
+The threshold that is returned lies midway between the score that is not counted and the next higher
+one. Where these two are so close that rounding may exchange them, a stricter one that passed is
+taken: accepting some copies of a sample and rejecting others would break the promise.
 """
 
 from __future__ import annotations
@@ -33,6 +37,8 @@ class Counts(NamedTuple):
         Known samples with a higher score whose class is answered, and those with another answer.
     unknown : ndarray of shape (m,)
         Unknown samples with a higher score.
+    upper : ndarray of shape (m,)
+        The next higher score of any sample.
     n_known, n_unknown : int
         All samples.
     """
@@ -41,6 +47,7 @@ class Counts(NamedTuple):
     right: np.ndarray
     wrong: np.ndarray
     unknown: np.ndarray
+    upper: np.ndarray
     n_known: int
     n_unknown: int
 
@@ -54,29 +61,31 @@ def count_above(scores: np.ndarray, codes: np.ndarray, unknown_scores: np.ndarra
     def above(values):
         return len(values) - np.searchsorted(np.sort(values), thresholds, side="right")
 
-    return Counts(
-        thresholds, above(best[right]), above(best[~right]), above(others), len(best), len(others)
-    )
+    every = np.unique(np.concatenate([best, others]))
+    upper = np.append(every, np.inf)[np.searchsorted(every, thresholds, side="right")]
+    counts = above(best[right]), above(best[~right]), above(others)
+    return Counts(thresholds, *counts, upper, len(best), len(others))
 
 
 def precision_threshold(
-    counts: Counts, target: float, confidence: float, unknown_share: float
+    counts: Counts, target: float, confidence: float, unknown_share: float, band: float
 ) -> float:
     """The most lenient threshold with a precision of at least `target`, with confidence.
 
-    Raises ValueError if the samples cannot promise it; the message names the highest target that
-    they can.
+    Scores up to `band` apart count as equal. Raises ValueError if the samples cannot promise it;
+    the message names the highest target that they can.
     """
+    separate = counts.upper - counts.thresholds > band
     found = [
-        _last_passed(counts, start, target, share * (1 - confidence), unknown_share)
+        _last_passed(counts, separate, start, target, share * (1 - confidence), unknown_share)
         for start, share in _SEQUENCES
     ]
     best = max(found)
     if best >= 0:
-        # The count is of scores above the threshold, so it must not accept an equal one.
-        return float(np.nextafter(counts.thresholds[best], np.inf))
+        return float((counts.thresholds[best] + counts.upper[best]) / 2)
     lower = np.arange(np.floor((target - 1e-9) / _STEP), 0, -1) * _STEP
-    possible = next((t for t in lower if _promises(counts, t, confidence, unknown_share)), None)
+    setting = confidence, unknown_share
+    possible = next((t for t in lower if _promises(counts, separate, t, *setting)), None)
     highest = (
         "no precision can be promised"
         if possible is None
@@ -91,23 +100,26 @@ def precision_threshold(
     )
 
 
-def _promises(counts, target, confidence, unknown_share) -> bool:
+def _promises(counts, separate, target, confidence, share_unknown) -> bool:
+    errors = [(start, share * (1 - confidence)) for start, share in _SEQUENCES]
     return any(
-        _last_passed(counts, start, target, share * (1 - confidence), unknown_share, first=True)
-        >= 0
-        for start, share in _SEQUENCES
+        _last_passed(counts, separate, start, target, error, share_unknown, first=True) >= 0
+        for start, error in errors
     )
 
 
-def _last_passed(counts, start, target, error, unknown_share, first=False) -> int:
-    """Index of the last threshold of a sequence that passes; -1 if the first does not.
+def _last_passed(counts, separate, start, target, error, unknown_share, first=False) -> int:
+    """Index of the last separate threshold of a sequence that passes; -1 if the first does not.
 
     With `first`, only the first threshold is tested.
     """
     accepted = counts.right + counts.wrong
     # With fewer samples not even a faultless sequence could pass its first test.
     fewest = max(start * counts.n_known, np.log(error) / np.log(target))
-    begin = int(np.searchsorted(accepted, fewest))
+    possible = np.flatnonzero(separate & (accepted >= fewest))
+    if not possible.size:
+        return -1
+    begin = int(possible[0])
     part = slice(begin, begin + 1 if first else len(accepted))
     right, wrong, unknown = counts.right[part], counts.wrong[part], counts.unknown[part]
     if unknown_share == 0:
@@ -120,7 +132,7 @@ def _last_passed(counts, start, target, error, unknown_share, first=False) -> in
         passed = good >= target * (good + bad)
     failed = np.flatnonzero(~passed)
     n_passed = failed[0] if failed.size else len(passed)
-    return begin + int(n_passed) - 1 if n_passed else -1
+    return int(possible[possible < begin + n_passed][-1]) if n_passed else -1
 
 
 def _lower(k, n, error):

@@ -39,7 +39,14 @@ def check_enough(alpha: float, n: int, whose: str) -> None:
         )
 
 
-def kth_smallest(scores: np.ndarray, alpha: float) -> float:
-    """The threshold: the k-th smallest score."""
-    k = largest_rank(alpha, len(scores))
-    return np.partition(scores, k - 1)[k - 1]
+def rank_threshold(scores: np.ndarray, alpha: float, band: float) -> float:
+    """The threshold: midway between the k-th smallest score and the next lower one.
+
+    Scores up to `band` lower count as equal. An outlier far below does not lower the threshold:
+    it lies no farther below the k-th smallest score than the median lies above it.
+    """
+    ordered = np.sort(scores)
+    kth = ordered[largest_rank(alpha, len(scores)) - 1]
+    lower = ordered[: np.searchsorted(ordered, kth - band)]
+    half = (kth - lower[-1]) / 2 if len(lower) else band
+    return float(kth - min(half, max(band, np.median(scores) - kth)))

@@ -19,9 +19,10 @@ from ..utils import split_fitted, unwrap
 from ._conformal import ConformalClassifier
 from ._cost import CostCurve
 from ._operating_point import OperatingPoint
+from ._price import price_of, warn_of_far_away, warn_of_price
 from ._quantile import check_enough
 from ._samples import check_not_fitted, encode_known, split_rows
-from ._thresholds import resolve_conflict
+from ._thresholds import finite_scores, resolve_conflict
 
 _FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
 
@@ -31,8 +32,9 @@ class CalibratedRejector(ConformalClassifier):
 
     By default they keep a promise: **at most a share `alpha` of the known samples is rejected**,
     P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
-    is the k-th smallest score that these have for their own class, k = floor(alpha (n + 1)). A
-    sample that its own class accepts is not rejected.
+    lies midway between the k-th smallest of their highest scores, k = floor(alpha (n + 1)), and the
+    next lower one. What this does to unknown samples is told by ``price_``, with a warning where
+    few of them are rejected any more.
 
     Parameters
     ----------
@@ -50,12 +52,13 @@ class CalibratedRejector(ConformalClassifier):
         class, or for all known samples together, with one threshold. The former needs many samples
         per class: while k = 1, the lowest score is the threshold, and one outlier makes a class
         accept almost everything.
-    by : {"own", "highest"}, default="own"
-        Which score of a calibration sample counts. "own": that of its own class. Then, with
-        probability 1 - alpha or more, ``predict_set`` contains the right class, which is more than
-        the promise asks for where classes are confused. "highest": that of any class, which
-        promises acceptance and no more. So its threshold is higher, and more unknown samples are
-        rejected. Only with one threshold for all classes.
+    by : {"highest", "own"}, default=None
+        Which score of a calibration sample counts. "highest": that of any class, which promises
+        that the sample is accepted and no more. "own": that of its own class. Then, with
+        probability 1 - alpha or more, ``predict_set`` contains the right class. That is more than
+        the promise asks for, so the threshold is lower and fewer unknown samples are rejected:
+        where classes overlap, hardly any. None is "highest" for one threshold, and "own" with
+        ``per_class=True``, where each class needs the scores of its own samples.
     criterion : {"fu", "precision", "cost", "aus", "hna"}, default="fu"
         "fu": the promise above. The others set one threshold for all classes.
 
@@ -98,6 +101,12 @@ class CalibratedRejector(ConformalClassifier):
         The fitted estimator, with its own thresholds.
     thresholds_ : ndarray of shape (K,)
         Subtracted from its scores.
+    price_ : dict
+        Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
+        the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
+        these are `X_unknown`, or else the classes that the :class:`openset.OpenSetSearchCV` that
+        chose the estimator withheld; with neither, the shares are None and the source is "not
+        known". The withheld classes are scored by models of fewer classes and samples: an estimate.
     promise_ : bool
         Whether the promise of criterion "fu" or "precision" holds: not after a threshold was
         raised, nor for other criteria.
@@ -130,9 +139,10 @@ class CalibratedRejector(ConformalClassifier):
     is not its own. It says nothing about unknown samples; ``bounded_`` does: far enough away every
     sample is rejected.
 
-    Rounding does not decide: the scores of a sample may differ in the last digits between batches,
-    so each threshold is lowered by ten times the largest such difference among the samples nearest
-    to it. Kernel machines compute decision values near their moved threshold in double precision.
+    Rounding does not decide: the scores of a sample may differ in the last digits between batches.
+    Each threshold lies midway between two scores, and those that are closer than ten times the
+    largest such difference, or 1e-6, count as equal. Kernel machines compute decision values near
+    their moved threshold in double precision.
 
     There is no ``predict_proba``: the probability that a sample is of class c depends on how often
     unknown samples come, which no training set tells. :meth:`p_values`, :meth:`known_p_value` and
@@ -162,7 +172,7 @@ class CalibratedRejector(ConformalClassifier):
         "estimator": [HasMethods(["fit", "decision_function"])],
         "alpha": [_FRACTION],
         "per_class": ["boolean"],
-        "by": [StrOptions({"own", "highest"})],
+        "by": [StrOptions({"own", "highest"}), None],
         "criterion": [StrOptions({"fu", "precision", "cost", "aus", "hna"})],
         "prefer": [StrOptions({"promise", "bounded"})],
         "calibration_size": [_FRACTION],
@@ -189,7 +199,7 @@ class CalibratedRejector(ConformalClassifier):
         estimator: BaseEstimator,
         alpha: float = 0.05,
         per_class: bool = False,
-        by: str = "own",
+        by: str | None = None,
         criterion: str = "fu",
         prefer: str = "promise",
         calibration_size: float = 0.25,
@@ -214,7 +224,6 @@ class CalibratedRejector(ConformalClassifier):
         self.unknown_share = unknown_share
         self.costs = costs
 
-    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, X_unknown: Any = None) -> CalibratedRejector:
         """Fit the estimator, unless it is frozen, and set the thresholds.
 
@@ -226,13 +235,19 @@ class CalibratedRejector(ConformalClassifier):
             Their classes. For a frozen estimator all of them must be known to it.
         X_unknown : array-like of shape (n_unknown, d), default=None
             Samples of no known class, for criterion="aus" and "hna", and for "precision" and
-            "cost" unless `unknown_share` is 0; None takes the known unknowns among the
-            calibration samples.
+            "cost" unless `unknown_share` is 0; for criterion="fu" they only tell the price. None
+            takes the known unknowns among the calibration samples.
 
         Returns
         -------
         self
         """
+        OperatingPoint.of(self).check_unknown(X_unknown)
+        return self._fit(X, y, X_unknown)
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def _fit(self, X: Any, y: Any, X_unknown: Any) -> CalibratedRejector:
+        """As :meth:`fit`; a criterion that has no use for `X_unknown` takes them for the price."""
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
         frozen = isinstance(self.estimator, FrozenEstimator)
         if not frozen:
@@ -255,7 +270,7 @@ class CalibratedRejector(ConformalClassifier):
             X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
             X, y, known = _safe_indexing(X, rows), y[rows], known[rows]
         if not known.all():
-            if X_unknown is None and point.needs_unknown:
+            if X_unknown is None:
                 X_unknown = _safe_indexing(X, np.flatnonzero(~known))
             X, y = _safe_indexing(X, np.flatnonzero(known)), y[known]
         if self.criterion == "fu" and not self.per_class:
@@ -269,11 +284,25 @@ class CalibratedRejector(ConformalClassifier):
         thresholds, curve = point.thresholds(model, transform, X, codes, X_unknown)
         if curve is not None:
             self._cost_values = np.array(curve)  # a model file can hold an array
-        self._keep_scores(transform, model, X, codes)
+        scores = self._keep_scores(transform, model, X, codes)
+        # To the caller of fit or of calibrate, behind scikit-learn's decorator.
+        told = str(point), 4
         self.thresholds_, self.lifted_ = resolve_conflict(
-            thresholds, model.far_scores(), self.classes_, self.prefer, str(point)
+            thresholds, model.far_scores(), self.classes_, self.prefer, *told
         )
         self.promise_ = point.promises and not self.lifted_.any()
+        unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
+        withheld = getattr(model, "withheld_scores_", None)
+        self.price_ = price_of(scores, unknown, withheld, self.thresholds_)
+        warn_of_price(self.price_, point.remedy, *told)
+        warn_of_far_away(
+            np.where(self.lifted_, np.inf, self.thresholds_),
+            model.far_scores(),
+            float(np.median(scores.max(axis=1))),
+            self.classes_,
+            point.remedy,
+            *told,
+        )
         return self
 
     @property

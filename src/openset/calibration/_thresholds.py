@@ -4,75 +4,86 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..base import OpenSetClassifier
-from ._curve import between, curve_of
-from ._quantile import check_enough, kth_smallest
+from ._curve import between, curve_of, is_gap
+from ._quantile import check_enough, rank_threshold
 
 # How far above the score far away a threshold is raised, to bound the accepted region.
 _MARGIN = 1e-3
 
-# Slack of a threshold: the rounding error of double precision, plus _SAFETY times the largest
-# difference, over _LOOKUPS samples, between the score of a sample alone and in a batch.
+# Scores closer than the band count as equal: those of equal samples may differ by rounding. It is
+# _BAND, the rounding error of double precision, and _SAFETY times the largest difference, over
+# _LOOKUPS samples, between the score of a sample alone and in a batch.
+_BAND = 1e-6
 _ROUNDING = 1e-12
 _SAFETY = 10.0
 _LOOKUPS = 16
 
 
-def conformal_thresholds(
-    model: OpenSetClassifier,
-    transform: Callable,
-    X,
-    codes: np.ndarray,
-    alpha: float,
-    per_class: bool,
-    by: str,
-) -> np.ndarray:
-    """Thresholds that reject a known sample with a probability of at most alpha, shape (K,).
+def settled_thresholds(
+    model: OpenSetClassifier, transform: Callable, X, X_unknown, choose: Callable
+) -> tuple[np.ndarray, Any]:
+    """Thresholds (K,) that ``choose(scores, unknown_scores, band)`` returns, and what else it does.
 
-    A sample is rejected if its highest score is below a common threshold. It is not if its own
-    class accepts it, whatever the thresholds of the other classes. The calibration samples X have
-    the class indices `codes`; `transform` maps X to the input of the model. The other parameters
-    are those of CalibratedRejector.
+    Where scores are exact near the thresholds only, it is asked again once they are nearly right.
     """
-    groups = [np.arange(len(codes))]
-    if per_class:
-        groups = [np.flatnonzero(codes == c) for c in range(len(model.classes_))]
-        for label, rows in zip(model.classes_.tolist(), groups, strict=True):
-            check_enough(alpha, len(rows), f"of class {label!r}")
-    thresholds = np.zeros(len(model.classes_))
-
-    def counting(Z, codes):
+    n_classes = len(model.classes_)
+    thresholds, Z = np.zeros(n_classes), transform(X)
+    others = None if X_unknown is None else transform(X_unknown)
+    for _ in range(1 if np.isinf(model.exact_band) else 2):
         moved = model.with_thresholds(thresholds)
         scores = finite_scores(moved, Z)
-        return scores.max(axis=1) if by == "highest" else scores[np.arange(len(codes)), codes]
-
-    Z = transform(X)
-    # Where scores are exact near the threshold only, repeat once the threshold is nearly right.
-    for _ in range(1 if np.isinf(model.exact_band) else 2):
-        scores = counting(Z, codes)
-        thresholds += [kth_smallest(scores[rows], alpha) for rows in groups]
-    scores = counting(Z, codes)
-
-    def alone(i):
-        return counting(transform(_safe_indexing(X, [i])), codes[[i]])[0]
-
-    rounding = _ROUNDING * max(1.0, np.abs(thresholds).max())
-    return thresholds - rounding - _SAFETY * _noise(scores, alone, model.exact_band)
+        band = _band(moved, transform, X, scores, thresholds)
+        unknown = np.empty((0, n_classes))
+        if others is not None:
+            unknown = finite_scores(moved, others) + thresholds
+        thresholds, more = choose(scores + thresholds, unknown, band)
+    return thresholds, more
 
 
-def _noise(scores, alone, exact_band):
-    """Largest difference between batches of scores near the thresholds.
+def _band(model, transform, X, scores, thresholds):
+    """Difference below which two scores near the thresholds count as equal.
 
     Sums in single precision, of a kernel machine or of a wrapped classifier, depend on the number
     of samples in the batch. How much depends on the model, so it is measured.
     """
-    nearest = np.argsort(np.abs(scores))[:_LOOKUPS]
-    nearest = nearest[np.abs(scores[nearest]) <= exact_band]
-    return max(abs(alone(i) - scores[i]) for i in nearest)
+    best = scores.max(axis=1)
+    rows = np.argsort(np.abs(best))[:_LOOKUPS]
+    alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
+    noise = np.abs(alone.max(axis=1) - best[rows]).max()
+    size = np.abs(scores + thresholds).max(axis=1)
+    rounding = _ROUNDING * max(size[rows].max(), np.abs(thresholds).max())
+    return _BAND * min(1.0, np.median(size)) + rounding + _SAFETY * noise
+
+
+def conformal_thresholds(
+    scores: np.ndarray,
+    codes: np.ndarray,
+    alpha: float,
+    per_class: bool,
+    by: str,
+    classes: np.ndarray,
+    band: float,
+) -> np.ndarray:
+    """Thresholds that reject a known sample with a probability of at most alpha, shape (K,).
+
+    A sample is rejected if its highest score is below a common threshold. It is not if its own
+    class accepts it, whatever the thresholds of the other classes. The calibration samples have the
+    scores (n, K) and the class indices `codes`. The other parameters are those of
+    CalibratedRejector.
+    """
+    counted = scores.max(axis=1) if by == "highest" else scores[np.arange(len(codes)), codes]
+    if not per_class:
+        return np.full(len(classes), rank_threshold(counted, alpha, band))
+    groups = [counted[codes == c] for c in range(len(classes))]
+    for label, group in zip(classes.tolist(), groups, strict=True):
+        check_enough(alpha, len(group), f"of class {label!r}")
+    return np.array([rank_threshold(group, alpha, band) for group in groups])
 
 
 def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.ndarray) -> float:
@@ -84,7 +95,7 @@ def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.nda
 
 
 def tradeoff_thresholds(
-    scores: np.ndarray, codes: np.ndarray, alpha: float, criterion: str
+    scores: np.ndarray, codes: np.ndarray, alpha: float, criterion: str, band: float
 ) -> np.ndarray:
     """One threshold, K times, from the scores (n, K) of known and unknown samples.
 
@@ -92,10 +103,11 @@ def tradeoff_thresholds(
     """
     n_classes = scores.shape[1]
     curve = curve_of(codes, scores, np.arange(n_classes))
-    best = int(curve.hna.argmax())
+    separate = is_gap(curve.thresholds, band)
+    best = int(np.where(separate, curve.hna, -1.0).argmax())
     if criterion == "aus":
         # Allow for the rounding error of 1 - 0.95.
-        best = int(np.flatnonzero(1.0 - curve.aus <= alpha + 1e-12)[-1])
+        best = int(np.flatnonzero(separate & (1.0 - curve.aus <= alpha + 1e-12))[-1])
     if best == 0:
         raise ValueError(
             f"Only a threshold that rejects all known samples satisfies criterion={criterion!r} "
@@ -106,7 +118,12 @@ def tradeoff_thresholds(
 
 
 def resolve_conflict(
-    thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: str
+    thresholds: np.ndarray,
+    far: np.ndarray,
+    classes: np.ndarray,
+    prefer: str,
+    point: str,
+    stacklevel: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Resolve the conflict of thresholds (K,) that are too low to bound the accepted region.
 
@@ -135,7 +152,7 @@ def resolve_conflict(
             "is False for them. Use prefer='bounded' to raise their thresholds, or a larger "
             "alpha."
         )
-    warnings.warn(message, stacklevel=4)  # to the caller of fit, behind scikit-learn's decorator
+    warnings.warn(message, stacklevel=stacklevel + 1)
     return thresholds, conflict & (prefer == "bounded")
 
 

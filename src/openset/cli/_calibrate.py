@@ -1,7 +1,7 @@
 """``openset calibrate``: a model and a table it has not seen in, the model with a promise out."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -41,6 +41,13 @@ def calibrate(
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Keep --alpha in every class separately.")
     ] = False,
+    by: Annotated[
+        Literal["highest", "own"] | None,
+        typer.Option(
+            help="For --alpha: 'highest' promises that a class accepts, 'own' that the right one "
+            "does, which rejects fewer unknown rows; default: highest, own with --per-class."
+        ),
+    ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
@@ -65,7 +72,9 @@ def calibrate(
         raise ValueError(
             f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
         )
-    point: dict = {"alpha": 0.05 if alpha is None else alpha, "per_class": per_class}
+    if by is not None and (precision is not None or costs is not None):
+        raise ValueError(f"--by {by} belongs to --alpha; leave it out")
+    point: dict = {"alpha": 0.05 if alpha is None else alpha, "per_class": per_class, "by": by}
     if precision is not None or costs is not None:
         point = {"criterion": "cost", "unknown_share": unknown_share or 0.0, "per_class": per_class}
         point["costs"] = None if costs is None else _parse(costs)
@@ -84,6 +93,7 @@ def calibrate(
             "rows": rejector.n_calibration_,
             "unknown_rows": int(np.sum(y == scorer.final.unknown_label_)),
             "promise": rejector.promise_,
+            "price": rejector.price_,
             "thresholds": rejector.thresholds_.tolist(),
         },
         "certificate": certificate_card(rejector),

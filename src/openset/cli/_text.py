@@ -159,12 +159,25 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
     else:
         where = "of each class " if point["per_class"] else ""
         what = f"at most {point['alpha']:.3%} of the known rows {where}are rejected"
+        if point.get("by") == "own":
+            what += ", by their own class"
     head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
     return [
         f"{head}: {what}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
         f"{point['source']}",
+        *_describe_price(point.get("price", {})),
     ]
+
+
+def _describe_price(price: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for kind, found in price.items():
+        told = "not known (no unknown rows, no withheld classes)"
+        if found["before"] is not None:
+            told = f"{found['before']:.1%} before, {found['after']:.1%} now ({found['source']})"
+        lines.append(f"  {kind} rows rejected: {told}")
+    return lines
 
 
 def _describe_held_out(report: Mapping[str, Any]) -> list[str]:

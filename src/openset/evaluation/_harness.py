@@ -153,6 +153,8 @@ def fit_method(
         counts = counts if read is None else read
     else:
         model.fit(*used)
+    if (scores := getattr(search, "withheld_scores_", None)) is not None:
+        unwrap(model).withheld_scores_ = scores  # for the price of a calibration
     times = searched - start, perf_counter() - searched
     n_rows = sum(counts.values())
     return FittedMethod(model, search, params, n_rows, n_tuning_rows, *times, dict(counts))

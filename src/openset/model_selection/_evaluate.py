@@ -20,6 +20,9 @@ from ..base import GridScores, SearchSpec, known_classes
 from ..utils import split_pipeline, thread_map, unwrap
 from ._split import Simulation
 
+# Quantiles of the scores of withheld rows that are kept of each setting and simulation.
+_QUANTILES = 101
+
 
 class Candidate(NamedTuple):
     """A setting of a search under its number, which it keeps wherever it goes."""
@@ -44,6 +47,7 @@ class SplitScores(NamedTuple):
     split: int
     scores: np.ndarray  # -inf if the setting is infeasible or the fit failed
     far: np.ndarray  # largest score far from all samples where regions must be bounded, else NaN
+    withheld: np.ndarray | None = None  # (n_candidates, n), see `withheld_scores`
     error: Exception | None = None  # what a failed fit raised
 
 
@@ -111,6 +115,18 @@ def usable_part(simulation: Simulation, usable: np.ndarray) -> tuple[np.ndarray,
     return fit, np.sort(np.append(simulation.validation, refused))
 
 
+def withheld_scores(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Sorted highest scores of the unknown among n samples, at most 101 quantiles of them.
+
+    Of scores (..., n, K) and codes (n,) as a measure takes them; none at level "class".
+    """
+    n_classes = scores.shape[-1]
+    unknown = np.flatnonzero(true == n_classes) if n_classes > 1 else true[:0]
+    best = np.sort(scores[..., unknown, :].max(axis=-1), axis=-1)
+    quantiles = np.linspace(0, len(unknown) - 1, min(_QUANTILES, len(unknown)))
+    return best[..., quantiles.astype(int)]
+
+
 def evaluate(
     estimator: BaseEstimator, candidates: Sequence[Candidate], data: SearchData
 ) -> Iterator[SplitScores]:
@@ -175,10 +191,11 @@ def _by_engine(model, candidates, X, which, data):
     def judge(found: GridScores) -> SplitScores:
         s = which[found.split]
         scores = data.measure(found.scores, data.splits[s].true)
+        withheld = withheld_scores(found.scores, data.splits[s].true)
         far = found.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
         entry = [t for t, members in enumerate(found.settings) for _ in members]
         numbers = [candidates[i].number for members in found.settings for i in members]
-        return _split_scores(numbers, s, scores[entry], far[entry])
+        return _split_scores(numbers, s, scores[entry], far[entry], withheld[entry])
 
     arguments = settings, data.checked_for(model, X), data.y, data.weight, parts, judge
     yield from model.grid_scores(*arguments, n_jobs=data.n_jobs)
@@ -191,11 +208,14 @@ def _on_one_fit(model, candidates, X, which, data):
     def scores_of(fitted, validation, s):
         true = data.splits[s].true
         if not after_fit:
-            score = data.measure(fitted.decision_function(validation), true)
-            return [score] * len(candidates)
-        raw = fitted.raw_scores(validation)
-        decisions = (fitted.set_params(**after_fit | c.params).decide(raw) for c in candidates)
-        return [data.measure(decision, true) for decision in decisions]
+            decisions = [fitted.decision_function(validation)] * len(candidates)
+        else:
+            raw = fitted.raw_scores(validation)
+            decisions = (fitted.set_params(**after_fit | c.params).decide(raw) for c in candidates)
+        found = [
+            (data.measure(scores, true), withheld_scores(scores, true)) for scores in decisions
+        ]
+        return tuple(map(np.array, zip(*found, strict=True)))
 
     yield from _fit_splits(model, candidates, X, which, data, scores_of)
 
@@ -214,7 +234,9 @@ def evaluate_with_callable(
     """
 
     def scores_of(fitted, validation, s):
-        return [scoring(fitted, validation, data.y[data.splits[s].validation])]
+        score = scoring(fitted, validation, data.y[data.splits[s].validation])
+        withheld = withheld_scores(fitted.decision_function(validation), data.splits[s].true)
+        return np.array([score]), withheld[None]
 
     for candidate in candidates:
         model = clone(estimator).set_params(**candidate.params)
@@ -237,28 +259,30 @@ def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
         try:
             weights = fit_weights(model, data.weight[fit])
             fitted = clone(model).fit(_safe_indexing(X, fit), data.y[fit], **weights)
-            return fitted, scores_of(fitted, _safe_indexing(X, validation), s), None
+            return fitted, *scores_of(fitted, _safe_indexing(X, validation), s), None
         except Exception as error:
-            return None, None, error
+            return None, None, None, error
 
-    for s, (fitted, scores, error) in zip(which, thread_map(run, which, n_jobs), strict=True):
+    for s, (fitted, scores, withheld, error) in zip(
+        which, thread_map(run, which, n_jobs), strict=True
+    ):
         if error is not None:
             yield from _failed(error, candidates, s)
             continue
         far = float(unwrap(fitted).far_scores().max()) if bounded else np.nan
         numbers = [candidate.number for candidate in candidates]
-        yield _split_scores(numbers, s, np.array(scores), np.full(len(scores), far))
+        yield _split_scores(numbers, s, scores, np.full(len(scores), far), withheld)
 
 
-def _split_scores(candidates, split, scores, far):
+def _split_scores(candidates, split, scores, far, withheld):
     """Scores; -inf where a bounded region is required (`far` is a number) and there is none."""
-    return SplitScores(candidates, split, np.where(far >= 0, -np.inf, scores), far)
+    return SplitScores(candidates, split, np.where(far >= 0, -np.inf, scores), far, withheld)
 
 
 def _failed(error, candidates, split):
     numbers = [candidate.number for candidate in candidates]
     missing = np.full(len(numbers), np.nan)
-    yield SplitScores(numbers, split, np.full(len(numbers), -np.inf), missing, error)
+    yield SplitScores(numbers, split, np.full(len(numbers), -np.inf), missing, None, error)
 
 
 def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:

@@ -15,13 +15,14 @@ class ScoreTable:
     """Scores of a search, (n_settings, n_splits); NaN where a setting was not tried.
 
     ``far`` holds the largest scores far away from all samples, NaN where no region has to be
-    bounded.
+    bounded, and ``withheld`` the scores of withheld rows by (setting, split).
     """
 
     def __init__(self, n_splits: int):
         self.settings: list[dict[str, Any]] = []
         self.scores = np.empty((0, n_splits))
         self.far = np.empty((0, n_splits))
+        self.withheld: dict[tuple[int, int], np.ndarray] = {}
 
     def add(self, settings: list[dict[str, Any]]) -> list[Candidate]:
         """Add rows, and return them as candidates under their numbers."""

@@ -81,8 +81,12 @@ class Rounds:
         show = self._title is not None
         progress = Progress(len(candidates) * len(which), self._title or "", show)
         failures = {}
-        for numbers, s, scores, far, error in found:
+        for numbers, s, scores, far, withheld, error in found:
             table.scores[numbers, which[s]], table.far[numbers, which[s]] = scores, far
+            if withheld is not None:
+                table.withheld |= {
+                    (i, which[s]): of for i, of in zip(numbers, withheld, strict=True)
+                }
             if error is not None:
                 failures[id(error)] = error
             progress.step(len(numbers))

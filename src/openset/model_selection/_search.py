@@ -82,6 +82,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         setting, and the key "class".
     n_splits_ : int
         Number of repeats.
+    withheld_scores_ : ndarray or None
+        The highest scores of rows of withheld classes, in the simulations of the best setting:
+        sorted, at most 101 quantiles of each simulation. None at level "class", and where no class
+        was withheld. The best estimator has them, too: :class:`openset.CalibratedRejector` tells
+        from them what a threshold does to unknown samples.
     scenario_, level_, scoring_ : str
         What was used: with fewer than three classes the search is closed.
     classes_, unknown_label_, bounded_
@@ -226,11 +231,17 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             self.cv_results_ = cv_results(table.settings, table.scores, labels)
         strength = path_values(self.estimator, table.settings)
         self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, labels)
+        self.withheld_scores_ = None
+        if self.level_ == "model":
+            best = self.best_index_
+            found = [table.withheld.get((best, s), np.empty(0)) for s in range(self.n_splits_)]
+            self.withheld_scores_ = np.sort(np.concatenate(found)) if any(map(len, found)) else None
         if self.refit:
             rows = usable_rows(final, y)
             if len(rows) < len(y):
                 X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
             self.best_estimator_ = self._refit(X, y, weight)
+            unwrap(self.best_estimator_).withheld_scores_ = self.withheld_scores_
         return self
 
     def describe(self) -> dict[str, Any]:
