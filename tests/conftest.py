@@ -18,6 +18,9 @@ os.environ |= {"COLUMNS": "80", "NO_COLOR": "1"}
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
+# Attacks are run by `make fuzz` and hold no examples to collect.
+collect_ignore_glob = ["fuzz/fuzz_*.py"]
+
 
 def _existing(path: Path) -> Path:
     if not path.is_dir():

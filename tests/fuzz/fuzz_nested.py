@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import runpy
 import tempfile
 import warnings
 import zipfile
@@ -18,9 +19,11 @@ import numpy as np
 
 from openset.persistence import save_model
 
-from ..persistence.models import models
 from .files import damage_bytes, reader
 from .fuzz_models import _damage, _pack
+
+# By its path, because the folders of tests are no packages for one another.
+models = runpy.run_path(str(Path(__file__).parents[1] / "persistence" / "models.py"))["models"]
 
 
 @cache

@@ -470,9 +470,8 @@ def test_expected_failures_are_sentences_and_fit_the_estimator():
         assert reason.endswith(".") and len(reason) > 20
     for_balls = expected_failed_checks(Balls())
     assert for_balls.items() <= EXPECTED_FAILED_CHECKS.items()
-    # A nearest centroid has neither a solver nor a kernel to blame.
+    # A nearest centroid has no solver to blame.
     assert "check_sample_weight_equivalence_on_dense_data" not in for_balls
-    assert "check_methods_subset_invariance" not in for_balls
 
 
 @pytest.mark.filterwarnings("ignore:At the operating point")

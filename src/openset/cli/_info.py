@@ -8,7 +8,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._failures import reported, say
-from openset.cli._paths import WRITES
+from openset.cli._paths import READS, WRITES
 
 # Parameters that do not change the model.
 _TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}
@@ -19,6 +19,7 @@ def info(
     model: Annotated[
         Path | None,
         typer.Argument(metavar="MODEL", help="Model file from `openset fit`; default: none."),
+        READS,
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

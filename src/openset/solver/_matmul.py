@@ -18,8 +18,8 @@ from numba.extending import intrinsic
 from ..utils.compiled import njit
 
 # Rows and bytes of columns of a block of values in registers, bytes per register, and features per
-# chunk: 16 KB of columns stay in the first-level cache.
-ROWS, _WIDTH, _REGISTER, _CHUNK = 6, 64, 32, 256
+# chunk: short chains round less.
+ROWS, _WIDTH, _REGISTER, _CHUNK = 6, 64, 32, 32
 
 
 def packed(Z, dtype: type) -> np.ndarray:

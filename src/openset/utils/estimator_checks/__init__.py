@@ -32,7 +32,6 @@ EXPECTED_FAILED_CHECKS = {
     "check_class_weight_classifiers": _UNKNOWN,
     "check_sample_weight_equivalence_on_dense_data": "Solutions agree to tol, not to 1e-7.",
     "check_sample_weight_equivalence_on_sparse_data": "Solutions agree to tol, not to 1e-7.",
-    "check_methods_subset_invariance": "Float32 kernel sums of two batches agree to 1e-6 only.",
 }
 
 # These failures are expected only of an estimator with a parameter of this name.
@@ -40,7 +39,6 @@ _NEEDS = {
     "check_class_weight_classifiers": "class_weight",
     "check_sample_weight_equivalence_on_dense_data": "tol",
     "check_sample_weight_equivalence_on_sparse_data": "tol",
-    "check_methods_subset_invariance": "kernel",
 }
 
 
