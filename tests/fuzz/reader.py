@@ -5,6 +5,7 @@ code read out of bounds may end it. With MALLOC_PERTURB_ set, fresh memory has a
 which no score may show. Reading a file may take 1 GiB, or 100 times its size, of memory.
 """
 
+import contextlib
 import os
 import pickle
 import resource
@@ -85,9 +86,60 @@ def _monitor(path):
     return "harmless"
 
 
+def _store(path, rows):
+    from openset.study import Store, StoreError
+
+    with open(path, "rb") as file:
+        parts = pickle.load(file)  # written by the process that asks
+    store = f"{path}.sqlite"
+    for end in ("", "-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(store + end)
+        if end in parts:
+            with open(store + end, "wb") as file:
+                file.write(parts[end])
+    known = {repr(row) for row in rows}
+    new = {"dataset": "iris", "n_known": 2, "run": 0, "method": "OSNN", "status": "done"}
+    refused = 0
+    for create in (False, True):
+        try:
+            with Store(store, create=create) as results:
+                found = [repr(row) for row in results.rows()]
+                if not known.issuperset(found) or len(set(found)) < len(found):
+                    return "BAD: a row that was not written, or one twice"
+                if create:
+                    results.put(new)
+                    if len(results.rows()) != len(found) + 1:
+                        return "BAD: the new row is not the only one more"
+        except StoreError as error:
+            if store not in str(error):
+                return f"BAD: the message names no file: {error}"
+            refused += 1
+    return "refused" if refused else "harmless"
+
+
+def _study(path):
+    from itertools import islice
+
+    from openset.study import load_study
+
+    try:
+        study = load_study(path)
+    except ValueError as error:
+        return "refused" if path in str(error) else f"BAD: the message names no file: {error}"
+    for method in study.methods:
+        study.fingerprint(method)
+    list(islice(study.tasks(dict.fromkeys(study.datasets, 10)), 1000))
+    return "harmless"
+
+
 def _judge(path, probes):
     suffix = os.path.splitext(path)[1]
     try:
+        if suffix == ".store":
+            return _store(path, probes)
+        if suffix == ".toml":
+            return _study(path)
         if suffix == ".skops":
             return _model(path, probes)
         return _monitor(path) if suffix == ".monitor" else _table(path)

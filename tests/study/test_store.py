@@ -6,6 +6,7 @@ import resource
 import sqlite3
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from openset.study import Store, StoreError, Study, Task
@@ -206,3 +207,82 @@ def test_a_full_disk_keeps_what_is_there(store):
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     store.put({**DONE, "run": run})
     assert [row["run"] for row in store.rows()] == list(range(run + 1))
+
+
+def _old(path):
+    """Make the store one of version 0.1.0."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE results DROP COLUMN digest")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["NA = 0.5", "NA = NULL", "run = 7", "status = 'failed'", "digest = NULL", "error = x'ff'"],
+)
+def test_a_row_that_was_damaged_is_not_read(store, change):
+    store.put(DONE, {**DONE, "run": 1})
+    with sqlite3.connect(store.path) as connection:
+        connection.execute(f"UPDATE results SET {change} WHERE rowid = 2")
+    for read in (store.rows, lambda: store.tasks("done"), lambda: store.check(STUDY)):
+        with pytest.raises(StoreError, match=r"row 2 was damaged .* WHERE rowid = 2;"):
+            read()
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("DELETE FROM results WHERE rowid = 2")
+    assert store.rows() == [_full(DONE)]
+
+
+def test_numbers_as_sqlite_returns_them_are_intact(store):
+    row = {
+        "NA": float("nan"),
+        "HNA": -0.0,
+        "AKS": 1,
+        "AUS": np.float32(0.1),
+        "n_train": np.int64(3),
+    }
+    store.put({**KEY, "status": "done"} | row)
+    (found,) = store.rows()
+    expected = {"NA": None, "HNA": 0.0, "AKS": 1.0, "AUS": float(np.float32(0.1)), "n_train": 3}
+    assert found == _full({**KEY, "status": "done"} | expected)
+
+
+def test_a_store_of_version_0_1_0(store):
+    store.put({**DONE, "run": 1}, FAILED)
+    before = store.rows()
+    _old(store.path)
+    assert store.rows() == before
+    with Store(store.path) as old:
+        old.put({**DONE, "run": 2})
+        assert old.rows() == [*before, _full({**DONE, "run": 2})]
+        with sqlite3.connect(store.path) as connection:
+            connection.execute("UPDATE results SET NA = 0.5 WHERE run = 1")
+        with pytest.raises(StoreError, match="damaged"):
+            old.rows()
+
+
+def test_wrong_types_in_a_store_of_version_0_1_0(store):
+    store.put(DONE)
+    _old(store.path)
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("UPDATE results SET NA = x'00'")
+    with pytest.raises(StoreError, match="damaged"):
+        store.rows()
+
+
+def test_a_file_whose_structure_is_damaged(store):
+    store.put(*({**DONE, "run": run} for run in range(200)))
+    store.close()
+    intact = store.path.read_bytes()
+    for damaged in (intact[: len(intact) // 2], intact[:8192] + bytes(4096) + intact[12288:]):
+        store.path.write_bytes(damaged)
+        for create in (False, True):
+            with pytest.raises(StoreError, match="damaged"):
+                Store(store.path, create=create)
+
+
+def test_a_store_with_code_is_refused(tmp_path):
+    path = tmp_path / "results.sqlite"
+    endless = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x FROM t) SELECT x AS extra, "
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"CREATE VIEW results AS {endless} x AS fingerprint FROM t WHERE x > 1")
+    with pytest.raises(StoreError, match="not a file of results"):
+        Store(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import json
 import os
 import sqlite3
@@ -24,12 +25,14 @@ _KEY = ", ".join(Task._fields)
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS results ("
     + ", ".join(f"{name} {_SQL_TYPES[kind]}" for name, kind in COLUMNS.items())
-    + f", PRIMARY KEY ({_KEY}))"
+    + f", digest TEXT, PRIMARY KEY ({_KEY}))"
 )
+_STORED = [*COLUMNS, "digest"]
 # A row that is done is never replaced.
 _PUT = (
-    f"INSERT INTO results VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT ({_KEY}) "
-    f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)} "
+    f"INSERT INTO results ({', '.join(_STORED)}) VALUES ({', '.join('?' * len(_STORED))}) "
+    f"ON CONFLICT ({_KEY}) "
+    f"DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _STORED)} "
     "WHERE results.status != 'done'"
 )
 # FMmicro is the accuracy over all samples; exports contain it under this name, too.
@@ -46,7 +49,8 @@ class Store:
     """The results of a study.
 
     Every row is on the disk when :meth:`put` returns (write-ahead log, synchronised), so a finished
-    task survives a kill or a power failure.
+    task survives a kill or a power failure. A row that was changed since is not read: its digest is
+    wrong. Stores of version 0.1.0 get digests when a row is written.
 
     Parameters
     ----------
@@ -80,6 +84,12 @@ class Store:
         try:
             with self._errors():
                 self._connection.row_factory = sqlite3.Row
+                (found,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+                if found != "ok":
+                    raise sqlite3.DatabaseError(f"malformed: {found}")
+                code = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
+                if self._connection.execute(code).fetchone():  # a stranger's, which may never end
+                    raise sqlite3.DatabaseError("not a database of results")
                 if create:
                     self._connection.execute("PRAGMA journal_mode = WAL")
                     self._connection.execute("PRAGMA synchronous = FULL")
@@ -107,10 +117,7 @@ class Store:
         ----------
         study : Study
         """
-        query = "SELECT DISTINCT method, status, fingerprint FROM results"
-        with self._errors():
-            found = [dict(row) for row in self._connection.execute(query)]
-        if methods := _foreign(found, study):
+        if methods := _foreign(self.rows(), study):
             raise StoreError(
                 f"{self.path} holds results of {', '.join(methods)} with another seed, search or "
                 "grid; choose another store."
@@ -124,9 +131,13 @@ class Store:
         *rows : dict
             Values by column; missing ones are None.
         """
-        values = [tuple(row.get(name) for name in COLUMNS) for row in rows]
         with self._errors(), self._transaction():
-            self._connection.executemany(_PUT, values)
+            if not self._has_digests():
+                before = self.rows()
+                self._connection.execute("ALTER TABLE results ADD COLUMN digest TEXT")
+                self._connection.execute("DELETE FROM results")
+                self._insert(before)
+            self._insert(rows)
 
     def rows(self) -> list[Row]:
         """Return all rows, sorted by task.
@@ -135,9 +146,23 @@ class Store:
         -------
         list of dict
         """
-        query = f"SELECT {', '.join(COLUMNS)} FROM results ORDER BY {_KEY}"
+        has_digests = self._has_digests()
+        names = ", ".join(_STORED if has_digests else COLUMNS)
+        query = f"SELECT rowid, {names} FROM results ORDER BY {_KEY}"
+        rows = []
         with self._errors():
-            return [dict(row) for row in self._connection.execute(query)]
+            for number, *values in self._connection.execute(query):
+                row = dict(zip(COLUMNS, values, strict=False))
+                kinds = zip(row.values(), COLUMNS.values(), strict=True)
+                intact = all(type(value) in (kind, type(None)) for value, kind in kinds)
+                if not intact or (has_digests and values[-1] != _digest(row)):
+                    raise StoreError(
+                        f"{self.path}: row {number} was damaged after it was written. Take a copy "
+                        "of the file that is intact, or delete the row and run again, in sqlite3 "
+                        f"by: DELETE FROM results WHERE rowid = {number};"
+                    )
+                rows.append(row)
+        return rows
 
     def tasks(self, status: str) -> set[Task]:
         """Return the tasks with a status.
@@ -150,9 +175,8 @@ class Store:
         -------
         set of Task
         """
-        query = f"SELECT {_KEY} FROM results WHERE status = ?"
-        with self._errors():
-            return {Task(*row) for row in self._connection.execute(query, (status,))}
+        rows = (row for row in self.rows() if row["status"] == status)
+        return {Task(*(row[name] for name in Task._fields)) for row in rows}
 
     def frame(self) -> pandas.DataFrame:
         """Return all rows as a table.
@@ -214,6 +238,16 @@ class Store:
         self.put(*rows)
         return len(rows)
 
+    def _has_digests(self) -> bool:
+        with self._errors():
+            columns = self._connection.execute("PRAGMA table_info(results)")
+            return "digest" in [column["name"] for column in columns]
+
+    def _insert(self, rows: Iterable[Row]) -> None:
+        typed = map(_typed, rows)
+        values = [(*row.values(), _digest(row)) for row in typed]
+        self._connection.executemany(_PUT, values)
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -231,6 +265,19 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: {_explain(str(error))}") from error
+
+
+def _typed(row: Row) -> Row:
+    """The row as SQLite returns it: no NaN and no negative zero."""
+    given = {name: row.get(name) for name in COLUMNS}
+    return {
+        name: None if value is None or value != value else COLUMNS[name](value) + COLUMNS[name]()
+        for name, value in given.items()
+    }
+
+
+def _digest(row: Row) -> str:
+    return hashlib.sha256(repr(list(row.values())).encode()).hexdigest()[:16]
 
 
 def _foreign(rows: list[Row], study: Study) -> list[str]:
@@ -263,6 +310,8 @@ def _explain(message: str) -> str:
         "disk I/O": f"the disk is full or broken; free some space and run again. {kept}",
         "locked": "another process has locked it for a minute; stop that process.",
         **dict.fromkeys(["not a database", "no such table"], other),
+        "malformed": "the file is damaged; take a copy that is intact, or save what is left by "
+        "the command .recover of sqlite3.",
         "no such column": "an older version wrote it; export it there and import the CSV file.",
     }
     found = [remedy for part, remedy in remedies.items() if part in message]
