@@ -56,6 +56,12 @@ def test_search_and_grids_reach_the_search(tmp_path):
         ({"runs": '"2"'}, "runs = '2' must be of type int"),
         ({"runs": "true"}, "runs = True must be of type int"),
         ({"runs": "0"}, "runs = 0 must be 1 or more"),
+        ({"runs": "9" * 18}, "runs = 9* must be 1 or more, and 1,000,000 at most"),
+        ({"seed": f"0x{'f' * 5000}"}, "digits"),
+        ({"seed": "0x8000000000000000"}, "seed = .* must be a number of 64 bits"),
+        ({"name": '"../x"'}, r"name = '\.\./x' must be a name for files, not a path"),
+        ({"name": '""'}, "name = '' must be a name"),
+        ({"record": f'"{"a" * 5000}:f"'}, "too long"),
         ({"n_known": "3"}, "n_known = 3 must be a list of int"),
         ({"n_known": "[]"}, "at least one value"),
         ({"n_known": "[3, 3]"}, "none twice"),
@@ -95,6 +101,9 @@ def test_files_that_are_no_study(tmp_path):
     path = tmp_path / "some.toml"
     with pytest.raises(FileNotFoundError, match="no study"):
         load_study(path)
+    for text, message in [("[" * 5000, "recursion"), ("9" * 5000, "4300 digits")]:
+        with pytest.raises(ValueError, match=rf"is not TOML: .*{message}"):
+            load_study(_write(tmp_path, seed=text))
     path.write_text("runs = = 2")
     with pytest.raises(ValueError, match="is not TOML"):
         load_study(path)
@@ -184,3 +193,16 @@ def test_the_study_of_the_paper():
         assert search.estimator.search_spec.grids["paper"].keys() == grid.keys()
         for name, values in grid.items():
             assert search.estimator.search_spec.grids["paper"][name] == pytest.approx(values)
+
+
+def test_a_record_that_cannot_be_run(tmp_path):
+    (tmp_path / "own.py").write_text("raise KeyError('x')\n")
+    with pytest.raises(ValueError, match=r"some.toml: record = .* cannot be run: KeyError: 'x'"):
+        load_study(_write(tmp_path, record='"own.py:count"'))
+
+
+def test_a_grid_with_endless_settings_is_read(tmp_path):
+    values = list(range(1, 2000))
+    grid = f"[grids.OneVsRestSVC]\nC = {values}\ngamma = {values}\nmax_iter = {values}"
+    study = load_study(_write(tmp_path, grid, methods='["OneVsRestSVC"]'))
+    assert len(study.grids["OneVsRestSVC"]["C"]) == 1999

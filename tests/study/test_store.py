@@ -286,3 +286,26 @@ def test_a_store_with_code_is_refused(tmp_path):
         connection.execute(f"CREATE VIEW results AS {endless} x AS fingerprint FROM t WHERE x > 1")
     with pytest.raises(StoreError, match="not a file of results"):
         Store(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("rows.csv", lambda content: content.replace(b"12", b"9" * 30)),
+        ("rows.csv", lambda content: content.replace(b"digits", b"\xff")),
+        ("rows.csv", lambda content: content.replace(b"digits", b"x" * 200_000)),
+        ("rows.csv", lambda content: content.replace(b",extra,", b",extra,other,", 1)),
+        ("rows.csv.gz", lambda content: content[:-20]),
+        ("rows.csv.gz", lambda content: content[:20] + b"\0\0\0" + content[23:]),
+        ("rows.csv.gz", lambda content: b"dataset" + content),
+    ],
+)
+def test_damaged_csv_files(store, tmp_path, name, damage):
+    path = tmp_path / name
+    store.put(DONE, FAILED | {"run": 2})
+    store.export_csv(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with Store(tmp_path / "other.sqlite", create=True) as other:
+        with pytest.raises((ValueError, StoreError), match=f"{tmp_path}"):
+            other.import_csv(path)
+        assert other.rows() == []

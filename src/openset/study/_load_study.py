@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
 
 from ..calibration import CalibratedRejector
 from ..svm import OpenSetSVC
@@ -57,7 +56,7 @@ def load_study(path: str | os.PathLike) -> Study:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no study {str(path)!r}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, huge numbers, deep lists
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
         study = _checked({"name": path.stem, **content})
@@ -65,7 +64,7 @@ def load_study(path: str | os.PathLike) -> Study:
             study = replace(study, record=str(path.resolve().parent / study.record))
             study.recorder  # noqa: B018 (raises if there is no such function)
         return study
-    except ValueError as error:
+    except (ValueError, OSError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
@@ -96,8 +95,12 @@ def _checked(content: dict[str, Any]) -> Study:
         content[key] = tuple(value)
     _check_names(content["methods"], estimators(), "method")
     _check_names(content.get("measures", ()), MEASURES, "measure")
-    if content["runs"] < 1:
-        raise ValueError(f"runs = {content['runs']} must be 1 or more.")
+    if not content["name"] or Path(content["name"]).name != content["name"]:
+        raise ValueError(f"name = {content['name']!r} must be a name for files, not a path.")
+    if not 1 <= content["runs"] <= 1_000_000:
+        raise ValueError(f"runs = {content['runs']} must be 1 or more, and 1,000,000 at most.")
+    if abs(content.get("seed", 0)) >= 2**63:
+        raise ValueError(f"seed = {content['seed']} must be a number of 64 bits.")
     for n in content["n_known"]:
         if not (0 < n < 1 if isinstance(n, float) else n >= 2):
             raise ValueError(
@@ -147,8 +150,8 @@ def _check_search(study: Study, method: str) -> None:
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"[grids.{method}] {name} = {values!r} must be a list of values.")
-    for setting in ParameterGrid(grid):
-        clone(search.estimator).set_params(**setting)._validate_params()
+        for value in values:  # not the product, which may be endless
+            clone(search.estimator).set_params(**{name: value})._validate_params()
 
 
 def _check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:

@@ -210,7 +210,11 @@ def _load_function(where: str) -> Callable:
     file, _, name = where.rpartition(":")
     if not Path(file).is_file():
         raise ValueError(f"record = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
-    found = runpy.run_path(file)
+    try:
+        found = runpy.run_path(file)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"record = {where!r}: {file} cannot be run: {problem}") from error
     if not callable(found.get(name)):
         raise ValueError(f"record = {where!r}: {file} has no function {name!r}.")
     return found[name]

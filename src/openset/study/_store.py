@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -227,8 +228,11 @@ class Store:
         int
             Number of rows in the file.
         """
-        with _text(Path(path), "rt") as file:
-            rows = list(_parsed(csv.reader(file), path))
+        try:
+            with _text(Path(path), "rt") as file:
+                rows = list(_parsed(csv.reader(file), path))
+        except (csv.Error, EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from None
         if study is not None and (methods := _foreign(rows, study)):
             raise StoreError(
                 f"{path} holds results of {', '.join(methods)} that do not belong to the study "
@@ -263,7 +267,7 @@ class Store:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:  # integers have 64 bits
             raise StoreError(f"{self.path}: {_explain(str(error))}") from error
 
 
@@ -340,6 +344,6 @@ def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
                 raise ValueError(f"one of {_KEY} is empty")
             if row["status"] not in ("done", "failed"):
                 raise ValueError(f"status is {row['status']!r}")
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         yield row
