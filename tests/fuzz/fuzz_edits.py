@@ -10,6 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from openset import OpenSetSVC
 from openset.gaussian import OpenSetCentroids
 from openset.neighbors import OpenSetKNN
+from openset.svm import MulticlassOneClassSVM, MulticlassSVDD
+
+# Each class is described by its own samples: without a class, a model is that of a fit without it.
+INDEPENDENT = OpenSetCentroids, MulticlassOneClassSVM, MulticlassSVDD
 
 
 def attack(rng: np.random.Generator) -> dict:
@@ -21,8 +25,10 @@ def attack(rng: np.random.Generator) -> dict:
         lambda: OpenSetSVC(gamma=0.3 / d, C=10.0 ** rng.uniform(-1, 3), tol=1e-6),
         OpenSetKNN,
         OpenSetCentroids,
+        lambda: MulticlassOneClassSVM(gamma=0.3 / d, tol=1e-6),
+        lambda: MulticlassSVDD(gamma=0.3 / d, tol=1e-6),
     ]
-    model = makers[rng.integers(3)]()
+    model = makers[rng.integers(len(makers))]()
     names = {k: k for k in range(K)}  # the present name of each class
     present = sorted(rng.choice(K, size=3, replace=False).tolist())
     with warnings.catch_warnings():
@@ -33,7 +39,8 @@ def attack(rng: np.random.Generator) -> dict:
         for _ in range(int(rng.integers(1, 5))):
             kind = rng.choice(["add", "remove", "rename"])
             absent = sorted(set(range(K)) - set(present))
-            if kind == "add" and absent and not removed:
+            can_add = hasattr(model, "add_classes") and not removed
+            if kind == "add" and absent and can_add:
                 present = sorted([*present, int(rng.choice(absent))])
                 model.add_classes(*_rows(X, y, present, names))
             elif kind == "remove" and len(present) > 2:
@@ -43,9 +50,13 @@ def attack(rng: np.random.Generator) -> dict:
                 model.remove_classes([names[gone]])
                 present.remove(gone)
                 after = model.decision_function(X)
-                largest = max(1.0, np.abs(getattr(model, "dual_coef_", before)).max())
-                assert np.abs(after - before).max() <= 1e-4 * largest
-                removed = True  # the others still reject its samples: no longer a new fit
+                limit = np.full(len(kept), 1e-9)
+                if hasattr(model, "dual_coef_"):  # docs/faq.md, "How exact is a score?"; of two
+                    error = 4e-7 if d <= 64 else 5e-6
+                    limit = 2 * error * np.abs(model.dual_coef_).sum(axis=1)
+                assert np.all(np.abs(after - before) <= limit)
+                # Most others still reject its samples: no longer a new fit.
+                removed = removed or type(model) not in INDEPENDENT
             elif kind == "rename":
                 k = int(rng.choice(present))
                 new = max(names.values()) + 1 + int(rng.integers(5))

@@ -105,3 +105,24 @@ def test_interrupt_while_a_result_is_wrapped():
     problem = svm_problem(np.array([1.0, -1.0]), np.ones(2), 0.0)
     with pytest.raises(KeyboardInterrupt):
         solve(problem, rows, tol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_small_problems_look_at_the_stop_event_as_often():
+    # With few rows, an iteration takes longer than its rows: 200,000 of them take about 0.2 s.
+    class Counting(threading.Event):
+        looks = 0
+
+        def is_set(self):
+            self.looks += 1
+            return False
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 2))
+    X = np.r_[X, X + 1e-8 * rng.normal(size=(20, 2))]  # with this C, never solved to tol
+    signs = np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    problem, stop = svm_problem(signs, np.full(40, 1e8), 0.0), Counting()
+    rows = kernel_rows(X, RBF(), 0.1, 100)
+    found = solve(problem, rows, tol=1e-9, max_iter=800_000, stop=stop)
+    assert found.n_iter == 800_000
+    assert stop.looks >= 4

@@ -298,12 +298,12 @@ def test_shrinking_changes_nothing(kind, layout, cache_size):
     if kind == "fixed bias":
         problem = fixed_bias_problem(problem, -0.1)
     sizes = []
-    with tuned(share=0.9):
+    with tuned(small_share=0.9):
         rows = Watched(kernel_rows(X, RBF(), gamma, cache_size), sizes)
         shrunk = solve(problem, rows, tol=1e-4)
     # Parts of a whole matrix are made by compiled code, those of wide rows on demand here.
     assert rows.whole or (sizes and min(sizes) < 700)
-    with tuned(share=0.0):
+    with tuned(small_share=0.0):
         plain = solve(problem, kernel_rows(X, RBF(), gamma, cache_size), tol=1e-4)
     assert shrunk.status == "optimal"
     # v of every row, also of those left out, is that of the multipliers.

@@ -167,6 +167,15 @@ def test_equal_rows_do_not_exchange_multipliers_for_ever(seed):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("landmarks", [None, 10])
+@pytest.mark.parametrize("seed", range(4))
+def test_machines_with_a_bias_end_on_equal_rows(seed, landmarks):
+    X, y, params = near_copies(seed)
+    model = OpenSetSVC(landmarks=landmarks, random_state=0, tol=1e-12, **params).fit(X, y)
+    assert model.n_iter_.max() < 10_000_000
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("model", [FixedBiasSVC, OpenSetSVC])
 @pytest.mark.parametrize("max_iter", [0, 1, 50, 1000])
 def test_max_iter_is_a_limit(model, max_iter):

@@ -58,6 +58,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     The probability is exactly 1 from a decision value on: several classes may reach it, and the
     first of them answers.
 
+    The machines are solved to a hundredth of `tol`: narrow tails magnify what the order of the rows
+    changes.
+
     References
     ----------
     L. P. Jain, W. J. Scheirer, T. E. Boult, "Multi-class open set recognition using probability of

@@ -15,6 +15,9 @@ from ._weibull_tail import WeibullTail
 # Fewest scores of a tail, where there are as many. The authors' code stops with an error below 3
 # support vectors, which well separated classes may have.
 _FEWEST = 3
+# Share of tol to which the machines are solved. The order of the rows moves scores by as much, and
+# where a tail is hardly wider than tol, a change by tol moves the probability by a third.
+_SHARE = 0.01
 
 
 class TailClassifier(KernelMachineClassifier):
@@ -26,6 +29,11 @@ class TailClassifier(KernelMachineClassifier):
     }
     stored_types = (WeibullTail,)
     counts_samples = True
+
+    @property
+    def solver_settings(self):
+        settings = super().solver_settings
+        return settings | {"tol": max(_SHARE * self.tol, self._smallest_tol())}
 
     def fit(self, X: Any, y: ArrayLike) -> Self:  # type: ignore[override]
         """Train the machines of each class and model the tails of their scores.

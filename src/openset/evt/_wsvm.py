@@ -76,6 +76,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     -----
     A class that its CAP rejects scores -1, the lowest score there is.
 
+    The machines are solved to a hundredth of `tol`: narrow tails magnify what the order of the rows
+    changes.
+
     References
     ----------
     W. J. Scheirer, L. P. Jain, T. E. Boult, "Probability models for open set recognition", IEEE

@@ -21,7 +21,7 @@ from ._path_loop import add_outside
 from ._row_maker import RowMaker, fill_rows, row_maker
 from ._rows import KernelRows, ScratchPool
 from ._state import row_store, subtract_columns
-from ._tuning import tuning
+from ._tuning import part_share, tuning
 
 # Kernel values per cache line.
 _LINE = 16
@@ -245,9 +245,9 @@ def fill_from_points(matrices, ratios, points, bounds, counter):
 def scratch_size(n: int) -> int:
     """Numbers that the rows of parts of a problem over n rows take.
 
-    A part, and the parts of that part, hold less than `share` of the rows each.
+    A part, and the parts of that part, hold less than the same share of the rows each.
     """
-    share = tuning().share
+    share = part_share(n)
     return int((share * n) ** 2 / (1 - share**2))
 
 

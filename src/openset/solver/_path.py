@@ -226,7 +226,8 @@ def feasible_near(
 
 
 def _members(path):
-    return Members(path.totals, path.beta, path.v, path.n_iter, path.bias_interval)
+    progress = np.empty(2)
+    return Members(path.totals, path.beta, path.v, path.n_iter, path.bias_interval, progress)
 
 
 def _predict(path, k, rows):
@@ -257,8 +258,9 @@ def _solve_compiled(path, rows, max_iter, starts, stop):
     store = rows.store._replace(used=np.empty(m, np.int64), clock=np.zeros(1, np.int64))
     with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
         run = Run(box, problem.p, known, limits, iteration_limit(max_iter), scratch)
+        members = _members(path)
         while k < len(path.totals):
-            k, resume = run_slice(store, maker, run, _members(path), k, resume)
+            k, resume = run_slice(store, maker, run, members, k, resume)
             if stop is not None and stop.is_set():
                 raise Interrupted
     path.bias[:], path.bias_interval[:], path.objective[:] = biases_of(problem, path.beta, path.v)

@@ -8,17 +8,21 @@ import numpy as np
 
 from ..utils.compiled import njit
 from ._shrinking import Limits, optimise
-from ._state import PAUSED, Box, State, set_marks, subtract_columns, subtract_rows
+from ._state import ITERATION, PAUSED, Box, State, set_marks, subtract_columns, subtract_rows
 
 
 class Members(NamedTuple):
-    """Arrays of a path that compiled loops fill: one row, or one value, per total."""
+    """Arrays of a path that compiled loops fill: one row, or one value, per total.
+
+    `progress` is that of the :class:`State` at the total that is being solved.
+    """
 
     totals: np.ndarray
     betas: np.ndarray
     vs: np.ndarray
     n_iter: np.ndarray
     intervals: np.ndarray
+    progress: np.ndarray
 
 
 class Moved(NamedTuple):
@@ -50,7 +54,6 @@ def run_slice(store, maker, run, members, k, resume):
     shrink = np.empty(m, dtype=np.float32)
     pair = np.empty(2, dtype=np.int64)
     reference = np.zeros(1)
-    progress = np.empty(2)
     moved = Moved(np.empty(m, dtype=np.int64), np.empty(m))
     totals, n_iter, intervals = members.totals, members.n_iter, members.intervals
     work = 0.0
@@ -59,14 +62,14 @@ def run_slice(store, maker, run, members, k, resume):
         v = members.vs[k]
         if not resume:
             _start(store, run, members, k, moved)
-        progress[0], progress[1] = np.inf, n_iter[k]
-        state = State(beta, v, grow, shrink, pair, reference, progress)
+            members.progress[0], members.progress[1] = np.inf, n_iter[k]
+        state = State(beta, v, grow, shrink, pair, reference, members.progress)
         set_marks(state, box)
         before = n_iter[k]
         status, _, n_iter[k], intervals[k, 0], intervals[k, 1] = optimise(
             store, maker, box, state, run.limits, before, run.max_iter, run.scratch
         )
-        work += float(n_iter[k] - before) * m
+        work += float(n_iter[k] - before) * (m + ITERATION)
         resume = status == PAUSED and n_iter[k] < run.max_iter
         if not resume:
             k += 1

@@ -19,6 +19,8 @@ from ._coordinate_descent import coordinate_descent
 from ._row_maker import Points, RowMaker, fill_rows, subtract_made_rows
 from ._smo import smo
 from ._state import (
+    ITERATION,
+    OPTIMAL,
     PAUSED,
     STALLED,
     WANTS_PART,
@@ -32,8 +34,9 @@ from ._state import (
 
 # Coordinate descent stops if that many passes over the rows, and that many iterations, have not
 # made the gap smaller by this factor: rows that are equal in float32 can exchange their multipliers
-# for ever.
-_PASSES, _ITERATIONS, _SMALLER = 30, 10_000, 0.9
+# for ever. The gap of SMO is seen to rest for up to 400 passes, or 100,000 iterations, before it
+# falls again: it gets this many times as long.
+_PASSES, _ITERATIONS, _SMALLER, _PATIENCE = 30, 10_000, 0.9, 100
 
 
 class Limits(NamedTuple):
@@ -47,7 +50,8 @@ class Limits(NamedTuple):
     look, few, share
         See :class:`Tuning`.
     work : float
-        Rows times iterations after which the function returns, so that the caller can stop it.
+        Rows times iterations after which the function returns, so that the caller can stop it; an
+        iteration counts as ITERATION rows more.
     """
 
     equality: bool
@@ -80,8 +84,9 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
 
     Parts are kept on a stack: Numba cannot cache a function that calls itself.
     """
+    patience = _PATIENCE if limits.equality else 1
     levels = [_Level(store, maker, box, state, np.empty(0, dtype=np.int64))]
-    # Of each level: the iteration at which it began, its work, and the scratch memory in use.
+    # Of each level: the iteration at which it began, all work so far, and the scratch in use.
     begin, work, used = [0], [0.0], [0]
     while True:
         level = levels[-1]
@@ -98,12 +103,12 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
             )
         level.store.clock[0] += done
         n_iter += done
-        work[-1] += float(done) * m
-        if not limits.equality and status == PAUSED:
+        work[-1] += float(done) * (m + ITERATION)
+        if status == PAUSED:
             progress = level.state.progress
             if top - bottom < _SMALLER * progress[0]:
                 progress[0], progress[1] = top - bottom, n_iter
-            elif n_iter - progress[1] > max(_PASSES * m, _ITERATIONS):
+            elif n_iter - progress[1] > patience * max(_PASSES * m, _ITERATIONS):
                 status = STALLED
         finished = status != PAUSED or n_iter >= max_iter
         if not finished and limits.few < m and (n_iter - begin[-1]) % limits.look == 0:
@@ -113,7 +118,7 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
                 if start + n * n <= scratch.size:
                     levels.append(_part(level, active, scratch[start : start + n * n]))
                     begin.append(n_iter)
-                    work.append(0.0)
+                    work.append(work[-1])
                     used.append(start + n * n)
                     continue
                 if len(levels) == 1:
@@ -127,9 +132,11 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
         below = levels[-1]
         _apply(below.store, below.maker, below.state, part.active, part.state.beta)
         set_marks(below.state, below.box)
+        if status == OPTIMAL:  # not idle, even if other rows now make the gap
+            below.state.progress[1] += n_iter - begin[-1]
         begin.pop()
         used.pop()
-        work[-2] += work[-1] + below.state.v.size
+        work[-2] = work[-1] + below.state.v.size
         work.pop()
         # Here, not only above: one part after the other may use up its work and end.
         if len(levels) == 1 and work[0] > limits.work and n_iter < max_iter:

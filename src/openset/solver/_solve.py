@@ -25,7 +25,7 @@ from ._state import (
     set_marks,
     summarise_all,
 )
-from ._tuning import tuning
+from ._tuning import part_share, tuning
 
 ONE_SIDED = (
     "The bias is bounded from one side only: the sum of the multipliers lies at the end of its "
@@ -181,9 +181,8 @@ def limits_of(problem: Problem, tol: float) -> Limits:
     """The limits of a compiled run; it returns several times per second."""
     constants = tuning()
     work = constants.slice_seconds * constants.speed
-    return Limits(
-        problem.total is not None, tol, constants.look, constants.few, constants.share, work
-    )
+    share = part_share(problem.p.shape[-1])
+    return Limits(problem.total is not None, tol, constants.look, constants.few, share, work)
 
 
 def lower_bias(

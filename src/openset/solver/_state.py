@@ -15,6 +15,9 @@ OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART, STALLED = 0, 1, 2, 3, 4
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
 BLOCK = 256
 
+# Rows whose work takes about as long as what an iteration does once.
+ITERATION = 512
+
 # Smallest curvature, absolute and as a share of the diagonal. Without it a pair of rows that are
 # equal up to rounding in float32 would be chosen again and again; a kernel may also be indefinite.
 TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
@@ -41,7 +44,7 @@ class State(NamedTuple):
     reference : ndarray of shape (1,), float64
         Subtracted from v before v is cast to float32.
     progress : ndarray of shape (2,), float64
-        The smallest gap so far, and the iteration at which it was seen.
+        The last gap that was clearly smaller than those before, and the iteration it was seen at.
     """
 
     beta: np.ndarray

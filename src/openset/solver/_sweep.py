@@ -136,7 +136,8 @@ class Sweep:
         sums = np.empty((shape[0], self._n_outside))
         with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
             at = np.zeros(2, dtype=np.int64)
-            memory = Memory(store, maker, np.empty(shape), np.empty(shape), sums, scratch, at)
+            betas, vs, progress = np.empty(shape), np.empty(shape), np.empty(2)
+            memory = Memory(store, maker, betas, vs, sums, scratch, at, progress)
             own, matrices = HELD_NOTHING, rows.matrices[: len(found.bias)]
             while own != DONE:
                 own = sweep(matrices, problems, self._progress, found, rules, memory, own)

@@ -10,7 +10,7 @@ from ..utils.compiled import njit
 from ._atomic import exchange
 from ._path_loop import Members, Run, add_outside, identity_start, run_slice
 from ._row_maker import RowMaker
-from ._state import Box, RowStore, summarise
+from ._state import ITERATION, Box, RowStore, summarise
 
 # What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.
 HELD_NOTHING, DONE = -1, -2
@@ -62,7 +62,10 @@ class Found(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a thread works in; `at` is the total at which its problem was paused, and how."""
+    """What a thread works in; `at` is the total at which its problem was paused, and how.
+
+    `progress` is that of the :class:`State` of the problem.
+    """
 
     store: RowStore
     maker: RowMaker
@@ -71,6 +74,7 @@ class Memory(NamedTuple):
     sums: np.ndarray
     scratch: np.ndarray
     at: np.ndarray
+    progress: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -124,10 +128,10 @@ def sweep(matrices, problems, progress, found, rules, memory, own):
         known = np.zeros(n_heads, dtype=np.bool_)
         run = Run(box, p, known, limits, max_iter, memory.scratch)
         n_iter, interval = found.n_iter[w, c], found.interval[w, c]
-        members = Members(totals, memory.betas, memory.vs, n_iter, interval)
+        members = Members(totals, memory.betas, memory.vs, n_iter, interval, memory.progress)
         before = n_iter.sum()
         k, resume = run_slice(store, maker, run, members, memory.at[0], memory.at[1] == 1)
-        work += float(n_iter.sum() - before) * m
+        work += float(n_iter.sum() - before) * (m + ITERATION)
         if k < n_totals:
             memory.at[0] = k
             memory.at[1] = 1 if resume else 0

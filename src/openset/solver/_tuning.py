@@ -56,9 +56,12 @@ class Tuning:
     working_rounds: int = 50
     # Shrinking: after every `look` iterations the solver checks which multipliers may still move.
     # If there are more than `few` in all and less than `share` of them may, these are solved alone.
+    # Up to `small_share_rows`, where the memory for their rows is small, `small_share` of them.
     look: int = 64
-    few: int = 256
+    few: int = 32
     share: float = 0.2
+    small_share: float = 0.5
+    small_share_rows: int = 1024
     # How often compiled loops return to Python to check the stop event, in seconds, and elements
     # of two rows that one core processes per second.
     slice_seconds: float = 0.2
@@ -96,6 +99,11 @@ _current = Tuning()
 def tuning() -> Tuning:
     """The constants now in use."""
     return _current
+
+
+def part_share(n: int) -> float:
+    """Share of n multipliers below which those that may still move are solved alone."""
+    return _current.small_share if n <= _current.small_share_rows else _current.share
 
 
 @contextmanager
