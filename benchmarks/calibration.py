@@ -128,7 +128,7 @@ def threshold_of(asked, known, codes, unknown, noise):
     """Thresholds (K,) as fit finds them, without a model; None if there are none."""
     band = 1e-6 + 10 * noise
     try:
-        return asked._choose(known, codes, unknown, band, np.arange(K))[0]
+        return asked._choose(known, codes, unknown, band, np.arange(K), np.full(K, np.inf))[0]
     except ValueError:
         return None
 
