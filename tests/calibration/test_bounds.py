@@ -221,7 +221,7 @@ def test_evm_and_osnn_are_lifted(iris):
 
 @pytest.mark.parametrize("distance", [1e2, 1e5, 1e8])
 def test_a_threshold_just_above_the_score_far_away_is_bounded(iris, distance):
-    # Rows that score hardly higher than those farther away: both the promise and the bound are kept.
+    # Rows that score hardly higher than those farther away: promise and bound are both kept.
     X, y = iris
     osnn = OSNN().fit(X, y)
     Z = np.vstack([X[:100:2], _far_points(X, distance)[:10]])

@@ -117,7 +117,7 @@ class OperatingPoint:
         return settled_thresholds(model, transform, X, unknown, choose)
 
     def _choose(self, known, codes, unknown, band, classes, far):
-        """The same from the scores of known (n, K) and unknown samples (m, K), and far away (K,)."""
+        """The same from scores of known (n, K) and unknown samples (m, K), and far away (K,)."""
         if self.criterion == "fu":
             per_class, by = self.per_class, self.compared
             return conformal_thresholds(
