@@ -1,11 +1,12 @@
-"""Random fits and damaged files in several processes: writes the end of ``reliability.md``.
+"""Random fits and damaged files in several processes: a section of ``reliability.md``.
 
 ``python -m benchmarks.reliability --fits 2100 --models 37000 --tables 20000 --processes 2``. The
-attacks are in tests/fuzz. What stands in the page before the heading "Measured" is kept.
+attacks are in tests/fuzz. Only the section "Measured" of the page is written.
 """
 
 import argparse
 import os
+import re
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -15,9 +16,10 @@ from pathlib import Path
 from tests.fuzz.__main__ import Tally, attacks, run, table
 
 _PAGE = Path(__file__).with_suffix(".md")
-_HEADING = "## Measured\n"
+_SECTION = re.compile(r"## Measured\n.*?(?=\n## |\Z)", re.DOTALL)
 
-_TEXT = """
+_TEXT = """## Measured
+
 Written by `python -m benchmarks.reliability --seed {seed}` in {seconds:.0f} s with {processes}
 processes on {cores} cores: {cases} random cases, {failures} failures. *seconds* are summed over
 the processes.
@@ -83,7 +85,7 @@ def main():
             results += pool.map(partial(_run, options.seed, options.minutes), jobs)
             # After each part, so that a run that is cut short leaves something.
             _write(merged([tallies for tallies, _ in results]), options, time.monotonic() - start)
-    print(_PAGE.read_text().split(_HEADING)[1])
+    print(_SECTION.search(_PAGE.read_text())[0])
     return 1 if any(failures for _, failures in results) else 0
 
 
@@ -97,7 +99,7 @@ def _write(tallies, options, seconds):
         cores=os.cpu_count(),
         table=table(tallies),
     )
-    _PAGE.write_text(_PAGE.read_text().split(_HEADING)[0] + _HEADING + text)
+    _PAGE.write_text(_SECTION.sub(lambda _: text, _PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
+from openset.base import OpenSetClassifier
 from openset.calibration import CalibratedRejector
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.gaussian import OpenSetCentroids, OpenSetLDA
@@ -113,6 +114,23 @@ def test_scores_that_fall_without_end_keep_every_threshold_bounded(iris, estimat
     assert not model.predict_set(_far_points(X, 1e9)).any()
 
 
+class _Scores(OpenSetClassifier):
+    """Rows are their own scores; far away every class scores -0.2."""
+
+    def __init__(self, unknown_label="auto"):
+        self.unknown_label = unknown_label
+
+    def fit(self, X, y):
+        self.classes_, self.unknown_label_ = np.unique(y), -1
+        return self
+
+    def decision_function(self, X):
+        return np.array(X, dtype=float)
+
+    def far_scores(self):
+        return np.full(len(self.classes_), -0.2)
+
+
 def _line():
     """Two classes on a line, and calibration samples that leave class 0 farther and farther."""
     X = np.array([[-0.5], [0.0], [0.5], [9.5], [10.0], [10.5]])
@@ -190,7 +208,7 @@ def test_evm_and_osnn_are_lifted(iris):
     X, y = iris
     for estimator in (ExtremeValueMachine(), OSNN()):
         frozen = FrozenEstimator(estimator.fit(X, y))
-        Z = np.vstack([X[:100:2], _far_points(X, 1e8)[:10]])
+        Z = np.vstack([X[:100:2], _far_points(X, 1e15)[:10]])
         z = np.append(y[:100:2], np.zeros(10, dtype=int))
         with pytest.warns(UserWarning, match="accept samples however far"):
             model = CalibratedRejector(frozen, alpha=0.05).fit(Z, z)
@@ -198,7 +216,34 @@ def test_evm_and_osnn_are_lifted(iris):
         with pytest.warns(UserWarning, match="lifted"):
             model = CalibratedRejector(frozen, alpha=0.05, prefer="bounded").fit(Z, z)
         assert model.bounded_.all()
-        assert np.all(model.predict(_far_points(X, 1e9)) == -1)
+        assert np.all(model.predict(_far_points(X, 1e16)) == -1)
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e5, 1e8])
+def test_a_threshold_just_above_the_score_far_away_is_bounded(iris, distance):
+    # Rows that score hardly higher than those farther away: promise and bound are both kept.
+    X, y = iris
+    osnn = OSNN().fit(X, y)
+    Z = np.vstack([X[:100:2], _far_points(X, distance)[:10]])
+    with pytest.warns(UserWarning, match="hardly above the score far away"):
+        model = CalibratedRejector(FrozenEstimator(osnn), alpha=0.05)
+        model.fit(Z, np.append(y[:100:2], np.zeros(10, dtype=int)))
+    assert model.promise_ and model.bounded_.all()
+    assert np.mean(model.predict(Z) == -1) <= 0.05
+    assert np.all(model.predict(_far_points(X, 10 * distance)) == -1)
+
+
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize("gap", [1e-10, 1e-7, 1e-3])
+def test_the_lowest_score_is_the_threshold_and_lies_above_the_score_far_away(per_class, gap):
+    # k = 1: no score lies below, so only rounding and the score far away hold the threshold.
+    scores = np.repeat(np.linspace(gap, 1, 25), 2)[:, None] + [-0.2, -0.2]
+    frozen = FrozenEstimator(_Scores().fit(None, [0, 1]))
+    with pytest.warns(UserWarning, match="hardly above the score far away"):
+        model = CalibratedRejector(frozen, alpha=0.0385 if per_class else 0.02, per_class=per_class)
+        model.fit(scores, np.tile([0, 1], 25))
+    assert model.bounded_.all() and model.promise_
+    assert (model.predict(scores) != -1).all()
 
 
 def test_pipeline_and_copies(iris):

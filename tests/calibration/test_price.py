@@ -1,5 +1,6 @@
 """What an operating point costs: price_, and the warnings where rejection is lost."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -141,6 +142,21 @@ def test_withheld_classes_tell_the_price(digits, search, path, per_class):
         assert abs(share - true) < 0.2
     with pytest.warns(UserWarning, match="classes withheld in the search"):
         PATHS[path](search, X[rows], y[rows], alpha=0.02, per_class=per_class)
+
+
+def test_an_estimate_is_warned_of_earlier_than_a_count():
+    X, y, _ = _overlapping()
+    X = X - 2
+    t = CalibratedRejector(FROZEN).fit(X, y).thresholds_[0]
+    # All of them are rejected before, 57 % after: below t.
+    lost = np.repeat([[t - 0.01] * 2, [t / 2] * 2], [57, 43], axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CalibratedRejector(FROZEN).fit(X, y, X_unknown=lost)
+    searched = copy.deepcopy(FROZEN.estimator)
+    searched.withheld_scores_ = lost[:, 0]
+    with pytest.warns(UserWarning, match=r"falls from 100.0% to 57.0% \(classes withheld"):
+        CalibratedRejector(FrozenEstimator(searched)).fit(X, y)
 
 
 def test_withheld_scores_do_not_depend_on_the_number_of_threads(digits, search):

@@ -92,10 +92,12 @@ def attack(rng: np.random.Generator) -> dict:
     assert again.thresholds_.tolist() == t.tolist(), "the order of the rows matters"
     _check_price(model, X, given)
     if criterion == "fu":
-        _check_ranks(model, X, y)
+        _check_ranks(model, X, y, far)
     else:
         assert np.all(t == t[0])
-        _check_gap(np.concatenate([X, unknown] if given is not None else [X]).max(axis=1), t[0])
+        every = np.concatenate([X, unknown] if given is not None else [X]).max(axis=1)
+        _check_gap(every, t[0])
+        _check_far(every, t[0], far)
         _CHECKS[criterion](X, y, unknown, t[0], params)
     return measured | {"points": n}
 
@@ -110,6 +112,12 @@ def _check_price(model, X, unknown):
         assert entry["after"] == np.mean((rows - model.thresholds_).max(axis=1) < 0)
 
 
+def _check_far(scores, t, far):
+    """A threshold is at or below the score far away only if a sample that it accepts is."""
+    if far is not None:
+        assert t > far or scores[scores >= t].min() <= far + 2e-12 * abs(far)
+
+
 def _check_gap(scores, t):
     """Copies of a row whose scores differ by rounding lie on one side of the threshold."""
     size = max(abs(t), np.abs(scores).min())
@@ -117,7 +125,7 @@ def _check_gap(scores, t):
     assert nearest > 1e-13 * size, f"a score is {nearest:.3g} from the threshold {t:.17g}"
 
 
-def _check_ranks(model, X, y):
+def _check_ranks(model, X, y, far):
     """At most k - 1 are below the threshold, and no more than rounding leaves out."""
     counted = X[np.arange(len(y)), y] if model.per_class or model.by == "own" else X.max(axis=1)
     for c, t in enumerate(model.thresholds_):
@@ -128,6 +136,7 @@ def _check_ranks(model, X, y):
         band = 3e-6 * min(1.0, 10 * size) + 1e-11 * np.abs(X).max()
         assert np.sum(group < group[k - 1] - band) <= np.sum(group < t)
         _check_gap(group, t)
+        _check_far(group, t, far)
 
 
 def _check_precision(X, y, unknown, t, params):

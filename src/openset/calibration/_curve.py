@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from ..metrics import encode_labels, harmonic_mean, oscr_curve
 from ..utils import unwrap
+from ._gaps import between, width
 
 # Distance of a threshold below the lowest score, where any value gives the same answers.
 _ROOM = 1e-3
@@ -82,16 +83,11 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
 
 
 def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
-    """(n,) bool: whether each of descending scores lies more than `band` above the next one."""
-    return np.append(thresholds[:-1] - thresholds[1:] > band, True)
+    """(n,) bool: whether each of descending scores lies above the next one, rounding aside."""
+    return np.append(thresholds[:-1] - thresholds[1:] > width(thresholds[1:], band), True)
 
 
-def between(thresholds: np.ndarray, i: int) -> float:
-    """A threshold with the same answers as the i-th, halfway to the next lower score."""
-    lower = (
-        thresholds[i + 1]
-        if i + 1 < len(thresholds)
-        else thresholds[i] - _ROOM * max(1.0, abs(thresholds[i]))
-    )
-    middle = lower + (thresholds[i] - lower) / 2
-    return float(middle if middle > lower else thresholds[i])
+def below(thresholds: np.ndarray, i: int, far: np.ndarray) -> float:
+    """A threshold with the same answers as the i-th of descending scores."""
+    lowest = thresholds[-1] - _ROOM * max(1.0, abs(thresholds[-1]))
+    return between(thresholds[i], np.append(thresholds, lowest)[i + 1], far)

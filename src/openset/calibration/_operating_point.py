@@ -10,7 +10,7 @@ import numpy as np
 
 from ..base import OpenSetClassifier
 from ._cost import CostCurve, check_costs, cost_curve_of
-from ._curve import between, is_gap
+from ._curve import below, is_gap
 from ._precision import count_above, precision_threshold
 from ._thresholds import conformal_thresholds, settled_thresholds, tradeoff_thresholds
 
@@ -111,28 +111,30 @@ class OperatingPoint:
         """
 
         def choose(scores, unknown, band):
-            return self._choose(scores, codes, unknown, band, model.classes_)
+            return self._choose(scores, codes, unknown, band, model.classes_, model.far_scores())
 
         unknown = X_unknown if self.needs_unknown else None
         return settled_thresholds(model, transform, X, unknown, choose)
 
-    def _choose(self, known, codes, unknown, band, classes):
-        """The same from the scores of known (n, K) and unknown samples (m, K)."""
+    def _choose(self, known, codes, unknown, band, classes, far):
+        """The same from scores of known (n, K) and unknown samples (m, K), and far away (K,)."""
         if self.criterion == "fu":
             per_class, by = self.per_class, self.compared
             return conformal_thresholds(
-                known, codes, self.alpha, per_class, by, classes, band
+                known, codes, self.alpha, per_class, by, classes, band, far
             ), None
         n_classes = len(classes)
         if self.criterion == "precision":
             counts = count_above(known, codes, unknown)
             share = self.unknown_share
-            threshold = precision_threshold(counts, self.precision, self.confidence, share, band)
+            threshold = precision_threshold(
+                counts, self.precision, self.confidence, share, band, far
+            )
             return np.full(n_classes, threshold), None
         codes = np.append(codes, np.full(len(unknown), n_classes))
         scores = np.vstack([known, unknown])
         if self.criterion != "cost":
-            return tradeoff_thresholds(scores, codes, self.alpha, self.criterion, band), None
+            return tradeoff_thresholds(scores, codes, self.alpha, self.criterion, band, far), None
         curve = cost_curve_of(codes, scores, self.costs, self.unknown_share)
         best = int(np.where(is_gap(curve.thresholds, band), curve.cost, np.inf).argmin())
         if best == 0:
@@ -141,4 +143,4 @@ class OperatingPoint:
                 "cheapest to reject every sample: an answer costs more than it saves. Check the "
                 "costs, or train a better estimator."
             )
-        return np.full(n_classes, between(curve.thresholds, best)), curve
+        return np.full(n_classes, below(curve.thresholds, best, far)), curve

@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta, binom
 
+from ._gaps import between, width
+
 # (share of the known samples that the first threshold accepts, share of the allowed error)
 _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
 
@@ -68,21 +70,26 @@ def count_above(scores: np.ndarray, codes: np.ndarray, unknown_scores: np.ndarra
 
 
 def precision_threshold(
-    counts: Counts, target: float, confidence: float, unknown_share: float, band: float
+    counts: Counts,
+    target: float,
+    confidence: float,
+    unknown_share: float,
+    band: float,
+    far: np.ndarray,
 ) -> float:
     """The most lenient threshold with a precision of at least `target`, with confidence.
 
-    Scores up to `band` apart count as equal. Raises ValueError if the samples cannot promise it;
+    Raises ValueError if the samples cannot promise it;
     the message names the highest target that they can.
     """
-    separate = counts.upper - counts.thresholds > band
+    separate = counts.upper - counts.thresholds > width(counts.thresholds, band)
     found = [
         _last_passed(counts, separate, start, target, share * (1 - confidence), unknown_share)
         for start, share in _SEQUENCES
     ]
     best = max(found)
     if best >= 0:
-        return float((counts.thresholds[best] + counts.upper[best]) / 2)
+        return between(counts.upper[best], counts.thresholds[best], far)
     lower = np.arange(np.floor((target - 1e-9) / _STEP), 0, -1) * _STEP
     setting = confidence, unknown_share
     possible = next((t for t in lower if _promises(counts, separate, t, *setting)), None)

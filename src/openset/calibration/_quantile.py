@@ -11,6 +11,8 @@ from math import ceil
 
 import numpy as np
 
+from ._gaps import between, width
+
 
 def largest_rank(alpha: float, n: int) -> int:
     """floor(alpha (n + 1)): the largest k with k / (n + 1) <= alpha.
@@ -39,14 +41,15 @@ def check_enough(alpha: float, n: int, whose: str) -> None:
         )
 
 
-def rank_threshold(scores: np.ndarray, alpha: float, band: float) -> float:
+def rank_threshold(scores: np.ndarray, alpha: float, band: float, far: np.ndarray) -> float:
     """The threshold: midway between the k-th smallest score and the next lower one.
 
-    Scores up to `band` lower count as equal. An outlier far below does not lower the threshold:
-    it lies no farther below the k-th smallest score than the median lies above it.
+    An outlier far below does not lower the threshold: it lies no farther below the k-th smallest
+    score than the median lies above it.
     """
-    ordered = np.sort(scores)
-    kth = ordered[largest_rank(alpha, len(scores)) - 1]
-    lower = ordered[: np.searchsorted(ordered, kth - band)]
-    half = (kth - lower[-1]) / 2 if len(lower) else band
-    return float(kth - min(half, max(band, np.median(scores) - kth)))
+    kth = np.sort(scores)[largest_rank(alpha, len(scores)) - 1]
+    room = width(kth, band)
+    lower = scores[scores < kth - room]
+    if lower.size:
+        room = max(room, np.median(scores) - kth)
+    return between(kth, lower.max(initial=kth - 2 * room), far)

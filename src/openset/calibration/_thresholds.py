@@ -10,17 +10,17 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..base import OpenSetClassifier
-from ._curve import between, curve_of, is_gap
+from ._curve import below, curve_of, is_gap
+from ._gaps import width
 from ._quantile import check_enough, rank_threshold
 
 # How far above the score far away a threshold is raised, to bound the accepted region.
 _MARGIN = 1e-3
 
 # Scores closer than the band count as equal: those of equal samples may differ by rounding. It is
-# _BAND, the rounding error of double precision, and _SAFETY times the largest difference, over
-# _LOOKUPS samples, between the score of a sample alone and in a batch.
+# _BAND and _SAFETY times the largest difference, over _LOOKUPS samples, between the score of a
+# sample alone and in a batch.
 _BAND = 1e-6
-_ROUNDING = 1e-12
 _SAFETY = 10.0
 _LOOKUPS = 16
 
@@ -53,12 +53,13 @@ def _band(model, transform, X, scores, thresholds):
     of samples in the batch. How much depends on the model, so it is measured.
     """
     best = scores.max(axis=1)
-    rows = np.argsort(np.abs(best))[:_LOOKUPS]
+    # Those nearest to the thresholds; among equally near ones the scores, not the order, decide.
+    rows = np.lexsort([*scores.T, np.abs(best)])[:_LOOKUPS]
     alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
     noise = np.abs(alone.max(axis=1) - best[rows]).max()
     size = np.abs(scores + thresholds).max(axis=1)
-    rounding = _ROUNDING * max(size[rows].max(), np.abs(thresholds).max())
-    return _BAND * min(1.0, np.median(size)) + rounding + _SAFETY * noise
+    typical = np.median(size) or size.max() or 1.0
+    return _BAND * min(1.0, typical) + _SAFETY * noise
 
 
 def conformal_thresholds(
@@ -69,6 +70,7 @@ def conformal_thresholds(
     by: str,
     classes: np.ndarray,
     band: float,
+    far: np.ndarray,
 ) -> np.ndarray:
     """Thresholds that reject a known sample with a probability of at most alpha, shape (K,).
 
@@ -79,11 +81,12 @@ def conformal_thresholds(
     """
     counted = scores.max(axis=1) if by == "highest" else scores[np.arange(len(codes)), codes]
     if not per_class:
-        return np.full(len(classes), rank_threshold(counted, alpha, band))
+        return np.full(len(classes), rank_threshold(counted, alpha, band, far))
     groups = [counted[codes == c] for c in range(len(classes))]
     for label, group in zip(classes.tolist(), groups, strict=True):
         check_enough(alpha, len(group), f"of class {label!r}")
-    return np.array([rank_threshold(group, alpha, band) for group in groups])
+    each = zip(groups, far, strict=True)
+    return np.array([rank_threshold(group, alpha, band, np.array([f])) for group, f in each])
 
 
 def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.ndarray) -> float:
@@ -91,11 +94,16 @@ def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.nda
     rows = np.unique(np.linspace(0, len(scores) - 1, _LOOKUPS).astype(int))
     alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
     largest = max(1.0, np.abs(scores).max())
-    return float(_ROUNDING * largest + 2 * np.abs(alone - scores[rows]).max())
+    return float(width(largest, 0.0) + 2 * np.abs(alone - scores[rows]).max())
 
 
 def tradeoff_thresholds(
-    scores: np.ndarray, codes: np.ndarray, alpha: float, criterion: str, band: float
+    scores: np.ndarray,
+    codes: np.ndarray,
+    alpha: float,
+    criterion: str,
+    band: float,
+    far: np.ndarray,
 ) -> np.ndarray:
     """One threshold, K times, from the scores (n, K) of known and unknown samples.
 
@@ -114,7 +122,7 @@ def tradeoff_thresholds(
             f"with alpha={alpha:g}: the samples of X_unknown score too high. Raise alpha, or train "
             "a better estimator."
         )
-    return np.full(n_classes, between(curve.thresholds, best))
+    return np.full(n_classes, below(curve.thresholds, best, far))
 
 
 def resolve_conflict(
