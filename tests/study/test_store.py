@@ -4,6 +4,7 @@ import csv
 import os
 import resource
 import sqlite3
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -309,3 +310,16 @@ def test_damaged_csv_files(store, tmp_path, name, damage):
         with pytest.raises((ValueError, StoreError), match=f"{tmp_path}"):
             other.import_csv(path)
         assert other.rows() == []
+
+
+def test_a_store_that_another_process_is_making(tmp_path):
+    # SQLite does not wait by itself where the way of journaling changes.
+    path = tmp_path / "s.sqlite"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.5, other.execute, ["COMMIT"])
+    timer.start()
+    with Store(path, create=True) as store:
+        assert store.rows() == []
+    timer.join()
+    other.close()

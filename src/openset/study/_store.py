@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from ._tasks import COLUMNS, Row
 if TYPE_CHECKING:
     import pandas
 
+# Seconds to wait for other processes.
+_PATIENCE = 60.0
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
 _KEY = ", ".join(Task._fields)
 _SCHEMA = (
@@ -81,7 +84,7 @@ class Store:
             raise StoreError(f"there is no folder {self.path.parent}; create it first.")
         with self._errors():
             # Others may read and write meanwhile; wait for them.
-            self._connection = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+            self._connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:
             with self._errors():
                 self._connection.row_factory = sqlite3.Row
@@ -92,7 +95,7 @@ class Store:
                 if self._connection.execute(code).fetchone():  # a stranger's, which may never end
                     raise sqlite3.DatabaseError("not a database of results")
                 if create:
-                    self._connection.execute("PRAGMA journal_mode = WAL")
+                    self._write_ahead()
                     self._connection.execute("PRAGMA synchronous = FULL")
                     with self._transaction():
                         self._connection.execute(_SCHEMA)
@@ -100,6 +103,18 @@ class Store:
         except StoreError:
             self._connection.close()
             raise
+
+    def _write_ahead(self):
+        """Readers go on while others write. SQLite does not wait for a lock here: try again."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
 
     def __enter__(self) -> Store:
         return self
