@@ -31,7 +31,6 @@ from openset.model_selection import OpenSetSearchCV, OpenSetSplit, get_scorer
 from openset.persistence import (
     FORMAT,
     ModelFileError,
-    _archive,
     _checks,
     load_model,
     read_card,
@@ -508,8 +507,8 @@ def _bomb_in_a_sparse_matrix(path):
 
 @pytest.mark.parametrize("bomb", [_bomb_one_array, _bomb_by_references, _bomb_in_a_sparse_matrix])
 def test_a_file_that_unpacks_to_far_more_is_refused(bomb, tmp_path, monkeypatch):
-    assert _archive._MOST_BYTES <= 2**30
-    monkeypatch.setattr(_archive, "_MOST_BYTES", 4 * 10**7)  # so that the test is quick
+    assert _checks._MOST_BYTES <= 2**30
+    monkeypatch.setattr(_checks, "_MOST_BYTES", 4 * 10**7)  # so that the test is quick
     path = tmp_path / "m.skops"
     save_model(OpenSetSVC().fit(sparse.csr_array(X) if "sparse" in bomb.__name__ else X, y), path)
     bomb(path)

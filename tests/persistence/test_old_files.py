@@ -1,6 +1,8 @@
 """Model files of earlier versions load, and answer as they did."""
 
+import re
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -30,3 +32,17 @@ def test_files_of_version_0_1_0(path):
     answers = ANSWERS[f"{path.stem}.answers"]
     clear = np.abs(scores.max(axis=1)) > 1e-4
     np.testing.assert_array_equal(model.predict(samples)[clear], answers[clear])
+
+
+def test_a_type_is_found_where_it_is_now(tmp_path):
+    # The description of a file written before a class was moved to another module.
+    path = tmp_path / "moved.skops"
+    with ZipFile(FOLDER / "evt-ExtremeValueMachine.skops") as old, ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "schema.json":
+                assert b'"openset.evt._' in data
+                data = re.sub(rb'"openset\.evt\.\w+"', b'"openset.elsewhere"', data)
+            new.writestr(name, data)
+    scores = ANSWERS["evt-ExtremeValueMachine.scores"]
+    np.testing.assert_allclose(load_model(path).decision_function(PROBES), scores, atol=1e-6)

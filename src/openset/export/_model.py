@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import __version__
 from ..calibration import CalibratedRejector
 from ..utils import all_estimators, answer_labels, layers, unwrap
-from ._graph import Graph
-from ._scores import check_kernel, score_writer
+from ._scores import Graph, check_kernel, score_writer
 
 # Old enough for every runtime in use, new enough for double precision in all operators.
 _OPSET = 18

@@ -1,4 +1,12 @@
-"""A test that is updated with every sample and raises an alarm when the stream has changed."""
+"""A test that is updated with every sample and raises an alarm when the stream has changed.
+
+The evidence against "nothing has changed" is a bet that cannot be expected to win while nothing has
+changed. Bet j multiplies its capital by ``exp(level[j] + slope[j] * x)`` at each sample x, a factor
+whose mean is at most 1 under the hypothesis. A share 1 / (t (t + 1)) of the capital is reserved for
+bets that start at sample t, so that a change after a long quiet time is detected about as fast as
+an early one: capital that was lost before the change does not count. The total is a supermartingale
+that starts at 1, so by Ville's inequality it ever reaches 1 / alpha with probability at most alpha.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +24,7 @@ from scipy.stats import beta
 
 from ..base.fitted import require
 from ..utils import atomic_write, read_member, stored_array_size
-from ._evidence import follow, ranks, rate_bets, score_bets
+from ..utils.compiled import njit
 
 TESTS = ("rate", "scores")
 # Points of the history: when there are twice as many, every second one is dropped.
@@ -300,10 +308,10 @@ class UnknownRateMonitor:
         require(fits, "history is out of order or not finite")
         early = history[at < (self.alarm_at or np.inf), 1]
         require(np.all(early < self.log_threshold), "history has an earlier alarm")
-        # The evidence is the mean capital, with what is held back for later samples.
+        # The evidence is the mean capital, with what is reserved for bets that start later.
         if n:
-            held = -np.log1p(n)
-            total = np.logaddexp(np.logaddexp.reduce(capital) - np.log(len(capital)), held)
+            mean = np.logaddexp.reduce(capital) - np.log(len(capital))
+            total = np.logaddexp(mean, -np.log1p(n))
             fits = abs(total - self.log_evidence) <= 1e-6 * max(1.0, abs(total))
         else:
             fits = self.log_evidence == 0
@@ -393,3 +401,71 @@ def _upper_limit(count, n, level) -> float:
 def _power(log) -> str:
     """exp(log) as text; it may be larger than any float."""
     return f"{np.exp(log):.3g}" if log < 13 else f"1e{log / np.log(10):.1f}"
+
+
+# Bets on the rate: the odds of an unknown answer are this many times those of rate0.
+ODDS_RATIOS = 2.0 ** (np.arange(1, 13) / 2)
+# Bets on p-values: the density e p^(e - 1).
+EXPONENTS = np.arange(0.05, 1.0, 0.1)
+
+
+def rate_bets(rate0: float) -> tuple[np.ndarray, np.ndarray]:
+    """Level and slope (J,) of the bets on x = 1 (unknown) or 0: likelihood ratios q to rate0."""
+    odds = rate0 / (1 - rate0) * ODDS_RATIOS
+    level = np.log1p(-odds / (1 + odds)) - np.log1p(-rate0)  # x = 0: (1 - q) / (1 - rate0)
+    return level, np.log(ODDS_RATIOS)
+
+
+def score_bets() -> tuple[np.ndarray, np.ndarray]:
+    """Level and slope of the bets on x = -log p: e p^(e - 1)."""
+    return np.log(EXPONENTS), 1 - EXPONENTS
+
+
+@njit(cache=True, nogil=True)
+def follow(capital, n_before, x, level, slope):
+    """Update the log capital (J,) of the bets in place; return log evidence after each x (n,)."""
+    out = np.empty(len(x))
+    for i in range(len(x)):
+        t = n_before + i + 1.0
+        fresh = -np.log(t * (t + 1.0))
+        top = -np.log(t + 1.0)  # reserved for bets that start later
+        for j in range(len(capital)):
+            high, low = max(capital[j], fresh), min(capital[j], fresh)
+            capital[j] = high + np.log1p(np.exp(low - high)) + level[j] + slope[j] * x[i]
+            top = max(top, capital[j])
+        total = 0.0
+        for j in range(len(capital)):
+            total += np.exp(capital[j] - top)
+        total = total / len(capital) + np.exp(-np.log(t + 1.0) - top)
+        out[i] = top + np.log(total)
+    return out
+
+
+def ranks(earlier: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (m,) of earlier scores, sorted (n,) and in the stream (m,), below and equal to each.
+
+    Each score counts as equal to itself.
+    """
+    below = np.searchsorted(earlier, scores, side="left")
+    equal = np.searchsorted(earlier, scores, side="right") - below + 1
+    place = np.unique(scores, return_inverse=True)[1].reshape(-1)
+    _count_before(place.astype(np.int64), below, equal)
+    return below, equal
+
+
+@njit(cache=True, nogil=True)
+def _count_before(place, below, equal):
+    """Add the earlier scores of the batch, with a Fenwick tree over their sorted places."""
+    tree = np.zeros(len(place) + 1, dtype=np.int64)
+    same = np.zeros(len(place), dtype=np.int64)
+    for i in range(len(place)):
+        k = place[i]  # places 0 to k - 1 are nodes 1 to k
+        while k > 0:
+            below[i] += tree[k]
+            k -= k & -k
+        equal[i] += same[place[i]]
+        same[place[i]] += 1
+        k = place[i] + 1
+        while k <= len(place):
+            tree[k] += 1
+            k += k & -k

@@ -26,15 +26,16 @@ from ..base import OpenSetPipeline
 from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
 from ..utils import RENAMED_METHODS, all_estimators, atomic_write, unwrap
-from ._archive import (
+from ._checks import (
     SCHEMA,
     ForeignTypesError,
     TooLargeError,
+    check_model,
     checked_copy,
     memory_limit,
+    parts,
     read_json,
 )
-from ._checks import check_model, parts
 
 # Number of the layout of a model file. A reader refuses numbers above its own.
 FORMAT = 1
