@@ -17,7 +17,7 @@ COMPILED = {
     "openset.solver._sweep": "sweep",
     "openset.solver._matrix": "fill_from_points",
     "openset.solver._path": "run_slice",
-    "openset.utils._best_class": "best_class",
+    "openset.utils._decision": "best_class",
 }
 
 

@@ -22,6 +22,7 @@ FLOORS = [
     ["solver"],
     ["base"],
     ["svm", "evt", "neighbors", "gaussian", "wrappers"],
+    ["registry", "host"],
     ["model_selection"],
     ["calibration", "discovery"],
     ["evaluation"],
@@ -55,6 +56,13 @@ def test_typed():
 def test_public_name_loads(name):
     assert getattr(openset, name) is not None
     assert name in dir(openset)
+
+
+def test_type_checkers_see_what_is_loaded_lazily():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n))
+    seen = {alias.asname for node in block.body for alias in node.names}
+    assert seen == set(openset.__all__) - {"__version__"}
 
 
 def test_submodules_load_on_access():

@@ -7,48 +7,38 @@ compiled and no optional dependency is touched until it is needed.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # type checkers see what is loaded lazily
-    from openset.base import make_pipeline
-    from openset.calibration import CalibratedRejector
-    from openset.discovery import group_unknowns
-    from openset.evt import PISVM, WSVM, ExtremeValueMachine
-    from openset.gaussian import OpenSetCentroids, OpenSetLDA
-    from openset.model_selection import OpenSetSearchCV
-    from openset.neighbors import OSNN, OpenSetKNN
-    from openset.svm import (
-        DecisionBoundaryCarving,
-        FixedBiasSVC,
-        MulticlassOneClassSVM,
-        MulticlassSVDD,
-        OneVsRestSVC,
-        OneVsSetMachine,
-        OpenSetSVC,
-    )
-    from openset.utils import all_estimators, show_versions
-    from openset.wrappers import CascadeRejector, ThresholdRejector
+from .registry import METHODS as _METHODS
+
+if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it with the registry
+    from .base import make_pipeline as make_pipeline
+    from .calibration import CalibratedRejector as CalibratedRejector
+    from .discovery import group_unknowns as group_unknowns
+    from .evt import PISVM as PISVM
+    from .evt import WSVM as WSVM
+    from .evt import ExtremeValueMachine as ExtremeValueMachine
+    from .gaussian import OpenSetCentroids as OpenSetCentroids
+    from .gaussian import OpenSetLDA as OpenSetLDA
+    from .host import show_versions as show_versions
+    from .model_selection import OpenSetSearchCV as OpenSetSearchCV
+    from .neighbors import OSNN as OSNN
+    from .neighbors import OpenSetKNN as OpenSetKNN
+    from .registry import all_estimators as all_estimators
+    from .svm import DecisionBoundaryCarving as DecisionBoundaryCarving
+    from .svm import FixedBiasSVC as FixedBiasSVC
+    from .svm import MulticlassOneClassSVM as MulticlassOneClassSVM
+    from .svm import MulticlassSVDD as MulticlassSVDD
+    from .svm import OneVsRestSVC as OneVsRestSVC
+    from .svm import OneVsSetMachine as OneVsSetMachine
+    from .svm import OpenSetSVC as OpenSetSVC
+    from .wrappers import CascadeRejector as CascadeRejector
+    from .wrappers import ThresholdRejector as ThresholdRejector
 
 __version__ = "0.1.0"
 
 # public name -> submodule that defines it
-_NAMES = {
+_NAMES = {method.estimator: method.module.split(".")[1] for method in _METHODS} | {
     "CalibratedRejector": "calibration",
-    "CascadeRejector": "wrappers",
-    "DecisionBoundaryCarving": "svm",
-    "ExtremeValueMachine": "evt",
-    "MulticlassOneClassSVM": "svm",
-    "MulticlassSVDD": "svm",
-    "OneVsRestSVC": "svm",
-    "OneVsSetMachine": "svm",
-    "OSNN": "neighbors",
-    "OpenSetCentroids": "gaussian",
-    "OpenSetKNN": "neighbors",
-    "OpenSetLDA": "gaussian",
-    "OpenSetSVC": "svm",
     "OpenSetSearchCV": "model_selection",
-    "PISVM": "evt",
-    "ThresholdRejector": "wrappers",
-    "FixedBiasSVC": "svm",
-    "WSVM": "evt",
     "all_estimators": "utils",
     "group_unknowns": "discovery",
     "make_pipeline": "base",
@@ -56,55 +46,14 @@ _NAMES = {
 }
 
 _SUBMODULES = frozenset(
-    {
-        "base",
-        "calibration",
-        "datasets",
-        "discovery",
-        "evaluation",
-        "evt",
-        "export",
-        "gaussian",
-        "kernels",
-        "metrics",
-        "model_selection",
-        "monitoring",
-        "neighbors",
-        "persistence",
-        "plots",
-        "solver",
-        "study",
-        "svm",
-        "utils",
-        "wrappers",
-    }
+    (
+        *("base", "calibration", "datasets", "discovery", "evaluation", "evt", "export"),
+        *("gaussian", "kernels", "metrics", "model_selection", "monitoring", "neighbors"),
+        *("persistence", "plots", "solver", "study", "svm", "utils", "wrappers"),
+    )
 )
 
-__all__ = [
-    "OSNN",
-    "PISVM",
-    "WSVM",
-    "CalibratedRejector",
-    "CascadeRejector",
-    "DecisionBoundaryCarving",
-    "ExtremeValueMachine",
-    "FixedBiasSVC",
-    "MulticlassOneClassSVM",
-    "MulticlassSVDD",
-    "OneVsRestSVC",
-    "OneVsSetMachine",
-    "OpenSetCentroids",
-    "OpenSetKNN",
-    "OpenSetLDA",
-    "OpenSetSVC",
-    "OpenSetSearchCV",
-    "ThresholdRejector",
-    "__version__",
-    "all_estimators",
-    "group_unknowns",
-    "make_pipeline",
-    "show_versions",
-]
+__all__ = sorted([*_NAMES, "__version__"])
 
 
 def __getattr__(name: str):

@@ -54,7 +54,8 @@ def compare(
     from openset.cli._training import read_training
     from openset.datasets.tables import open_table
     from openset.evaluation import compare_methods, comparison_splits, make_method, rows_within
-    from openset.utils import method_names, method_table, unwrap
+    from openset.registry import method_names, method_table
+    from openset.utils import unwrap
 
     every = method_names()
     wanted = list(every) if methods == "all" else options.split(methods, "--methods") or []

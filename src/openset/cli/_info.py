@@ -25,7 +25,7 @@ def info(
 ) -> None:
     """Show the card of a model; without one, versions, BLAS, threads and compiled code."""
     if model is None:
-        from openset.utils import host_info, show_versions
+        from openset.host import host_info, show_versions
 
         typer.echo(json.dumps(host_info(), indent=1)) if as_json else show_versions()
         return

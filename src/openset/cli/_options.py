@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from openset import registry
 from openset.cli._paths import READS, REPLACES, WRITES
 
 Data = Annotated[
@@ -67,11 +68,7 @@ Jobs = Annotated[
 Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
-# Names of the methods, so that --help does not load the estimators; a test compares the two lists.
-METHODS = (
-    "ossvm, svm, svm-without-bias, dbc, ocsvm, svdd, 1-vs-set, w-svm, pi-svm, evm, osnn, knn, lda, "
-    "centroids"
-)
+METHODS = ", ".join(method.command for method in registry.METHODS if method.command)
 
 
 def split(names: str | None, option: str) -> list[str] | None:

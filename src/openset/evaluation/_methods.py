@@ -8,7 +8,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler
 
 from ..base import OpenSetPipeline
-from ..utils import method_names
+from ..registry import method_names
 
 
 def make_method(

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from ..calibration import CalibratedRejector
-from ..utils import all_estimators, answer_labels, layers, unwrap
+from ..registry import all_estimators
+from ..utils import answer_labels, layers, unwrap
 from ._scores import Graph, check_kernel, score_writer
 
 # Old enough for every runtime in use, new enough for double precision in all operators.

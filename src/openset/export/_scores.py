@@ -15,9 +15,9 @@ from ..evt import PISVM, WSVM, ExtremeValueMachine, WeibullTail
 from ..gaussian import OpenSetCentroids, OpenSetLDA
 from ..kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent, get_kernel
 from ..neighbors import OpenSetKNN
+from ..registry import all_estimators
 from ..solver import needs_differences
 from ..svm import OneVsSetMachine
-from ..utils import all_estimators
 
 
 class Graph:

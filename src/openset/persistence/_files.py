@@ -25,7 +25,8 @@ from .. import __version__, kernels
 from ..base import OpenSetPipeline
 from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
-from ..utils import RENAMED_METHODS, all_estimators, atomic_write, unwrap
+from ..registry import RENAMED_METHODS, all_estimators
+from ..utils import atomic_write, unwrap
 from ._checks import (
     SCHEMA,
     ForeignTypesError,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..datasets import dataset_table
-from ..utils import method_table
+from ..registry import method_table
 from ._spec import MEASURES, Study
 from ._store import Store
 from ._tasks import COLUMNS, class_count

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from sklearn.linear_model import LogisticRegression
 
 from ..model_selection import OpenSetSearchCV
-from ..utils import method_names
+from ..registry import method_names
 from ..wrappers import ThresholdRejector
 
 # Name in the results -> name in openset.metrics.

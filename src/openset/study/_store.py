@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..utils import RENAMED_METHODS, atomic_write
+from ..registry import RENAMED_METHODS
+from ..utils import atomic_write
 from ._spec import Study, Task
 from ._tasks import COLUMNS, Row
 

@@ -1,28 +1,26 @@
 """Helpers that every subpackage shares.
 
-The decision rule, unwrapping, threads, progress, atomic writes, the registry of estimators and the
-report of versions are here. Import the submodules ``compiled``, ``distances``,
-``estimator_checks``, ``page`` and ``stats`` by name.
+The decision rule, unwrapping, threads, progress and atomic writes are here. Import the submodules
+``compiled``, ``distances``, ``estimator_checks``, ``page`` and ``stats`` by name. The registry of
+methods and the report of versions, which know the whole package, are found here as well.
 """
 
+from importlib import import_module
+from typing import Any
+
 from ._archive import read_member, stored_array_size
+from ._arguments import layers, refuse_masked, split_fitted, split_pipeline, unwrap
 from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write, last_written, update_lock
-from ._host import host_info, show_versions
-from ._masked import refuse_masked
-from ._parallel import interrupts, thread_map
-from ._progress import Progress
-from ._registry import (
-    METHODS,
-    RENAMED_METHODS,
-    Method,
-    MethodRow,
-    all_estimators,
-    method_names,
-    method_table,
-)
-from ._unwrap import layers, split_fitted, split_pipeline, unwrap
+from ._parallel import Progress, interrupts, thread_map
+
+# Name -> module on the top floor that defines it; loaded when somebody asks.
+_ABOVE = {
+    **{"METHODS": "registry", "RENAMED_METHODS": "registry", "Method": "registry"},
+    **{"MethodRow": "registry", "all_estimators": "registry", "method_names": "registry"},
+    **{"method_table": "registry", "host_info": "host", "show_versions": "host"},
+}
 
 __all__ = [
     "METHODS",
@@ -52,3 +50,9 @@ __all__ = [
     "unwrap",
     "update_lock",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ABOVE:
+        return getattr(import_module(f"openset.{_ABOVE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .compiled import njit
+
+# Samples whose best scores stay in the first-level cache.
+_BLOCK = 1024
+
 
 def decide(scores: np.ndarray) -> np.ndarray:
     """Return the index of the accepting class with the highest score, or K if none accepts.
@@ -35,14 +40,33 @@ def decide(scores: np.ndarray) -> np.ndarray:
         return np.where(scores[..., 0] >= 0, 0, 1)
     by_class = np.moveaxis(scores, -1, 0)
     if by_class.flags.c_contiguous and scores.dtype == np.float64:
-        from ._best_class import best_class
-
         # One class after the other in memory, as in a search: no copy in another order.
         answers = best_class(by_class.reshape(len(by_class), -1))
         return answers.reshape(scores.shape[:-1])
     best = scores.argmax(axis=-1)
     accepted = np.take_along_axis(scores, best[..., None], axis=-1)[..., 0] >= 0
     return np.where(accepted, best, scores.shape[-1])
+
+
+@njit(cache=True, nogil=True)
+def best_class(scores):
+    """The accepting class with the highest score, or K; `scores` has shape (K, n)."""
+    n_classes, n = scores.shape
+    answers = np.empty(n, dtype=np.int64)
+    for begin in range(0, n, _BLOCK):
+        best = scores[0, begin : begin + _BLOCK].copy()
+        answer = answers[begin : begin + _BLOCK]
+        answer[:] = 0
+        for c in range(1, n_classes):
+            row = scores[c, begin : begin + _BLOCK]
+            for t in range(row.size):
+                if row[t] > best[t]:
+                    best[t] = row[t]
+                    answer[t] = c
+        for t in range(best.size):
+            if not best[t] >= 0.0:
+                answer[t] = n_classes
+    return answers
 
 
 def answer_labels(classes: np.ndarray, unknown_label: Any) -> np.ndarray:

@@ -8,6 +8,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from . import __version__
+
 _CORE = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "threadpoolctl", "joblib")
 _EXTRAS = (
     *("typer", "rich", "skops", "pandas", "pyarrow", "matplotlib", "onnx", "dask", "distributed"),
@@ -41,10 +43,8 @@ def host_info() -> dict[str, Any]:
     >>> sorted(host_info())[:4]
     ['blas', 'compiled_code', 'cores', 'environment']
     """
-    import openset
-
     return {
-        "openset": openset.__version__,
+        "openset": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
         "processor": _processor(),
@@ -138,7 +138,7 @@ def _compiled_code():
     """How many compiled functions this process loaded or made, after a call of a small one."""
     import numpy as np
 
-    from .distances import scaled_square
+    from .utils.distances import scaled_square
 
     scaled_square(np.zeros(1), np.zeros(1), 1.0)
     modules = [m for name, m in sys.modules.items() if name.startswith("openset.")]

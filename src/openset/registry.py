@@ -1,8 +1,9 @@
 """The registry of methods: the one list of estimators, their modules and their names.
 
 To add a method, write its file, export it from its package, and add one entry here. Everything
-else that lists methods (:func:`all_estimators`, the table of methods, the command line, model
-files, the tests of all estimators, the documentation) reads this list.
+else that lists methods (the names of ``openset``, :func:`all_estimators`, the table of methods, the
+command line, model files, the tests of all estimators, the documentation) reads this list. Loading
+it loads no estimator.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ class Method(NamedTuple):
     command: str | None
 
 
+# In the order in which the command line names them.
 METHODS: list[Method] = [
-    Method("CascadeRejector", "openset.wrappers", None),
-    Method("DecisionBoundaryCarving", "openset.svm", "dbc"),
-    Method("ExtremeValueMachine", "openset.evt", "evm"),
+    Method("OpenSetSVC", "openset.svm", "ossvm"),
+    Method("OneVsRestSVC", "openset.svm", "svm"),
     Method("FixedBiasSVC", "openset.svm", "svm-without-bias"),
+    Method("DecisionBoundaryCarving", "openset.svm", "dbc"),
     Method("MulticlassOneClassSVM", "openset.svm", "ocsvm"),
     Method("MulticlassSVDD", "openset.svm", "svdd"),
+    Method("OneVsSetMachine", "openset.svm", "1-vs-set"),
+    Method("WSVM", "openset.evt", "w-svm"),
+    Method("PISVM", "openset.evt", "pi-svm"),
+    Method("ExtremeValueMachine", "openset.evt", "evm"),
     Method("OSNN", "openset.neighbors", "osnn"),
-    Method("OpenSetCentroids", "openset.gaussian", "centroids"),
     Method("OpenSetKNN", "openset.neighbors", "knn"),
     Method("OpenSetLDA", "openset.gaussian", "lda"),
-    Method("OneVsRestSVC", "openset.svm", "svm"),
-    Method("OneVsSetMachine", "openset.svm", "1-vs-set"),
-    Method("OpenSetSVC", "openset.svm", "ossvm"),
-    Method("PISVM", "openset.evt", "pi-svm"),
+    Method("OpenSetCentroids", "openset.gaussian", "centroids"),
+    Method("CascadeRejector", "openset.wrappers", None),
     Method("ThresholdRejector", "openset.wrappers", None),
-    Method("WSVM", "openset.evt", "w-svm"),
 ]
 
 # Former name of a class -> its name today, for model files and results from that time.

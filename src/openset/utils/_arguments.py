@@ -1,10 +1,12 @@
-"""Access to the open-set estimator inside a Pipeline or a search."""
+"""What users pass: the open-set estimator inside a Pipeline or a search, arrays with masks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -173,3 +175,30 @@ def split_pipeline(estimator: BaseEstimator) -> tuple[BaseEstimator | None, Base
     name, final = estimator.steps[-1]
     head = estimator[:-1] if len(estimator.steps) > 1 else None
     return head, final, f"{name}__"
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """Raise ValueError if an argument has masked entries.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    values : object
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.utils import refuse_masked
+    >>> refuse_masked("X", np.ma.masked_equal([[1.0, -9.0]], -9.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: X has 1 masked entry; leave such rows out, or fill in values by X.filled(...).
+    """
+    if np.ma.is_masked(values):
+        # NumPy's conversions drop the mask without a warning.
+        n = int(np.ma.count_masked(values))
+        entries = "1 masked entry" if n == 1 else f"{n} masked entries"
+        raise ValueError(
+            f"{name} has {entries}; leave such rows out, or fill in values by {name}.filled(...)."
+        )
