@@ -16,7 +16,8 @@ import pandas as pd
 
 from openset.plots import CriticalDifferenceDisplay
 from openset.study import rank_methods
-from openset.utils import critical_difference, method_table
+from openset.study.stats import critical_difference
+from openset.utils import method_table
 
 # Here, or in a checkout of the repository; `openset study export` writes such a file.
 STUDY = "studies/results/better/results.csv.gz"

@@ -30,7 +30,7 @@ from sklearn.base import clone
 
 from openset.evaluation import Evaluation
 from openset.study import Store, accuracy_by_rejection, draw_from_column, load_study
-from openset.utils.page import Cell
+from openset.study.page import Cell
 
 # our name of a dataset -> (name in the published table, number of its classes)
 DATASETS = {"clinc150-minilm": ("oos", 150), "banking77-minilm": ("banking", 77)}

@@ -27,8 +27,8 @@ import pandas as pd
 from sklearn.base import clone
 
 from openset.study import Store, load_study, write_report
+from openset.study.page import Cell, ReportTable
 from openset.svm import DecisionBoundaryCarving, OneVsRestSVC, OpenSetSVC, one_vs_one_bias
-from openset.utils.page import Cell, ReportTable
 
 # our class -> name in the published files
 METHODS = {

@@ -54,6 +54,6 @@ def test_installs_into_an_empty_environment(built, tmp_path, kind):
 def test_the_wheel_holds_the_data_of_the_package(built):
     (wheel,) = built.glob("*.whl")
     names = set(ZipFile(wheel).namelist())
-    for name in ("py.typed", "datasets/catalogue.csv", "utils/page.css"):
+    for name in ("py.typed", "datasets/catalogue.csv", "study/page.css"):
         assert f"openset/{name}" in names
     assert not any(name.startswith(("tests", "benchmarks")) for name in names)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from openset.datasets import dataset_table, load_dataset
-from openset.datasets._catalogue import CATALOGUE, content_sha256
+from openset.datasets._datasets import CATALOGUE, content_sha256
 
 FIGURES = ("boat", "cone-torus", "four-gauss", "regular")
 NOT_HAD = ("auslan", "caltech-256", "imagenet")

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris
 
 from openset.plots import DecisionRegionsDisplay
-from openset.plots._plane import find_plane
+from openset.plots._decision_regions import find_plane
 from openset.svm import OpenSetSVC
 
 

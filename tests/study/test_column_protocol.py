@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 from openset import CalibratedRejector, OpenSetSVC
 from openset.evaluation import Evaluation
 from openset.study import Store, Study, Task, accuracy_by_rejection, load_study, run_study, run_task
-from openset.study._column_protocol import count_labels, draw_from_column
+from openset.study._tasks import count_labels, draw_from_column
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

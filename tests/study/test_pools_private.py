@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from openset.study._pools import LocalPool
+from openset.study._runner import LocalPool
 
 DIE = "__import__('os')._exit(3)"
 PID = "__import__('os').getpid()"

@@ -6,7 +6,7 @@ import pytest
 
 from openset.study import Store, StoreError, run_study, run_task
 from openset.study import _runner as runner
-from openset.study._pools import available_cores
+from openset.study._runner import available_cores
 
 BAD = {"OneVsRestSVC": {"gamma": [-1.0]}}
 

@@ -16,8 +16,8 @@ from openset.evaluation import (
     paired_differences,
 )
 from openset.plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay, plain_text
+from openset.study.page import Cell, Page
 from openset.utils import split_fitted
-from openset.utils.page import Cell, Page
 
 _NA, _AKS, _AUS = "normalized_accuracy", "accuracy_known", "accuracy_unknown"
 _COLUMNS = {"NA": _NA, "AKS": _AKS, "AUS": _AUS, "HNA": "harmonic_normalized_accuracy"}

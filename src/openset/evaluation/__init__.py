@@ -12,11 +12,16 @@ from ._compare import (
     paired_differences,
     rows_within,
 )
-from ._evaluation import Evaluation
-from ._harness import FittedMethod, MethodResult, evaluate_method, fit_method
+from ._harness import (
+    Evaluation,
+    FittedMethod,
+    MethodResult,
+    evaluate_method,
+    fit_method,
+    make_method,
+)
 from ._held_out import HeldOutReport, certificate_card, held_out_report, model_card
 from ._learn import Learned, learn_decisions
-from ._methods import make_method
 from ._splits import Split, comparison_splits, draw_split, stratified_rows, tuning_rows
 
 __all__ = [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -13,14 +15,165 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils import _safe_indexing, indexable
 
-from ..base import usable_rows
+from .. import metrics
+from ..base import OpenSetPipeline, resolve_unknown_label, usable_rows
 from ..calibration import CalibratedRejector
+from ..registry import method_names
 from ..svm import fit_distributed
-from ..utils import unwrap
-from ._evaluation import Evaluation
+from ..utils import answer_labels, decide, unwrap
 from ._splits import stratified_rows
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """True labels of samples and the scores that a model gives them.
+
+    Attributes
+    ----------
+    truth : ndarray of shape (n,)
+        True labels; a label outside `classes` is unknown.
+    scores : ndarray of shape (n, K)
+        Acceptance scores.
+    classes : ndarray of shape (K,)
+        The known classes.
+    unknown_label : label, default=None
+        The label of the answer "unknown"; None takes the default of the estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import Evaluation
+    >>> truth, classes = np.array(["a", "b", "x", "y"]), np.array(["a", "b"])
+    >>> scores = np.array([[0.5, -1.0], [-0.2, 0.3], [-1.0, -1.0], [0.1, -0.5]])
+    >>> evaluation = Evaluation(truth, scores, classes)
+    >>> evaluation.measures["accuracy_known"], evaluation.measures["accuracy_unknown"]
+    (1.0, 0.5)
+    """
+
+    truth: np.ndarray
+    scores: np.ndarray
+    classes: np.ndarray
+    unknown_label: Hashable = None
+
+    def __post_init__(self):
+        if self.unknown_label is None:
+            object.__setattr__(self, "unknown_label", resolve_unknown_label("auto", self.classes))
+
+    @cached_property
+    def answers(self) -> np.ndarray:
+        """What ``predict`` answers, (n,)."""
+        return answer_labels(self.classes, self.unknown_label)[decide(self.scores)]
+
+    @cached_property
+    def is_known(self) -> np.ndarray:
+        """Which samples are of a known class, (n,) bool."""
+        return np.isin(self.truth, self.classes)
+
+    @cached_property
+    def report(self) -> metrics.OpenSetReport:
+        """Measures of the answers, and precision, recall and F per class."""
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
+        return metrics.open_set_report(self.truth, self.answers, **labels)
+
+    @cached_property
+    def confusion_matrix(self) -> np.ndarray:
+        """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
+        return metrics.open_set_confusion_matrix(self.truth, self.answers, **labels)
+
+    @cached_property
+    def measures(self) -> dict[str, float]:
+        """Every measure that is defined for these samples, by the names of openset.metrics.
+
+        Measures of unknown samples are left out where there are none, and likewise those of known
+        samples.
+        """
+        found = {name: value for name, value in self.report.items() if isinstance(value, float)}
+        best = self.scores.max(axis=1)
+        found["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
+        found["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
+        found["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
+        return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+
+    def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
+        """Return the share of known samples accepted at given shares of unknown ones accepted.
+
+        Parameters
+        ----------
+        false_positive_rates : array-like of shape (k,)
+            Increasing, from 0 to 1.
+        named : bool, default=True
+            Count only samples that are also given their own class (the OSCR curve); False counts
+            all that are accepted (the ROC curve of known against unknown).
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
+        if named:
+            fpr, rate, _ = metrics.oscr_curve(self.truth, self.scores, known=self.classes)
+        else:  # the OSCR curve of a single class that all known samples belong to
+            best = self.scores.max(axis=1)[:, None]
+            fpr, rate, _ = metrics.oscr_curve(self.is_known, best, known=[True])
+        return np.interp(np.asarray(false_positive_rates, dtype=float), fpr, rate)
+
+
+def make_method(
+    name: str,
+    *,
+    n_jobs: int | None = None,
+    impute: bool = False,
+    landmarks: int | None = None,
+    random_state: int | None = None,
+    unknown_label: Any = "auto",
+) -> OpenSetPipeline:
+    """Return a Pipeline that scales the features to [0, 1] and ends in the method.
+
+    Parameters
+    ----------
+    name : str
+        Short name or class name, such as "ossvm" or "OpenSetSVC", in upper or lower case.
+    n_jobs : int, default=None
+        Threads of the method, if it has the parameter.
+    impute : bool, default=False
+        Whether to fill missing values with the median of the feature first.
+    landmarks : int, default=None
+        Landmarks of a method that can be trained on them.
+    random_state : int, default=None
+        Seed of the choice of landmarks.
+    unknown_label : "auto" or label, default="auto"
+        Of the method.
+
+    Returns
+    -------
+    OpenSetPipeline
+    """
+    known = method_names()
+    found = known | {cls.__name__.lower(): cls for cls in known.values()}
+    if name.lower() not in found:
+        close = get_close_matches(name.lower(), found, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"no such method: {name}; {hint}there are {', '.join(known)}")
+    model: BaseEstimator = found[name.lower()](unknown_label=unknown_label)
+    if "n_jobs" in model.get_params():
+        model.set_params(n_jobs=n_jobs)
+    if landmarks is not None:
+        if "landmarks" not in model.get_params():
+            usable = [key for key, cls in known.items() if "landmarks" in cls().get_params()]
+            raise ValueError(
+                f"landmarks={landmarks}, but {name} cannot be trained on landmarks; choose one of "
+                f"{', '.join(usable)}"
+            )
+        model.set_params(landmarks=landmarks, random_state=random_state)
+    steps = [("scale", MinMaxScaler()), ("model", model)]
+    if impute:
+        steps.insert(0, ("impute", SimpleImputer(strategy="median")))
+    return OpenSetPipeline(steps)
+
 
 # Rows per class below which `fit_method` warns that a search cannot choose well.
 _FEW_ROWS = 30

@@ -12,16 +12,17 @@ except ImportError as error:
         'openset.plots needs matplotlib; run: pip install "openset[plots]"', name="matplotlib"
     ) from error
 
-from ._confusion_matrix import OpenSetConfusionMatrixDisplay
 from ._critical_difference import CriticalDifferenceDisplay
-from ._curves import KnownROCDisplay, OSCRDisplay
-from ._decision_regions import DecisionRegionsDisplay
-from ._decision_surface import DecisionSurfaceDisplay
+from ._decision_regions import DecisionRegionsDisplay, DecisionSurfaceDisplay
+from ._display import class_colors, class_marker, plain_text, tint
 from ._evidence import EvidenceDisplay
-from ._lambda_path import LambdaPathDisplay
-from ._score_histogram import ScoreHistogramDisplay
-from ._search_heatmap import SearchHeatmapDisplay
-from ._style import class_colors, class_marker, plain_text, tint
+from ._parameters import LambdaPathDisplay, SearchHeatmapDisplay
+from ._scores import (
+    KnownROCDisplay,
+    OpenSetConfusionMatrixDisplay,
+    OSCRDisplay,
+    ScoreHistogramDisplay,
+)
 
 __all__ = [
     "CriticalDifferenceDisplay",

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from ..utils import critical_difference
-from ._display import Display
-from ._style import BASE_COLORS, INK, plain_text
+from ..evaluation.stats import critical_difference
+from ._display import BASE_COLORS, INK, Display, plain_text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,10 +1,11 @@
-"""Decision regions: the answer for a sample at each point of a plane, white for unknown."""
+"""Decision regions and the decision function of a class, on a plane through the feature space."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,14 +13,22 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.decomposition import PCA
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from ..base import Certificate
 from ..metrics import encode_labels
 from ..utils import decide, split_fitted, unwrap
-from . import _style
-from ._display import Display
-from ._plane import plane_grid
+from ._display import (
+    BASE_COLORS,
+    UNKNOWN_COLOR,
+    Display,
+    class_colors,
+    class_marker,
+    class_name,
+    plain_text,
+    tint,
+)
 
 _LEGEND_UP_TO = 10  # classes; a longer legend would cover the figure
 
@@ -164,7 +173,7 @@ class DecisionRegionsDisplay(Display):
         """
         ax = self._start(ax)
         n_classes = len(self.classes)
-        colors = _style.class_colors(n_classes)
+        colors = class_colors(n_classes)
         self.image_ = self._draw_regions(ax, colors)
         self.outlines_ = [
             ax.contour(self.x0, self.x1, self.regions == c, [0.5], colors=[colors[c]], linewidths=1)
@@ -173,7 +182,7 @@ class DecisionRegionsDisplay(Display):
         ]
         self.points_ = [] if self.points is None else self._draw_points(ax, colors, point_size)
         self.certificates_ = [] if self.certificates is None else self._draw_circles(ax, colors)
-        first, second = map(_style.plain_text, self.labels)
+        first, second = map(plain_text, self.labels)
         ax.set(xlabel=first, ylabel=second)
         ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]])
         if legend is None:
@@ -182,7 +191,7 @@ class DecisionRegionsDisplay(Display):
         return self
 
     def _draw_regions(self, ax, colors):
-        tints = np.vstack([_style.tint(colors), np.ones(3)])
+        tints = np.vstack([tint(colors), np.ones(3)])
         # Half a step beyond the ends, so that each value is at the centre of its pixel.
         half = [np.array([-0.5, 0.5]) * (x[1] - x[0]) for x in (self.x0, self.x1)]
         return ax.imshow(
@@ -201,10 +210,10 @@ class DecisionRegionsDisplay(Display):
         for c in np.unique(self.point_codes):
             rows = self.points[self.point_codes == c]
             if c < len(colors):
-                style = {"color": [colors[c]], "marker": _style.class_marker(c)}
+                style = {"color": [colors[c]], "marker": class_marker(c)}
                 style |= {"edgecolor": "white", "linewidth": 0.02 * size}
             else:
-                style = {"color": _style.UNKNOWN_COLOR, "marker": "x", "linewidth": 1}
+                style = {"color": UNKNOWN_COLOR, "marker": "x", "linewidth": 1}
             drawn.append(ax.scatter(*rows.T, s=size, zorder=3, **style))
         return drawn
 
@@ -224,12 +233,10 @@ class DecisionRegionsDisplay(Display):
             unknown = c == len(colors)
             if not (unknown or c in points or np.any(self.regions == c)):
                 continue
-            face, edge = (
-                ("white", _style.UNKNOWN_COLOR) if unknown else (_style.tint(colors[c]), colors[c])
-            )
+            face, edge = ("white", UNKNOWN_COLOR) if unknown else (tint(colors[c]), colors[c])
             region = Patch(facecolor=face, edgecolor=edge)
             handles.append((region, points[c]) if c in points else region)
-            names.append("unknown" if unknown else _style.class_name(label))
+            names.append("unknown" if unknown else class_name(label))
         return ax.legend(handles, names, loc="upper right", fontsize="small")
 
 
@@ -243,3 +250,266 @@ def _beyond_certificate(estimator: BaseEstimator, X: Any) -> np.ndarray:
         )
     margin = Certificate(model).margin(transform(X)).T
     return np.where(np.isfinite(margin), margin, np.nan)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DecisionSurfaceDisplay(Display):
+    """Decision function of one class as a surface in three dimensions.
+
+    The surface has the colour of the class where the class accepts, f >= 0, and is grey elsewhere.
+    Coloured lines mark the level 0 on the walls, and where the surface crosses it on the floor.
+    The title gives the bias b, the limit of f far from all support vectors. Build it with
+    :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    x0, x1 : ndarray of shape (n0,), (n1,)
+        Coordinates of the grid.
+    values : ndarray of shape (n1, n0)
+        Decision function of the class.
+    title : str, default=""
+        Name of the class and whether its region is bounded.
+    color : color, default=colour of the first class
+        Colour of the class.
+    labels : tuple of str, default=("feature 0", "feature 1")
+        Names of the coordinates.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes3D, Figure
+    surface_ : Poly3DCollection
+    walls_ : list of Line3D
+        The level 0 on the two walls at the back.
+    border_ : ContourSet or None
+        Border of the accepted region, on the floor; None if the surface does not cross 0.
+
+    Examples
+    --------
+    >>> from openset import OneVsRestSVC
+    >>> from openset.datasets import make_boat
+    >>> from openset.plots import DecisionSurfaceDisplay
+    >>> X, y = make_boat(random_state=0)
+    >>> model = OneVsRestSVC(gamma=1.0).fit(X, y)
+    >>> display = DecisionSurfaceDisplay.from_estimator(model, X, 3, grid_resolution=20)
+    >>> display.ax_.get_title()
+    'Class 3: $b = +0.296$, unbounded'
+    """
+
+    x0: np.ndarray
+    x1: np.ndarray
+    values: np.ndarray
+    title: str = ""
+    color: Any = BASE_COLORS[0]
+    labels: tuple[str, str] = ("feature 0", "feature 1")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        class_label: Hashable,
+        *,
+        plane: str | ArrayLike | None = None,
+        grid_resolution: int = 80,
+        margin: float = 0.25,
+        ax: Axes | None = None,
+    ) -> DecisionSurfaceDisplay:
+        """Evaluate the decision function of a class on a grid and draw it.
+
+        Parameters
+        ----------
+        estimator, X
+            As for :meth:`DecisionRegionsDisplay.from_estimator`.
+        class_label : label
+            The class to draw.
+        plane : None, "pca" or array-like of shape (3, d), default=None
+            Plane to draw if there are more than two dimensions, as in
+            :meth:`DecisionRegionsDisplay.from_estimator`.
+        grid_resolution : int, default=80
+            Number of grid points in each direction.
+        margin : float, default=0.25
+            How far to show beyond the samples, as a fraction of their range.
+        ax : matplotlib Axes3D, default=None
+            Where to draw, made with ``projection="3d"``; None makes a new figure.
+
+        Returns
+        -------
+        DecisionSurfaceDisplay
+        """
+        model = unwrap(estimator)
+        check_is_fitted(model)
+        classes = model.classes_.tolist()
+        if getattr(class_label, "ndim", 0) or class_label not in classes:
+            raise ValueError(f"class_label={class_label!r} is not one of the classes {classes}.")
+        c = classes.index(class_label)
+        grid = plane_grid(plane, X, None, margin, grid_resolution)
+        display = cls(
+            x0=grid.x0,
+            x1=grid.x1,
+            values=estimator.decision_function(grid.samples)[:, c].reshape(grid.shape),
+            title=_title(model, c),
+            color=class_colors(len(model.classes_))[c],
+            labels=grid.labels,
+        )
+        return display.plot(ax=ax)
+
+    def _start(self, ax, **subplots):
+        if ax is not None and ax.name != "3d":
+            raise ValueError("ax must have three dimensions: make it with projection='3d'.")
+        return super()._start(ax, subplot_kw={"projection": "3d"})
+
+    def _draw(self, ax):
+        u, v = np.meshgrid(self.x0, self.x1)
+        colors = tint([0.7] * 3), tint(self.color, 0.75)
+        share = self._accepted_share()[..., np.newaxis]
+        faces = (1 - share) * colors[0] + share * colors[1]
+        self.surface_ = ax.plot_surface(
+            u, v, self.values, rcount=len(self.x1), ccount=len(self.x0), facecolors=faces
+        )
+        # Leave room below the surface to see the floor, and always show the level 0.
+        low, high = min(self.values.min(), 0.0), max(self.values.max(), 0.0)
+        floor = low - 0.5 * (high - low)
+        self.border_ = self._draw_border(ax, u, v, floor)
+        self.walls_ = self._draw_walls(ax)
+        ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]], zlim=(floor, high), title=self.title)
+        first, second = map(plain_text, self.labels)
+        ax.set(xlabel=first, ylabel=second, zlabel="decision function $f$")
+        for axis in "xy":
+            ax.locator_params(axis=axis, nbins=5)  # slanted tick labels need room
+        ax.set_box_aspect(None, zoom=0.94)  # as do the axis labels
+
+    def _accepted_share(self):
+        """Estimate the accepted share of each face, for a smooth border between the colours."""
+        padded = np.pad(self.values, ((0, 1), (0, 1)), mode="edge")
+        corners = np.stack([padded[:-1, :-1], padded[1:, :-1], padded[:-1, 1:], padded[1:, 1:]])
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(low >= 0, 1.0, np.clip(high / (high - low), 0.0, 1.0))
+
+    def _draw_border(self, ax, u, v, floor):
+        if not self.values.min() < 0 < self.values.max():
+            return None
+        return ax.contour(
+            u, v, self.values, [0.0], zdir="z", offset=floor, colors=[self.color], linewidths=1.5
+        )
+
+    def _draw_walls(self, ax):
+        # The two walls that the viewer sees from inside.
+        azimuth = np.deg2rad(ax.azim)
+        wall0 = self.x0[0] if np.cos(azimuth) > 0 else self.x0[-1]
+        wall1 = self.x1[0] if np.sin(azimuth) > 0 else self.x1[-1]
+        ends = ([wall0, wall0], self.x1[[0, -1]]), (self.x0[[0, -1]], [wall1, wall1])
+        style = {"color": self.color, "linewidth": 2, "zorder": 0}
+        return [line for x, y in ends for line in ax.plot(x, y, [0, 0], **style)]
+
+
+def _title(model, c):
+    """The class, its bias where the method has one, and whether its region is bounded."""
+    name = class_name(model.classes_[c])
+    name = name[:1].upper() + name[1:]
+    bounded = bool(model.bounded_[c])
+    if hasattr(model, "intercept_"):
+        return f"{name}: $b = {model.intercept_[c]:+.3f}$, {'bounded' if bounded else 'unbounded'}"
+    # Without a bias, False may only mean that boundedness is not proved.
+    return f"{name}: bounded" if bounded else name
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Points ``origin + u @ directions`` of the feature space."""
+
+    origin: np.ndarray  # (d,)
+    directions: np.ndarray  # (2, d), orthonormal
+    labels: tuple[str, str]  # names of the two coordinates
+
+    def embed(self, u: np.ndarray) -> np.ndarray:
+        """Points of the feature space, (n, d), from coordinates, (n, 2)."""
+        return self.origin + u @ self.directions
+
+    def project(self, X: np.ndarray) -> np.ndarray:
+        """Coordinates, (n, 2), of the points of the plane nearest to X, (n, d)."""
+        return (X - self.origin) @ self.directions.T
+
+
+def find_plane(plane: str | ArrayLike | None, X: np.ndarray, y: Any, names: Any) -> Plane:
+    """Resolve the argument `plane` of a display, for samples X, (n, d), and features `names`.
+
+    None is the feature space itself for d = 2, and "pca" otherwise; only "means" needs y.
+    """
+    d = X.shape[1]
+    if d < 2:
+        raise ValueError(f"X has {d} feature; decision regions need at least 2.")
+    if plane is None and d == 2:
+        first, second = ("feature 0", "feature 1") if names is None else map(str, names)
+        return Plane(np.zeros(2), np.eye(2), (first, second))
+    if plane is None or (isinstance(plane, str) and plane == "pca"):
+        pca = PCA(n_components=2).fit(X)
+        share = 100 * pca.explained_variance_ratio_
+        first, second = (f"principal direction {k + 1} ({share[k]:.0f} %)" for k in range(2))
+        return Plane(pca.mean_, pca.components_, (first, second))
+    if isinstance(plane, str):
+        if plane != "means":
+            raise ValueError(f"plane={plane!r} must be None, 'pca', 'means' or an array (3, d).")
+        plane = _three_means(X, y)
+    return _through(np.asarray(plane, dtype=np.float64), d)
+
+
+def _three_means(X, y):
+    """Means of the first three classes."""
+    if y is None:
+        raise ValueError("plane='means' passes through the means of three classes; pass y.")
+    classes = np.unique(y)[:3]
+    if len(classes) < 3:
+        raise ValueError(f"plane='means' needs three classes in y, which has {len(classes)}.")
+    return np.stack([X[y == c].mean(axis=0) for c in classes])
+
+
+def _through(points, d):
+    """The plane through three points."""
+    if points.shape != (3, d):
+        raise ValueError(f"plane has shape {points.shape}; pass three points, of shape (3, {d}).")
+    first = points[1] - points[0]
+    directions, triangle = np.linalg.qr(np.stack([first, points[2] - points[0]]).T)
+    size = np.abs(np.diag(triangle))
+    if size[1] <= 1e-10 * size[0] or size[0] == 0:
+        raise ValueError("the three points of plane lie on one line; choose others.")
+    # Orient the directions: the first towards the second point, the other towards the third.
+    directions = directions * np.sign(np.diag(triangle))
+    labels = ("coordinate 1 in the plane", "coordinate 2 in the plane")
+    return Plane(points[0], directions.T, labels)
+
+
+class PlaneGrid(NamedTuple):
+    """A grid of points on a plane through the feature space."""
+
+    x0: np.ndarray  # (n0,), first coordinates of the grid on the plane
+    x1: np.ndarray  # (n1,), second coordinates
+    samples: Any  # (n1 * n0, d), the points of the grid, row by row of x1; a table if X is one
+    points: np.ndarray  # (n, 2), the samples X, projected onto the plane
+    labels: tuple[str, str]  # names of the two coordinates
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n1, n0) of an image on the grid."""
+        return len(self.x1), len(self.x0)
+
+
+def plane_grid(
+    plane: str | ArrayLike | None, X: Any, y: Any, margin: float, resolution: int
+) -> PlaneGrid:
+    """Lay a grid over the samples X, widened by `margin` times their range."""
+    if not isinstance(resolution, Integral) or resolution < 2:
+        raise ValueError(f"grid_resolution={resolution!r} must be an integer of at least 2.")
+    if not isinstance(margin, Real) or not 0 <= margin < np.inf:
+        raise ValueError(f"margin={margin!r} must be a number >= 0.")
+    values = check_array(X, dtype=np.float64)
+    columns = getattr(X, "columns", None)
+    chosen = find_plane(plane, values, None if y is None else np.asarray(y), columns)
+    points = chosen.project(values)
+    low, high = points.min(axis=0), points.max(axis=0)
+    size = np.where(high > low, high - low, 1.0)
+    x0, x1 = np.linspace(low - margin * size, high + margin * size, resolution).T
+    samples = chosen.embed(np.stack(np.meshgrid(x0, x1), axis=-1).reshape(-1, 2))
+    if columns is not None:
+        samples = type(X)(samples, columns=columns)
+    return PlaneGrid(x0, x1, samples, points, chosen.labels)

@@ -9,8 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..monitoring import UnknownRateMonitor
-from . import _style
-from ._display import Display
+from ._display import INK, Display, class_colors
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -79,11 +78,11 @@ class EvidenceDisplay(Display):
         ).plot(ax=ax)
 
     def _draw(self, ax: Any) -> None:
-        red, _, blue = _style.class_colors(3)
+        red, _, blue = class_colors(3)
         ten = np.log(10)
         (self.line_,) = ax.plot(self.n_samples, self.log_evidence / ten, color=blue)
         self.threshold_ = ax.axhline(
-            self.log_threshold / ten, color=_style.INK, linestyle="--", label="alarm threshold"
+            self.log_threshold / ten, color=INK, linestyle="--", label="alarm threshold"
         )
         self.alarm_ = None
         if self.alarm_at is not None:

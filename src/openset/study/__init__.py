@@ -2,13 +2,10 @@
 
 from importlib import import_module
 
-from ._accuracy_by_rejection import accuracy_by_rejection
-from ._column_protocol import ColumnDraw, draw_from_column
-from ._load_study import load_study
 from ._runner import run_study
-from ._spec import MEASURES, Study, Task
 from ._store import Store, StoreError
-from ._tasks import make_split, run_task
+from ._study import MEASURES, Study, Task, load_study
+from ._tasks import ColumnDraw, accuracy_by_rejection, draw_from_column, make_split, run_task
 
 __all__ = [
     "MEASURES",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..utils.page import Cell, Page, ReportTable
 from ._report_data import (
     BLOCK,
     KEY,
@@ -24,10 +23,11 @@ from ._report_data import (
 )
 from ._report_ranks import Ranking, add_ranks, rank_groups
 from ._report_reference import add_reference, read_reference
+from .page import Cell, Page, ReportTable
 
 if TYPE_CHECKING:
-    from ._spec import Study
     from ._store import Store
+    from ._study import Study
 
 _SECONDS = ["seconds_search", "seconds_fit", "seconds_predict"]
 
@@ -58,7 +58,7 @@ def write_report(
     control : str, default="OpenSetSVC"
         The method that the others are compared with.
     sections : sequence of callables, default=()
-        Further sections: each is called with the :class:`openset.utils.page.Page`, the folder of
+        Further sections: each is called with the :class:`openset.study.page.Page`, the folder of
         the tables and the DataFrame of finished rows.
 
     Returns

@@ -14,8 +14,8 @@ import pandas as pd
 
 from ..datasets import dataset_table
 from ..registry import method_table
-from ._spec import MEASURES, Study
 from ._store import Store
+from ._study import MEASURES, Study
 from ._tasks import COLUMNS, class_count
 
 KEY = ["dataset", "n_known", "run", "method"]

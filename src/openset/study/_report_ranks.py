@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ..plots import CriticalDifferenceDisplay
-from ..utils.page import Cell, Page, ReportTable
 from . import stats
 from ._report_data import BLOCK, CELL, Results, collect, number, p_value, short_names
-from ._spec import MEASURES, Study
 from ._store import Store
+from ._study import MEASURES, Study
+from .page import Cell, Page, ReportTable
 
 
 class Ranking(NamedTuple):

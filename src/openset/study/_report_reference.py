@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..utils.page import Cell, Page, ReportTable
 from ._report_data import CELL, Results, cells, number, short_names, with_error
+from .page import Cell, Page, ReportTable
 
 REFERENCE = [*CELL, "measure", "mean", "standard_error"]
 

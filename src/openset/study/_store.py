@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..registry import RENAMED_METHODS
 from ..utils import atomic_write
-from ._spec import Study, Task
+from ._study import Study, Task
 from ._tasks import COLUMNS, Row
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import warnings
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -24,10 +24,10 @@ from threadpoolctl import threadpool_limits
 import openset
 
 from .. import datasets
-from ..evaluation import Split, draw_split, evaluate_method
-from ._accuracy_by_rejection import accuracy_by_rejection
-from ._column_protocol import count_labels, draw_from_column
-from ._spec import MEASURES, Study, Task
+from ..evaluation import Evaluation, Split, draw_split, evaluate_method
+from ..metrics import OpenSetCounts, encode_labels
+from ..utils import decide
+from ._study import MEASURES, Study, Task
 
 # The columns of a row, with their types in the store. Dicts are stored as JSON.
 COLUMNS = {
@@ -219,3 +219,159 @@ def _warm_up(study: Study, method: str) -> None:
 def _versions() -> str:
     modules = {m.__name__: m.__version__ for m in (openset, np, scipy, sklearn, numba)}
     return json.dumps({**modules, "python": platform.python_version()})
+
+
+class ColumnDraw(NamedTuple):
+    """Features, classes and rows of one draw.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        Features and classes of all rows of the dataset.
+    split : Split
+        Known classes, training rows and test rows.
+    validation : ndarray of shape (n_validation,)
+        Sorted validation rows of the known classes.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    split: Split
+    validation: np.ndarray
+
+
+class _Columns(NamedTuple):
+    X: np.ndarray
+    y: np.ndarray
+    part: np.ndarray  # what the column says about each row
+    labels: np.ndarray  # the sorted classes of the training split
+
+
+@lru_cache(maxsize=2)
+def _load(dataset: str, data_home: Any, column: str, train: str) -> _Columns:
+    found: Any = datasets.load_dataset(dataset, data_home=data_home)
+    if column not in found or column in ("data", "target", "feature_names", "name"):
+        raise ValueError(
+            f"dataset {dataset!r} has no text column {column!r}, which [protocol] names; set "
+            "column to the one that tells train, validation and test rows apart."
+        )
+    part = np.asarray(found[column]).astype(str)
+    if not np.any(part == train):
+        values = ", ".join(np.unique(part)[:10])
+        raise ValueError(
+            f"dataset {dataset!r} has no row with {column} = {train!r}; there are {values}. Set "
+            "train in [protocol]."
+        )
+    return _Columns(found.data, found.target, part, np.unique(found.target[part == train]))
+
+
+def count_labels(dataset: str, data_home: Any, column: str, train: str) -> int:
+    """Number of classes in the training split, from which the known ones are drawn."""
+    return len(_load(dataset, data_home, column, train).labels)
+
+
+@lru_cache(maxsize=2)  # the methods of a draw follow each other
+def draw_from_column(
+    dataset: str,
+    n_known: int,
+    seed: int,
+    data_home: Any,
+    *,
+    column: str,
+    train: str,
+    validation: str,
+) -> ColumnDraw:
+    """Draw the known classes of a dataset whose split stands in a column.
+
+    Training and validation rows of other classes are left out. All rows of neither split are test
+    rows.
+
+    Parameters
+    ----------
+    dataset : str
+    n_known : int
+        Number of classes to draw from the sorted ones of the training rows.
+    seed : int
+    data_home : path-like or None
+        Folder of the datasets; None takes it from the environment variable ``OPENSET_DATA``.
+    column, train, validation : str
+        The column, and its values for training and validation rows.
+
+    Returns
+    -------
+    ColumnDraw
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> from openset.study import draw_from_column
+    >>> table = pd.DataFrame({"x": range(6), "target": list("abcabc"), "split": ["train"] * 6})
+    >>> table.loc[3:, "split"] = "test"
+    >>> columns = {"column": "split", "train": "train", "validation": "val"}
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     table.to_parquet(Path(home, "small.parquet"))
+    ...     draw = draw_from_column("small", 2, 0, home, **columns)
+    >>> draw.split.known, draw.split.train, draw.split.test
+    (array(['b', 'c'], dtype=object), array([1, 2]), array([3, 4, 5]))
+    """
+    X, y, part, labels = _load(dataset, data_home, column, train)
+    known = np.random.RandomState(seed).choice(labels, n_known, replace=False)
+    is_known = np.isin(y, known)
+    split = Split(
+        np.sort(known),
+        np.flatnonzero(is_known & (part == train)),
+        np.flatnonzero((part != train) & (part != validation)),
+    )
+    return ColumnDraw(X, y, split, np.flatnonzero(is_known & (part == validation)))
+
+
+# Shares of the known test rows that are rejected.
+_SHARES = np.linspace(0, 0.6, 31)
+
+
+def accuracy_by_rejection(evaluation: Evaluation) -> dict[str, Any]:
+    """Return accuracy and macro F1 by the share of known samples that is rejected.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of known and unknown samples.
+
+    Returns
+    -------
+    dict
+        Lists ``rejected``, ``accuracy`` and ``f1`` over thresholds, and under ``chosen`` the three
+        at the threshold of the model itself. F1 is averaged over the known classes and the open
+        class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import Evaluation
+    >>> from openset.study import accuracy_by_rejection
+    >>> scores = np.array([[0.5, -1.0], [-0.2, 0.3], [-1.0, -1.0], [0.1, -0.5]])
+    >>> truth = np.array(["a", "b", "x", "y"])
+    >>> accuracy_by_rejection(Evaluation(truth, scores, np.array(["a", "b"])))["chosen"]["accuracy"]
+    0.75
+    """
+    truth = encode_labels(evaluation.truth, evaluation.classes)
+    known = evaluation.scores[evaluation.is_known].max(axis=1)
+    names = ("rejected", "accuracy", "f1")
+    chosen = (np.mean(known < 0), *_accuracy_and_f1(truth, evaluation.scores))
+    thresholds = np.quantile(known, _SHARES)
+    values = [_accuracy_and_f1(truth, evaluation.scores - t) for t in thresholds]
+    columns = (_SHARES.round(3).tolist(), *np.round(values, 5).T.tolist())
+    return {
+        **dict(zip(names, columns, strict=True)),
+        "chosen": dict(zip(names, map(float, chosen), strict=True)),
+    }
+
+
+def _accuracy_and_f1(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """Accuracy and F1 averaged over the K classes and the open class, whose code is K."""
+    counts = OpenSetCounts.from_codes(truth, decide(scores), scores.shape[1])
+    f1 = 2 * counts.hit / np.maximum(1, counts.predicted + counts.support)
+    return counts.hit.sum() / len(truth), f1.mean()

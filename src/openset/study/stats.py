@@ -1,6 +1,6 @@
 """Statistics over many datasets: ranks, Friedman's test, and comparisons of methods."""
 
-from ..utils import stats
-from ..utils.stats import *  # noqa: F403
+from ..evaluation import stats
+from ..evaluation.stats import *  # noqa: F403
 
 __all__ = stats.__all__

@@ -1,8 +1,8 @@
 """Helpers that every subpackage shares.
 
 The decision rule, unwrapping, threads, progress and atomic writes are here. Import the submodules
-``compiled``, ``distances``, ``estimator_checks``, ``page`` and ``stats`` by name. The registry of
-methods and the report of versions, which know the whole package, are found here as well.
+``compiled``, ``distances`` and ``estimator_checks`` by name. The registry of methods and the report
+of versions, which know the whole package, are found here as well, as are critical differences.
 """
 
 from importlib import import_module
@@ -10,7 +10,6 @@ from typing import Any
 
 from ._archive import read_member, stored_array_size
 from ._arguments import layers, refuse_masked, split_fitted, split_pipeline, unwrap
-from ._critical_difference import critical_difference, critical_value
 from ._decision import answer_labels, decide
 from ._files import atomic_write, last_written, update_lock
 from ._parallel import Progress, interrupts, thread_map
@@ -20,6 +19,7 @@ _ABOVE = {
     **{"METHODS": "registry", "RENAMED_METHODS": "registry", "Method": "registry"},
     **{"MethodRow": "registry", "all_estimators": "registry", "method_names": "registry"},
     **{"method_table": "registry", "host_info": "host", "show_versions": "host"},
+    **{"critical_difference": "evaluation.stats", "critical_value": "evaluation.stats"},
 }
 
 __all__ = [

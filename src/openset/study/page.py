@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import atomic_write
+from ..utils import atomic_write
 
 if TYPE_CHECKING:
     import pandas
@@ -35,7 +35,7 @@ class Page:
 
     Examples
     --------
-    >>> from openset.utils.page import Cell, Page
+    >>> from openset.study.page import Cell, Page
     >>> page = Page("Results")
     >>> page.section("Ranks of methods")
     >>> page.paragraph("Smaller is better: a rank < 2 is good.")

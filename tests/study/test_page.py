@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from openset.utils.page import Cell, Page, ReportTable
+from openset.study.page import Cell, Page, ReportTable
 
 VOID = {"meta", "img"}
 

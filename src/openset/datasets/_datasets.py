@@ -1,15 +1,23 @@
-"""Datasets in Parquet files: numeric feature columns and a column ``target``."""
+"""Datasets in Parquet files or from PMLB, and the sizes and checksums of those of the paper.
 
+``catalogue.csv`` is in the order of the paper's table; the four 2-D sets of its figures come last.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
 import os
 import warnings
 from difflib import get_close_matches
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from ..utils import atomic_write
-from ._catalogue import CATALOGUE, content_sha256
 
 _ENVIRONMENT = "OPENSET_DATA"
 _RESERVED = ("data", "target", "feature_names", "name")
@@ -224,3 +232,136 @@ def _fetch(name: str):
             f"PMLB did not provide the dataset {name!r} ({type(error).__name__}: {error}); try "
             "again with a network connection, or put the file into the data home."
         ) from error
+
+
+class Entry(NamedTuple):
+    """What is known about a dataset.
+
+    The shape is the number of samples, features, classes, samples of the smallest and of the
+    largest class, from the paper's table; for the 2-D sets, which are not in the table, from their
+    files.
+    """
+
+    shape: tuple[int, int, int, int, int]
+    where: str  # where to get it, in words
+    pmlb: str = ""  # name of the set in PMLB; empty if PMLB does not have it
+    sha256: str = ""  # content_sha256; empty if the paper's rows or features are not known
+
+
+def content_sha256(X: np.ndarray, y: np.ndarray) -> str:
+    """SHA-256 of the values in order, independent of the file format; y are integers.
+
+    Values are rounded to six decimals, because programs differ in the last bit of the numbers that
+    they parse from text.
+    """
+    digest = hashlib.sha256(repr(X.shape).encode())
+    digest.update(np.rint(np.asarray(X, dtype=np.float64) * 1e6).astype("<i8").tobytes())
+    digest.update(np.asarray(y).astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _read_catalogue() -> dict[str, Entry]:
+    text = files(__package__).joinpath("catalogue.csv").read_text("utf-8")
+    catalogue = {}
+    for row in csv.DictReader(text.splitlines()):
+        sizes = ("samples", "features", "classes", "smallest", "largest")
+        n, d, k, smallest, largest = (int(row[name]) for name in sizes)
+        where = row["where"] or "the package pmlb fetches it (pip install pmlb)"
+        shape = (n, d, k, smallest, largest)
+        catalogue[row["name"]] = Entry(shape, where, row["pmlb"], row["sha256"])
+    return catalogue
+
+
+CATALOGUE = _read_catalogue()
+
+
+class DatasetRow(NamedTuple):
+    """One row of the table of datasets.
+
+    Attributes
+    ----------
+    name : str
+    source : {"file", "pmlb", ""}
+        "file" if it is in the data home, "pmlb" if it will be fetched on first use.
+    n_samples, n_features, n_classes, smallest, largest : int or None
+        Counted in the file; `smallest` and `largest` are class sizes. None without a file.
+    published : tuple of int, or None
+        The same five figures in the paper's table; None for a dataset that is not in it.
+    where : str
+        Where to get a dataset of the paper, in words.
+    """
+
+    name: str
+    source: Literal["file", "pmlb", ""]
+    n_samples: int | None = None
+    n_features: int | None = None
+    n_classes: int | None = None
+    smallest: int | None = None
+    largest: int | None = None
+    published: tuple[int, int, int, int, int] | None = None
+    where: str = ""
+
+    @property
+    def counted(self) -> tuple[int | None, ...]:
+        """The five figures, in the order of `published`."""
+        return self[2:7]
+
+
+# In the catalogue but not in the paper's table.
+_FIGURES = ("boat", "cone-torus", "four-gauss", "regular")
+
+
+def dataset_table(data_home: str | os.PathLike | None = None) -> list[DatasetRow]:
+    """List the datasets of the paper, then all others in the data home.
+
+    Only the schema and the label column of each file are read.
+
+    Parameters
+    ----------
+    data_home : path-like, default=None
+        Folder of the files; None uses the environment variable ``OPENSET_DATA``.
+
+    Returns
+    -------
+    list of DatasetRow
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from openset.datasets import dataset_table
+    >>> with tempfile.TemporaryDirectory() as empty:
+    ...     row = dataset_table(empty)[0]
+    >>> row.name, row.source, row.published
+    ('yeast', 'pmlb', (1479, 8, 9, 20, 463))
+    """
+    home = find_home(data_home)
+    here = [] if home is None else stored(home)
+    rows = []
+    for name in [*CATALOGUE, *(n for n in here if n not in CATALOGUE)]:
+        entry = CATALOGUE.get(name)
+        row = DatasetRow(
+            name,
+            "file" if name in here else "pmlb" if entry and entry.pmlb else "",
+            published=entry.shape if entry and name not in _FIGURES else None,
+            where=entry.where if entry else "",
+        )
+        if home is not None and name in here:
+            row = row._replace(**_count(home / f"{name}.parquet"))
+        rows.append(row)
+    return rows
+
+
+def _count(path: Path) -> dict[str, Any]:
+    import pyarrow.parquet as parquet
+    from pyarrow import ArrowException, types
+
+    try:
+        schema = parquet.read_schema(path)
+        labels = parquet.read_table(path, columns=["target"])["target"]
+    except (ArrowException, OSError, KeyError) as error:
+        raise ValueError(f"{path} is not a dataset ({error}); fetch or write it again.") from error
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    features = [f for f in schema if f.name != "target" and any(is_(f.type) for is_ in numeric)]
+    sizes = labels.value_counts().field("counts").to_pylist()
+    counts = {"n_samples": len(labels), "n_features": len(features), "n_classes": len(sizes)}
+    return counts | {"smallest": min(sizes, default=0), "largest": max(sizes, default=0)}
