@@ -6,30 +6,26 @@ methods share) are imported by their names.
 
 from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier
-from ._declarations import SearchSpec, Traits
-from ._delegate import DelegatingClassifier
+from ._delegate import DelegatingClassifier, OpenSetPipeline, make_pipeline
 from ._distance import DistanceClassifier, unit_rows
-from ._explain import explain
+from ._explain import PredictionExplainer, explain
 from ._grid_scores import GridScores
 from ._kernel_machine import KernelMachineClassifier
-from ._pipeline import OpenSetPipeline, make_pipeline
-from ._predictions import PredictionExplainer
-from ._unknown_label import (
+from ._validation import (
+    TrainingData,
+    canonical,
+    check_labels,
     find_unknown_label,
     known_classes,
     resolve_unknown_label,
     set_labels,
     takes_known_unknowns,
     usable_rows,
-)
-from ._validation import (
-    TrainingData,
-    canonical,
-    check_labels,
     validate_samples,
     validate_targets,
     validate_training_data,
 )
+from .parameters import SearchSpec, Traits
 
 __all__ = [
     "Certificate",

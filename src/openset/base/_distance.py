@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..utils.distances import directions
 from ._classifier import OpenSetClassifier
-from ._declarations import SearchSpec
 from ._validation import validate_samples, validate_training_data
 from .fitted import check_array, require
-from .parameters import QUANTILES
+from .parameters import QUANTILES, SearchSpec
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

@@ -1,9 +1,12 @@
-"""Explanations: what each sample is nearest to, and by how much it misses acceptance."""
+"""Explanations: what each sample is nearest to, by how much it misses acceptance, and in words.
+
+The words contain no comma, so a CSV file needs no quotes for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,9 +20,56 @@ from ._validation import validate_samples
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow as pa
 
 # Samples per batch: their scores are in memory at the same time.
 _ROWS = 4096
+
+
+class Ranking(NamedTuple):
+    """The classes of each of n samples by score; with one class the second is the first."""
+
+    best: np.ndarray
+    second: np.ndarray
+    score: np.ndarray  # of the best
+    margin: np.ndarray  # by which the second is behind; NaN with one class
+    n_accept: np.ndarray  # number of classes that accept
+
+    @classmethod
+    def of(cls, scores: np.ndarray) -> Ranking:
+        """Rank by scores (n, K)."""
+        rows = np.arange(len(scores))
+        best = scores.argmax(axis=1)
+        score, n_accept = scores[rows, best], (scores >= 0).sum(axis=1)
+        if scores.shape[1] == 1:
+            return cls(best, best, score, np.full(len(scores), np.nan), n_accept)
+        others = scores.copy()
+        others[rows, best] = -np.inf
+        second = others.argmax(axis=1)
+        return cls(best, second, score, score - others[rows, second], n_accept)
+
+    def reasons(self, names: Sequence, outside: np.ndarray) -> list[str]:
+        """The answer to each sample in words; `outside` (n,) tells who is outside all certificates.
+
+        Of samples that some class accepts it does not matter.
+        """
+        names = [str(name) for name in names]
+        missed = np.maximum(-self.score, 1e-4).round(4)  # a miss is never shown as zero
+        columns = self.best, self.second, self.n_accept, missed, outside
+        return [
+            _reason(names[best], names[second], *others)
+            for best, second, *others in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+
+
+def _reason(nearest: str, second: str, n_accept: int, missed: float, outside: bool) -> str:
+    if n_accept == 1:
+        return f"accepted by {nearest}"
+    if n_accept:
+        count = "two" if n_accept == 2 else n_accept
+        return f"{count} classes accept: {nearest} before {second}"
+    far = "; outside every certificate" if outside else ""
+    return f"none accepts; nearest is {nearest}; missed by {missed}{far}"
 
 
 def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
@@ -87,96 +137,138 @@ def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
             name=error.name,
         ) from error
     transform, model = split_fitted(estimator)
-    surroundings = model.surroundings()
     (X,) = indexable(X)  # a COO matrix has no rows to take
-
-    def columns(rows):
+    labels = answer_labels(model.classes_, model.unknown_label_)
+    tables = []
+    # Without any samples there is still one block, so that the estimator can complain.
+    for rows in gen_batches(max(1, _num_samples(X)), _ROWS):
         block = transform(_safe_indexing(X, rows))
         scores = model.decision_function(block)
-        return decide(scores), *best_two(scores), *surroundings(block)
-
-    # Without any samples there is still one block, so that the estimator can complain.
-    parts = [columns(rows) for rows in gen_batches(max(1, _num_samples(X)), _ROWS)]
-    answer, best, second, score, margin, n_accept, similar, distance, gap = map(
-        np.concatenate, zip(*parts, strict=True)
-    )
-    labels = answer_labels(model.classes_, model.unknown_label_)
-    runner_up = labels[second].astype(object)
-    if len(labels) == 2:  # one class
-        runner_up[:] = None
-    reasons = zip(labels[best], labels[second], score, n_accept, gap, strict=True)
-    return pd.DataFrame(
-        {
-            "answer": labels[answer],
-            "nearest_class": labels[best],
-            "score": score,
-            "deficit": np.maximum(0.0, -score),
-            "similar": pd.arrays.IntegerArray(similar.astype(np.int64), similar < 0),
-            "distance": distance,
-            "region_gap": gap,
-            "runner_up": runner_up,
-            "margin": margin,
-            "reason": [_reason(*row) for row in reasons],
-        },
-        index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None,
-    )
+        ranking, answer = Ranking.of(scores), labels[decide(scores)]
+        similar, distance, gap = model.neighbourhood(block)
+        runner_up = labels[ranking.second].astype(object)
+        if len(labels) == 2:  # one class
+            runner_up[:] = None
+        tables.append(
+            {
+                "answer": answer,
+                "nearest_class": labels[ranking.best],
+                "score": ranking.score,
+                "deficit": np.maximum(0.0, -ranking.score),
+                "similar": similar,
+                "distance": distance,
+                "region_gap": gap,
+                "runner_up": runner_up,
+                "margin": ranking.margin,
+                "reason": np.array(ranking.reasons(labels, gap > 0), dtype=object),
+            }
+        )
+    columns: dict = {name: np.concatenate([part[name] for part in tables]) for name in tables[0]}
+    similar = columns["similar"].astype(np.int64)
+    columns["similar"] = pd.arrays.IntegerArray(similar, similar < 0)
+    return pd.DataFrame(columns, index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None)
 
 
-def best_two(scores: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Rank the classes of each sample: best, second, score, margin and n_accept, each (n,).
+class PredictionExplainer:
+    """Turns acceptance scores into answers: prediction, score, runner-up, margin and reason.
 
-    With one class the second is the first, and the margin NaN.
+    Parameters
+    ----------
+    final : estimator
+        The fitted open-set estimator itself, unwrapped.
+    n_jobs : int, default=None
+        Threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import OpenSetSVC
+    >>> from openset.base import PredictionExplainer
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 6.0]])
+    >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
+    >>> rows = np.array([[0.0, 0.5], [9.0, 9.0]])
+    >>> *_, reason = PredictionExplainer(model).columns(rows, model.decision_function(rows))
+    >>> reason[0].as_py(), reason[1].as_py().endswith("outside every certificate")
+    ('accepted by left', True)
     """
-    rows = np.arange(len(scores))
-    best = scores.argmax(axis=1)
-    score, n_accept = scores[rows, best], (scores >= 0).sum(axis=1)
-    if scores.shape[1] == 1:
-        return best, best, score, np.full(len(scores), np.nan), n_accept
-    others = scores.copy()
-    others[rows, best] = -np.inf
-    second = others.argmax(axis=1)
-    return best, second, score, score - others[rows, second], n_accept
+
+    NAMES = ("prediction", "known_score", "runner_up", "margin", "reason")
+
+    def __init__(self, final: BaseEstimator, n_jobs: int | None = None):
+        import pyarrow as pa
+
+        self._final, self._n_jobs = final, n_jobs
+        self._labels = answer_labels(final.classes_, final.unknown_label_)
+        self._answers = pa.array(self._labels.tolist())
+        # A model with moved thresholds has a certificate, but no support vectors of its own.
+        by_vectors = hasattr(final, "known_radius_") and hasattr(final, "support_vectors_")
+        self._certificate = Certificate(final) if by_vectors else None
+
+    def columns(self, X: np.ndarray, scores: np.ndarray) -> list[pa.Array]:
+        """Return the columns `NAMES`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows as the final estimator sees them, after all transformers.
+        scores : ndarray of shape (n, K)
+            Their acceptance scores.
+
+        Returns
+        -------
+        list of pyarrow.Array
+        """
+        import pyarrow as pa
+
+        ranking = Ranking.of(scores)
+        # Rounded: the last digits of a score depend on the size of the batch.
+        runner_up, margin = self._answers.take(pa.array(ranking.second)), ranking.margin.round(5)
+        margins = pa.array(margin)
+        if scores.shape[1] == 1:
+            runner_up = pa.nulls(len(scores), self._answers.type)
+            margins = pa.nulls(len(scores), pa.float64())
+        outside = self._outside(X, ranking.n_accept == 0)
+        reasons = pa.array(ranking.reasons(self._labels, outside), pa.string())
+        answers = self._answers.take(pa.array(decide(scores)))
+        return [
+            answers,
+            pa.array(ranking.score),
+            runner_up,
+            margins,
+            pa.array(reasons, pa.string()),
+        ]
+
+    def _outside(self, X, rejected):
+        """Which of the rejected rows lie outside every certificate, (n,) bool."""
+        outside = np.zeros(len(X), dtype=bool)
+        if not hasattr(self._final, "known_radius_") or not rejected.any():
+            return outside
+        if self._certificate is None:
+            outside[rejected] = self._final.neighbourhood(X[rejected])[2] > 0
+        elif self._certificate.complete:
+            outside[rejected] = self._certificate.outside(X[rejected], n_jobs=self._n_jobs)
+        return outside
 
 
-def _reason(nearest, second, score, n_accept, gap) -> str:
-    """The words of :class:`openset.base.PredictionExplainer`, for one sample."""
-    if n_accept == 1:
-        return f"accepted by {nearest}"
-    if n_accept:
-        count = "two" if n_accept == 2 else n_accept
-        return f"{count} classes accept: {nearest} before {second}"
-    far = "; outside every certificate" if gap > 0 else ""
-    return f"none accepts; nearest is {nearest}; missed by {round(max(-score, 1e-4), 4)}{far}"
-
-
-def surroundings_of(model: BaseEstimator) -> Callable:
-    """``surroundings`` of a fitted open-set classifier, by its ``kept_samples``.
+def neighbourhood_of(model: BaseEstimator, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``neighbourhood`` of a fitted open-set classifier, by its ``kept_samples``.
 
     Those of a model with ``known_radius_`` are its support vectors.
     """
     kept = model.kept_samples()
     if kept is None:
-        return _nothing_around
+        missing = np.full(_num_samples(X), np.nan)
+        return np.full(len(missing), -1), missing, missing
     vectors, index, metric = kept
     certificate = Certificate(model) if hasattr(model, "known_radius_") else None
     distances = DistancesTo(vectors, metric)
-
-    def surroundings(X):
-        X = validate_samples(model, X, accept_sparse="csr")
-        n = X.shape[0]
-        nearest, distance, gap = np.empty(n, dtype=np.intp), np.empty(n), np.full(n, np.nan)
-        for rows in row_blocks(0, n, vectors.shape[0]):
-            d = distances(X[rows])
-            nearest[rows] = d.argmin(axis=1)
-            distance[rows] = d.min(axis=1)
-            if certificate is not None:
-                gap[rows] = np.maximum(0.0, certificate._margin_of(d)).min(axis=1)
-        return index[nearest], distance, gap
-
-    return surroundings
-
-
-def _nothing_around(X):
-    """The surroundings of samples where no training sample is kept."""
-    missing = np.full(_num_samples(X), np.nan)
-    return np.full(len(missing), -1), missing, missing
+    X = validate_samples(model, X, accept_sparse="csr")
+    n = X.shape[0]
+    nearest, distance, gap = np.empty(n, dtype=np.intp), np.empty(n), np.full(n, np.nan)
+    for rows in row_blocks(0, n, vectors.shape[0]):
+        d = distances(X[rows])
+        nearest[rows] = d.argmin(axis=1)
+        distance[rows] = d.min(axis=1)
+        if certificate is not None:
+            gap[rows] = np.maximum(0.0, certificate._margin_of(d)).min(axis=1)
+    return index[nearest], distance, gap

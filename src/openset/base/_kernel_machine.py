@@ -19,8 +19,7 @@ from ..utils import answer_labels
 from ..utils.distances import squared_norms
 from ._grid_scores import GridEngine
 from ._kernel_expansion import KernelExpansionClassifier
-from ._unknown_label import find_unknown_label
-from ._validation import validate_training_data
+from ._validation import find_unknown_label, validate_training_data
 from .machines import (
     BinaryMachine,
     TrainingSet,

@@ -344,17 +344,12 @@ class CalibratedRejector(ConformalClassifier):
     def far_scores(self) -> np.ndarray:
         return self._moved()[1].far_scores()
 
-    def surroundings(self):
+    def neighbourhood(self, X):
         transform, moved = self._moved()
-        inner = moved.surroundings()
-
-        def surroundings(X):
-            similar, distance, gap = inner(transform(X))
-            if self._fit_rows is not None:  # the estimator was fitted to a part of the samples
-                similar = np.where(similar < 0, -1, self._fit_rows[similar])
-            return similar, distance, gap
-
-        return surroundings
+        similar, distance, gap = moved.neighbourhood(transform(X))
+        if self._fit_rows is not None:  # the estimator was fitted to a part of the samples
+            similar = np.where(similar < 0, -1, self._fit_rows[similar])
+        return similar, distance, gap
 
     def check_fitted(self):
         sizes = super().check_fitted()

@@ -70,7 +70,7 @@ def review_data(
     best = np.argsort(-scores[rows], axis=1, kind="stable")[:, :_NEAREST]
     similar = distance = rows
     if len(rows):
-        similar, distance, _ = model.surroundings()(_safe_indexing(Z, rows))
+        similar, distance, _ = model.neighbourhood(_safe_indexing(Z, rows))
     position = {row: k for k, row in enumerate(rows.tolist())}
     typical = _typical_distance(found)
     return {
