@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset.evt._set_cover import greedy_cover
+from openset.evt._evm import greedy_cover
 from openset.utils import distances as engine
 from openset.utils.distances import DistancesTo
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset.evt._svm_tails import abating_tail, exclusion_tail, inclusion_tail
+from openset.evt._svm import abating_tail, exclusion_tail, inclusion_tail
 
 
 def tail_size(tail, scores):

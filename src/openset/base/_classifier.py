@@ -466,9 +466,9 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        similar, distance, region_gap : ndarray of shape (n,)
-            With the meaning of the columns of :func:`openset.base.explain`; similar is -1 where
-            missing.
+        tuple of ndarray of shape (n,)
+            similar, distance and region_gap, with the meaning of the columns of
+            :func:`openset.base.explain`; similar is -1 where missing.
         """
         return neighbourhood_of(self, X)
 

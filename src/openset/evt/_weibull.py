@@ -1,4 +1,4 @@
-"""The Weibull distribution fitted by maximum likelihood, thousands of samples at once.
+"""Weibull models of tails of scores, fitted by maximum likelihood, thousands at once.
 
 The two-parameter Weibull distribution has F(z) = 1 - exp(-(z / scale)**shape). Its shape solves
 
@@ -10,10 +10,18 @@ for data of every scale and spread, and where both ends of a bracket are known b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..base.fitted import check_array, require
 from ..utils.compiled import njit
+
+# The fields of a model that hold one number per tail.
+_ARRAYS = ("scale", "shape", "location")
 
 
 def fit_weibull(z: ArrayLike, counts: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -172,3 +180,287 @@ def find_largest(s, stops, models, sign, translate, survivor, best):
                 keys[k] = key
                 found[k] = j
             start = stops[c]
+
+
+@dataclass(frozen=True)
+class WeibullTail:
+    """Probability models of a score, each fitted to a tail of observed scores.
+
+    A score s becomes z = translate + sign (s - location), to which the Weibull distribution
+    belongs. The probability is F(z), or 1 - F(z) if `survivor`. A tail with fewer than two
+    distinct scores gives a step: probability 1 at the common score and on its likely side, else 0.
+    Scores from a solver are known to some `resolution` only; a tail no wider than that says
+    nothing about its shape, and gives a step that lies below all its scores by the resolution.
+
+    Use one of the four constructors, named after the tail that they look at. Each takes values of
+    shape (..., m) and fits one model per row.
+
+    Parameters
+    ----------
+    scale, shape : ndarray of shape (...)
+        Of the distribution of z.
+    location : ndarray of shape (...)
+        The score of the tail nearest to the bulk.
+    sign : {-1, 1}
+        Whether z falls or rises with the score.
+    translate : float
+        1 in the form of libMR, which keeps z away from 0; it makes the model depend on the unit
+        of the scores.
+    survivor : bool
+        Whether the probability is 1 - F(z).
+
+    References
+    ----------
+    W. Scheirer, A. Rocha, R. Micheals, T. Boult, "Meta-Recognition: The Theory and Practice of
+    Recognition Score Analysis", IEEE TPAMI 33(8), 2011.
+
+    Examples
+    --------
+    >>> from openset.evt import WeibullTail
+    >>> tail = WeibullTail.low_positives([0.2, 0.5, 0.9, 1.1, 1.3, 1.6, 2.0], size=5)
+    >>> tail.probability([-0.5, 0.0, 0.5, 1.0, 2.3]).round(6)
+    array([1.33000e-04, 1.95240e-02, 2.41828e-01, 6.93126e-01, 1.00000e+00])
+    """
+
+    scale: np.ndarray
+    shape: np.ndarray
+    location: np.ndarray
+    sign: int
+    translate: float
+    survivor: bool
+
+    def check(self, name: str, n_models: int) -> None:
+        """Raise ValueError unless this holds `n_models` valid models; a file may hold anything.
+
+        Parameters
+        ----------
+        name : str
+            For the message.
+        n_models : int
+        """
+        for part, layout in (("scale", "n"), ("shape", "n inf"), ("location", "n")):
+            check_array(f"{name}.{part}", getattr(self, part), layout, {"n": n_models})
+        require(
+            np.all(self.scale > 0) and np.all(self.shape > 0), f"{name} has scale or shape <= 0"
+        )
+        require(self.sign in (-1, 1), f"{name}.sign is {self.sign!r}")
+        is_number = isinstance(self.translate, float) and np.isfinite(self.translate)
+        require(is_number and isinstance(self.survivor, bool), f"{name} has no form")
+
+    @classmethod
+    def low_positives(cls, scores: ArrayLike, size: int, resolution: float = 0.0) -> WeibullTail:
+        """From the `size` smallest scores of positive samples: rises to 1 with the score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (..., m)
+            Of positive samples.
+        size : int
+            Number of scores in the tail; all if there are fewer.
+        resolution : float, default=0.0
+            How well the scores are known.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
+        tail = _smallest(scores, size)
+        lowest, location = tail[..., 0], tail[..., -1]
+        scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
+        narrow = location - lowest <= resolution
+        scale = np.where(narrow, 1.0 + (location - lowest) + resolution, scale)
+        shape = np.where(narrow, np.inf, shape)
+        return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
+
+    @classmethod
+    def high_negatives(cls, scores: ArrayLike, size: int, resolution: float = 0.0) -> WeibullTail:
+        """From the `size` largest scores of negative samples: rises from 0 with the score.
+
+        Parameters
+        ----------
+        scores, size, resolution
+            As for :meth:`low_positives`.
+
+        Returns
+        -------
+        WeibullTail
+        """
+        tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
+        highest, location = tail[..., 0], tail[..., -1]
+        scale, shape = fit_weibull(1.0 + (tail - location[..., None]))
+        narrow = highest - location <= resolution
+        scale = np.where(narrow, 1.0 - resolution, scale)
+        shape = np.where(narrow, np.inf, shape)
+        return cls(scale, shape, location, sign=1, translate=1.0, survivor=False)
+
+    @classmethod
+    def low_distances(cls, distances: ArrayLike, size: int) -> WeibullTail:
+        """From the `size` smallest distances: falls with the distance, to 0 at 1 + location.
+
+        A tail without two distinct distances takes in further ones until it has them.
+
+        Parameters
+        ----------
+        distances : array-like of shape (..., m)
+            Distances >= 0; infinite ones do not count.
+        size : int
+            Number of distances in the tail; all if there are fewer.
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (...).
+        """
+        tail, counts = _extend(distances, size)
+        location = np.max(tail, axis=-1, where=np.isfinite(tail), initial=0.0)
+        scale, shape = fit_weibull(1.0 + (location[..., None] - tail), counts)
+        return cls(scale, shape, location, sign=-1, translate=1.0, survivor=False)
+
+    @classmethod
+    def low_margins(cls, distances: ArrayLike, size: int) -> WeibullTail:
+        """From the `size` smallest distances > 0, without transform: falls from 1 at distance 0.
+
+        A tail without two distinct distances takes in further ones until it has them. Zeros are
+        left out: no Weibull distribution has density there.
+
+        Parameters
+        ----------
+        distances, size
+            As for :meth:`low_distances`.
+
+        Returns
+        -------
+        WeibullTail
+        """
+        distances = np.asarray(distances, dtype=np.float64)
+        tail, counts = _extend(np.where(distances == 0, np.inf, distances), size)
+        scale, shape = fit_weibull(tail, counts)
+        return cls(scale, shape, np.zeros_like(scale), sign=1, translate=0.0, survivor=True)
+
+    @classmethod
+    def concatenate(cls, tails: Sequence[WeibullTail]) -> WeibullTail:
+        """Join models made by the same constructor.
+
+        Parameters
+        ----------
+        tails : sequence of WeibullTail
+            Each of shape (n_i,).
+
+        Returns
+        -------
+        WeibullTail
+            Of shape (sum of n_i,).
+        """
+        parts: Any = {n: np.concatenate([getattr(tail, n) for tail in tails]) for n in _ARRAYS}
+        return replace(tails[0], **parts)
+
+    def __getitem__(self, index) -> WeibullTail:
+        parts: Any = {name: getattr(self, name)[index] for name in _ARRAYS}
+        return replace(self, **parts)
+
+    def probability(self, s: ArrayLike) -> np.ndarray:
+        """Probability at each score.
+
+        Parameters
+        ----------
+        s : array-like
+            Scores, of a shape that broadcasts with that of the parameters.
+
+        Returns
+        -------
+        ndarray
+            Between 0 and 1, never NaN for a score that is not.
+        """
+        z = self.translate + self.sign * (np.asarray(s, dtype=np.float64) - self.location)
+        with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+            power = (np.maximum(z, 0.0) / self.scale) ** self.shape
+            p = np.exp(-power) if self.survivor else -np.expm1(-power)
+        step = np.isinf(self.shape)
+        if np.any(step):
+            p = np.where(step, z <= self.scale if self.survivor else z >= self.scale, p)
+        return p
+
+    def mean_of_largest(self, s: np.ndarray, stops: np.ndarray, n: int) -> np.ndarray:
+        """Mean of the `n` largest probabilities of each group of models.
+
+        Parameters
+        ----------
+        s : ndarray of shape (r, m)
+            One score per model in each row.
+        stops : ndarray of shape (K,)
+            Where the groups end; the last is m.
+        n : int
+            All probabilities of a group if it has fewer models.
+
+        Returns
+        -------
+        ndarray of shape (r, K)
+        """
+        best = np.full((len(s), len(stops), n), -1)
+        models = self.scale, self.shape, self.location
+        find_largest(s, stops, models, self.sign, self.translate, self.survivor, best)
+        p = self[best].probability(
+            np.take_along_axis(s, best.reshape(len(s), -1), 1).reshape(best.shape)
+        )
+        return np.mean(p, axis=-1, where=best >= 0)
+
+    def score_at(self, probability: float) -> np.ndarray:
+        """The score that has a given probability.
+
+        Parameters
+        ----------
+        probability : float
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of the shape of the parameters
+            The common score where the model is a step.
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"probability must lie strictly between 0 and 1; got {probability!r}.")
+        rest = probability if self.survivor else 1.0 - probability
+        z = self.scale * (-np.log(rest)) ** (1.0 / self.shape)
+        return self.location + self.sign * (z - self.translate)
+
+
+def _smallest(values, size):
+    """The `size` smallest of each row, or all, ascending."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0:
+        raise ValueError("a tail needs at least one score; got none.")
+    if size < 1:
+        raise ValueError(f"size of the tail must be at least 1; got {size!r}.")
+    if size < values.shape[-1]:
+        values = np.partition(values, size - 1, axis=-1)[..., :size]
+    return np.sort(values, axis=-1)
+
+
+def _extend(distances, size):
+    """The smallest finite distances of each row, ascending, and how many count.
+
+    `size` of them, or more until the last differs from the first, or all.
+    """
+    distances = np.asarray(distances, dtype=np.float64)
+    tail = _smallest(distances, size)
+    counts = np.isfinite(tail).sum(axis=-1)
+    flat = tail[..., 0] == tail[..., -1]
+    if tail.shape[-1] < distances.shape[-1] and np.any(flat):
+        rows = np.sort(distances[flat], axis=-1)
+        tied = (rows == rows[..., :1]).sum(axis=-1)
+        longer = np.minimum(tied + 1, np.isfinite(rows).sum(axis=-1))
+        wider = np.full((*counts.shape, max(longer.max(), tail.shape[-1])), np.inf)
+        wider[..., : tail.shape[-1]] = tail
+        wider[flat] = rows[..., : wider.shape[-1]]
+        counts = np.array(counts)
+        counts[flat] = longer
+        tail = wider
+    return tail, counts
+
+
+def check_tail(model: Any, name: str, n_models: int) -> None:
+    """Raise ValueError unless an attribute holds that many Weibull models."""
+    tail = getattr(model, name)
+    require(isinstance(tail, WeibullTail), f"{name} is no WeibullTail")
+    tail.check(name, n_models)

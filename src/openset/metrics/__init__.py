@@ -4,10 +4,9 @@ In every measure, a true label outside the known classes counts as unknown; no r
 needed.
 """
 
-from ._counts import OpenSetCounts, harmonic_mean
-from ._labels import encode_labels
-from ._openness import openness
+from ._counts import OpenSetCounts, encode_labels, harmonic_mean
 from ._prediction import (
+    OpenSetReport,
     accuracy_known,
     accuracy_unknown,
     f1_with_unknown,
@@ -15,9 +14,11 @@ from ._prediction import (
     harmonic_normalized_accuracy,
     misclassification_rate,
     normalized_accuracy,
+    open_set_confusion_matrix,
     open_set_f1,
+    open_set_report,
+    openness,
 )
-from ._report import OpenSetReport, open_set_confusion_matrix, open_set_report
 from ._scores import auroc_known, fpr_at_tpr, oscr_area, oscr_curve
 
 __all__ = [

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..utils import refuse_masked
-from ._counts import ratio
-from ._labels import encode_true, index_known
+from ._counts import encode_true, index_known, ratio
 
 
 def _check_scores(scores: ArrayLike, shape: tuple[int, ...], remedy: str) -> NDArray[np.float64]:

@@ -1,7 +1,5 @@
 """Closed-set classifiers that learn to answer unknown."""
 
-from ._base import OpenSetWrapper
-from ._cascade import CascadeRejector
-from ._threshold import ThresholdRejector
+from ._rejectors import CascadeRejector, OpenSetWrapper, ThresholdRejector
 
 __all__ = ["CascadeRejector", "OpenSetWrapper", "ThresholdRejector"]

@@ -1,0 +1,360 @@
+"""Closed-set classifiers that learn to answer unknown: by a threshold, or behind a detector."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier, is_outlier_detector
+from sklearn.svm import OneClassSVM
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from ..base import (
+    OpenSetClassifier,
+    SearchSpec,
+    Traits,
+    canonical,
+    resolve_unknown_label,
+    set_labels,
+    validate_targets,
+)
+from ..base.fitted import require
+from ..base.parameters import FRACTIONS
+
+
+class OpenSetWrapper(OpenSetClassifier):
+    """Base class of open-set estimators around a classifier, their parameter ``estimator``.
+
+    X is passed to the wrapped estimators unchanged, so it may be whatever these accept: tables,
+    sparse matrices, texts.
+    """
+
+    estimator: Any
+    unknown_label: Any
+    fitted_attributes = {"estimator_": ""}
+
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        inner = self.estimator_.classes_
+        fits = isinstance(inner, np.ndarray) and inner.tolist() == self.classes_.tolist()
+        require(fits, "classes_ are not those of estimator_")
+        return sizes
+
+    def check_targets(self, X, y, sample_weight=None):
+        """Validate y and the weights; drop rows of weight zero.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :func:`openset.base.validate_targets`.
+
+        Returns
+        -------
+        X, y, sample_weight
+        """
+        if not is_classifier(self.estimator):
+            raise ValueError(
+                f"estimator={self.estimator!r} of {type(self).__name__} is not a classifier."
+            )
+        return validate_targets(self, X, y, sample_weight)
+
+    def fit_estimator(self, X, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
+        """Fit a clone of ``estimator``; set the attributes of the labels.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            From :meth:`check_targets`.
+        """
+        set_labels(self, y)  # refuses known unknowns, unless the method takes them
+        self.estimator_ = fit_clone(self.estimator, X, y, sample_weight)
+        self.classes_ = self.estimator_.classes_
+        if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width
+            self.classes_ = self.classes_.astype(object)
+        self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+class ThresholdRejector(OpenSetWrapper):
+    """Reject samples for which a closed-set classifier is not confident enough.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba`` or ``decision_function``. It is cloned; wrap a fitted
+        one in :class:`sklearn.frozen.FrozenEstimator` to keep it as it is.
+    threshold : float, default=0.5
+        Smallest confidence that accepts. Changing it needs no new fit.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        The confidence. "auto": probabilities if the estimator gives them. A decision function
+        with one value per sample, of two classes, is the confidence in the second class and its
+        negative that in the first.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that no class accepts.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    bounded_ : ndarray of shape (K,), bool
+        False: nothing is known about the classifier. Most are confident far away from all data.
+    n_features_in_, feature_names_in_
+        Only if the fitted classifier has them.
+
+    References
+    ----------
+    C. K. Chow, "On optimum recognition error and reject tradeoff", IEEE Transactions on
+    Information Theory 16(1), 1970.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from openset.wrappers import ThresholdRejector
+    >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
+    >>> y = ["a", "a", "a", "b", "b", "b"]
+    >>> model = ThresholdRejector(KNeighborsClassifier(n_neighbors=4), threshold=0.7)
+    >>> model.fit(X, y).predict([[0.1], [0.6], [1.1]])
+    array(['a', 'unknown', 'b'], dtype='<U7')
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit", m]) for m in ("predict_proba", "decision_function")],
+        "threshold": [Interval(Real, None, None, closed="neither")],
+        "response_method": [StrOptions({"auto", "predict_proba", "decision_function"})],
+        "unknown_label": "no_validation",
+    }
+
+    traits = Traits("thresholded classifier", condition="not known: it depends on the classifier")
+    search_spec = SearchSpec(
+        grids={"default": {"threshold": FRACTIONS}, "paper": {"threshold": FRACTIONS}},
+        after_fit=("threshold",),
+    )
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        threshold: float = 0.5,
+        response_method: str = "auto",
+        unknown_label: Any = "auto",
+    ):
+        self.estimator = estimator
+        self.threshold = threshold
+        self.response_method = response_method
+        self.unknown_label = unknown_label
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThresholdRejector:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the classifier takes
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            For a classifier that takes weights; rows of weight zero are dropped.
+
+        Returns
+        -------
+        self
+        """
+        if sample_weight is not None and not supports_weights(self.estimator):
+            raise ValueError(
+                f"sample_weight was passed, but {type(self.estimator).__name__} takes no weights. "
+                "Leave them out or wrap a classifier that does."
+            )
+        self._response(self.estimator)
+        X, y, sample_weight = self.check_targets(X, y, sample_weight)
+        self.fit_estimator(X, y, sample_weight)
+        if len(self.classes_) == 1 and self._response(self.estimator_) == "decision_function":
+            raise ValueError(
+                f"y has one class, {self.classes_.tolist()!r}; the decision_function of "
+                f"{type(self.estimator_).__name__} separates two. Wrap a classifier with "
+                "predict_proba, or give at least 2 classes."
+            )
+        return self
+
+    def decide(self, raw):
+        return raw - self.threshold
+
+    def raw_scores(self, X):
+        check_is_fitted(self)
+        method = self._response(self.estimator_)
+        scores = finite(getattr(self.estimator_, method)(canonical(X)))
+        if scores.ndim == 1:
+            scores = np.column_stack([-scores, scores])
+        if scores.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"{method} of {type(self.estimator_).__name__} gives {scores.shape[1]} columns for "
+                f"{len(self.classes_)} classes; one per class is needed (for SVC set "
+                'decision_function_shape="ovr").'
+            )
+        return scores
+
+    def _response(self, estimator):
+        """Name of the method that gives the confidence."""
+        if self.response_method == "auto":
+            probabilistic = hasattr(estimator, "predict_proba")
+            return "predict_proba" if probabilistic else "decision_function"
+        if not hasattr(estimator, self.response_method):
+            raise ValueError(
+                f"response_method={self.response_method!r}, but {type(estimator).__name__} has no "
+                'such method; use response_method="auto" or another classifier.'
+            )
+        return self.response_method
+
+
+class CascadeRejector(OpenSetWrapper):
+    """Reject what an outlier detector rejects; classify the rest.
+
+    Parameters
+    ----------
+    rejector : estimator
+        An outlier detector that can judge new samples: ``predict`` gives 1 or -1,
+        ``decision_function``, if there is one, is >= 0 for what it accepts. A clone is fitted to
+        all training samples, whatever their class.
+    estimator : estimator
+        A classifier; a clone is fitted to the training samples and their labels.
+    unknown_label : "auto" or label, default="auto"
+        Answer for samples that the rejector rejects.
+
+    Attributes
+    ----------
+    rejector_, estimator_ : estimator
+        The fitted outlier detector and the fitted classifier.
+    classes_ : ndarray of shape (K,)
+    unknown_label_ : object
+    bounded_ : ndarray of shape (K,), bool
+        True if the rejector is known to accept a bounded region only: a OneClassSVM with RBF
+        kernel and a negative bias. False means that nothing is proved.
+    n_features_in_, feature_names_in_
+        Only if the fitted classifier has them.
+
+    Notes
+    -----
+    The class that the classifier answers gets the score of the rejector; the others get -1, or 1
+    less than that score where it is negative.
+
+    References
+    ----------
+    C. Cortes, G. DeSalvo, M. Mohri, "Learning with rejection", Algorithmic Learning Theory, 2016,
+    where both parts are learnt together.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.svm import OneClassSVM
+    >>> from openset.wrappers import CascadeRejector
+    >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
+    >>> y = [0, 0, 0, 1, 1, 1]
+    >>> model = CascadeRejector(OneClassSVM(gamma=10, nu=0.1), LogisticRegression())
+    >>> model.fit(X, y).predict([[0.1], [1.1], [9.0]])
+    array([ 0,  1, -1])
+    """
+
+    _parameter_constraints = {
+        "rejector": [HasMethods(["fit", "predict"])],
+        "estimator": [HasMethods(["fit", "predict"])],
+        "unknown_label": "no_validation",
+    }
+
+    fitted_attributes = {"estimator_": "", "rejector_": ""}
+    traits = Traits("cascade", condition="the rejector accepts a bounded region")
+
+    def __init__(
+        self, rejector: BaseEstimator, estimator: BaseEstimator, unknown_label: Any = "auto"
+    ):
+        self.rejector = rejector
+        self.estimator = estimator
+        self.unknown_label = unknown_label
+
+    @property
+    def search_spec(self) -> SearchSpec:  # type: ignore[override]
+        """Grid over the fraction of samples that the rejector may reject, by either name."""
+        names = {"contamination", "nu"} & set(self.rejector.get_params())
+        grid = {f"rejector__{name}": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] for name in names}
+        return SearchSpec(grids={"default": grid, "paper": grid} if grid else {})
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CascadeRejector:
+        """Fit the rejector to X and the classifier to X and y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the two take
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            For those of the two that take weights; rows of weight zero are dropped.
+
+        Returns
+        -------
+        self
+        """
+        if not is_outlier_detector(self.rejector):
+            raise ValueError(
+                f"rejector={self.rejector!r} is not an outlier detector. Pass one, such as "
+                "OneClassSVM or IsolationForest (your own: derive from OutlierMixin)."
+            )
+        takes_weights = supports_weights(self.rejector) or supports_weights(self.estimator)
+        if sample_weight is not None and not takes_weights:
+            raise ValueError(
+                f"sample_weight was passed, but neither {type(self.rejector).__name__} nor "
+                f"{type(self.estimator).__name__} takes weights. Leave them out."
+            )
+        X, y, sample_weight = self.check_targets(X, y, sample_weight)
+        self.fit_estimator(X, y, sample_weight)
+        self.rejector_ = fit_clone(self.rejector, X, None, sample_weight)
+        return self
+
+    def far_scores(self) -> np.ndarray:
+        rejector, far = self.rejector_, np.inf
+        if isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
+            far = rejector.intercept_[0]
+        return np.full(len(self.classes_), far)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        other = get_tags(self.rejector).input_tags
+        tags.input_tags.sparse &= other.sparse
+        tags.input_tags.allow_nan &= other.allow_nan
+        return tags
+
+    def decision_function(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        X = canonical(X)
+        judge = getattr(self.rejector_, "decision_function", self.rejector_.predict)
+        accepted = finite(judge(X)).reshape(-1, 1)
+        answers = np.asarray(self.estimator_.predict(X)).reshape(-1, 1) == self.classes_
+        return np.where(answers, accepted, np.minimum(accepted, 0.0) - 1.0)
+
+
+def supports_weights(estimator: BaseEstimator) -> bool:
+    """Whether ``fit`` takes ``sample_weight``."""
+    return has_fit_parameter(estimator, "sample_weight")
+
+
+def fit_clone(estimator: BaseEstimator, X, y, sample_weight) -> BaseEstimator:
+    """Fit a clone, with weights where there are any and it takes them; y may be None."""
+    arguments = (X,) if y is None else (X, y)
+    if sample_weight is not None and supports_weights(estimator):
+        return clone(estimator).fit(*arguments, sample_weight=sample_weight)
+    return clone(estimator).fit(*arguments)
+
+
+def finite(scores) -> np.ndarray:
+    """The scores in float64; NaN, of a sample that cannot be scored, becomes the lowest."""
+    scores = np.asarray(scores, dtype=np.float64)
+    largest = np.finfo(np.float64).max / 4  # room for a threshold
+    return np.nan_to_num(scores, nan=-largest, posinf=largest, neginf=-largest)
