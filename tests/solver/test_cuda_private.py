@@ -37,7 +37,7 @@ def test_auto_takes_the_simulator_and_a_wrong_name_is_an_error():
 
 def test_without_a_gpu_the_error_says_what_to_do():
     run("""
-        from openset.solver.cuda.grid import array_module
+        from openset.solver.cuda import array_module
         try:
             array_module()
         except (ImportError, RuntimeError) as error:
@@ -50,7 +50,7 @@ def test_many_violators_are_cut_to_the_worst():
     run(
         """
         import numpy as np
-        import openset.solver.cuda.landmarks as landmarks
+        import openset.solver.landmarks._features as landmarks
         from openset.kernels import RBF
         from openset.solver.landmarks import LandmarkFeatures, Query, training_rows
 
@@ -64,7 +64,7 @@ def test_many_violators_are_cut_to_the_worst():
         active = np.arange(0, 400, 7), np.arange(58) % 5
         found = []
         for device, most in (("cpu", 0), ("cuda", 2**23), ("cuda", 20)):
-            landmarks._FOUND = most
+            landmarks._LISTED = most
             rows = training_rows(X, codes, np.ones(400), features, 100, device=device)
             found.append(rows.violators(query, active))
             order = np.lexsort(found[-1][:2])
@@ -82,7 +82,7 @@ def test_many_violators_are_cut_to_the_worst():
 def test_registers_of_a_block():
     """A multiprocessor has 65,536; see the limits in ``smo_kernel``."""
     run("""
-        from openset.solver.cuda.matrix import _block
+        from openset.solver.cuda.smo import _block
         for m in (1, 512, 513, 4096, 4097, 8192, 8193, 100_000):
             threads, in_registers = _block(m, 8)
             assert threads * (128 if in_registers else 64) <= 65_536

@@ -36,6 +36,11 @@ class GridScores(NamedTuple):
 class GridEngine(OpenSetClassifier):
     """The part of a kernel machine classifier that a search uses."""
 
+    @property
+    def strategy(self) -> Any:
+        """What trains the machines and scores settings instead of the exact solver, or None."""
+        return None
+
     def grid_scores(
         self: Any,
         settings: Sequence[dict[str, Any]],
@@ -72,6 +77,11 @@ class GridEngine(OpenSetClassifier):
         object
             What `reduce` returned.
         """
+        strategy = self.strategy
+        if strategy is not None and strategy.pays(max(len(fit) for fit, _, _ in splits)):
+            data = X, y, sample_weight, splits
+            yield from map(reduce, strategy.scores(settings, *data, n_jobs))
+            return
         spec = self.search_spec
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}

@@ -134,10 +134,16 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         self
         """
         training = self.prepare(X, y, sample_weight, self.min_classes)
+        strategy = self.strategy
+        if strategy is not None:
+            strategy.check_size(len(training.codes))
         if not self.counts_samples:
             training = merge_copies(training)
-        train = train_one_class if self.own_samples_only else train_one_vs_rest
-        self.fit_machines(training, train)
+        if strategy is not None:
+            strategy.train(training)
+        else:
+            train = train_one_class if self.own_samples_only else train_one_vs_rest
+            self.fit_machines(training, train)
         return self
 
     def prepare(
@@ -336,9 +342,26 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
                     f"[{type(self).__name__}] {done}/{len(machines)}: class {labels[c]!r}, "
                     f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
                 )
+        self.store_machines(machines, training, training.X, training.rows)
+
+    def store_machines(
+        self, machines: list[BinaryMachine], training: TrainingSet, points: Any, rows: np.ndarray
+    ) -> None:
+        """Set the fitted attributes.
+
+        Parameters
+        ----------
+        machines : list of K BinaryMachine
+            Their ``support`` counts `points`.
+        training : TrainingSet
+        points : ndarray or CSR matrix of shape (p, d)
+            Points of the kernel expansions.
+        rows : ndarray of shape (p,)
+            Rows of the X of fit that these are.
+        """
         used, self.dual_coef_, self.intercept_ = pack_machines(machines)
-        self.support_ = training.rows[used]
-        self.support_vectors_ = training.X[used]
+        self.support_ = rows[used]
+        self.support_vectors_ = points[used]
         self.dual_objective_ = np.array([machine.objective for machine in machines])
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])

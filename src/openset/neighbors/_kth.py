@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..solver.cuda import on_gpu, to_host
+from ..solver.cuda import array_module, on_gpu, to_host
 from ..utils import thread_map
 from ..utils.compiled import njit
 from ..utils.distances import NARROW, DistancesTo
@@ -67,8 +67,6 @@ class KthDistances:
         self._norms = np.einsum("ij,ij->i", centred, centred)
         self._largest = np.sqrt(self._norms.max())
         if gpu:
-            from ..solver.cuda.grid import array_module
-
             self._xp = array_module()
             self._points = self._xp.asarray(centred), self._xp.asarray(self._norms)
             self._block, self._size, self._n_jobs = self._gpu, _GPU_BLOCK, 1

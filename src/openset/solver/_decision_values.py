@@ -115,7 +115,7 @@ class DecisionValues:
         scores = np.tile(bias.astype(np.float64), (n, 1))
         for group, expansion in self._expansions:
             if on_gpu(device) and expansion.by_products:
-                from .cuda.expansion import CudaExpansion
+                from .cuda.points import CudaExpansion
 
                 CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
                 continue

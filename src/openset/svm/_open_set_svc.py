@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval
 
-from ..base import Traits, validate_samples
+from ..base import KernelMachineClassifier, Traits, validate_samples
 from ..base.machines import BinaryMachine, merge_copies, train_one_vs_rest
 from ..base.parameters import BOXES, FRACTIONS, SCALED_GAMMAS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
-from ._landmarks import LandmarkClassifier
+from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
 from ._warm_start import WarmStart, pays, train_from
 
 # lambda in the default search: dense where regions are still large.
 _LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
-class OpenSetSVC(LandmarkClassifier):
+class OpenSetSVC(KernelMachineClassifier):
     """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
 
     One kernel machine per class against the rest. Its objective contains ``lambda * b``, which
@@ -135,7 +135,8 @@ class OpenSetSVC(LandmarkClassifier):
     """
 
     _parameter_constraints: dict = {
-        **LandmarkClassifier._parameter_constraints,
+        **KernelMachineClassifier._parameter_constraints,
+        **LANDMARK_CONSTRAINTS,
         "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
         "ensure_bounded": ["boolean"],
     }
@@ -145,9 +146,9 @@ class OpenSetSVC(LandmarkClassifier):
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
         known_unknowns="negatives of every machine",
     )
-    fitted_attributes = {**LandmarkClassifier.fitted_attributes, "lam_": "K"}
+    fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "lam_": "K"}
     min_classes = 1
-    class_attributes = (*LandmarkClassifier.class_attributes, "lam_")
+    class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"gamma": SCALED_GAMMAS[1:-1], "C": BOXES, "lam": _LAMBDAS},
@@ -184,6 +185,10 @@ class OpenSetSVC(LandmarkClassifier):
         self.landmarks = landmarks
         self.random_state = random_state
         self.class_weight = class_weight
+
+    @property
+    def strategy(self):
+        return None if self.landmarks is None else LandmarkTraining(self)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def add_classes(

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..base import Traits
+from ..base import KernelMachineClassifier, Traits
 from ..kernels import Kernel, Linear
-from ._landmarks import LandmarkClassifier
+from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
 
 
-class OneVsRestSVC(LandmarkClassifier):
+class OneVsRestSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that rejects what no class accepts.
 
     The plain SVM (``OpenSetSVC`` with lambda = 0) without any guarantee: a class whose bias is not
@@ -48,6 +48,10 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([0, 1])
     """
 
+    _parameter_constraints: dict = {
+        **KernelMachineClassifier._parameter_constraints,
+        **LANDMARK_CONSTRAINTS,
+    }
     traits = Traits(
         "SVM", condition="b_c < 0 for every class", known_unknowns="negatives of every machine"
     )
@@ -75,3 +79,14 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.landmarks = landmarks
         self.class_weight = class_weight
         self.random_state = random_state
+
+    @property
+    def strategy(self):
+        return None if self.landmarks is None else LandmarkTraining(self)
+
+    def check_kernel(self, kernel):
+        if self.landmarks is not None and not kernel.decaying:
+            raise ValueError(
+                f"landmarks need a kernel that decays with distance, not kernel={self.kernel!r}. "
+                "Choose one such as 'rbf', or landmarks=None."
+            )

@@ -17,32 +17,18 @@ from numba import cuda
 from ...utils import thread_map
 from .._grid import near_identity
 from .._path import Path
-from .._problem import Problem, feasible_start
+from .._problem import Problem, Solution, feasible_start
 from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, iteration_limit, warn_not_converged
 from .._tuning import tuning
-from . import to_host
-from .kernels import SIMULATED, Problems
-from .matrix import kernel_matrix
+from . import array_module, free_memory, to_host
+from .points import kernel_matrix
+from .smo import Matrix, Problems, launch
 
-
-def array_module():
-    """CuPy, or NumPy under the simulator; a clear error without a GPU."""
-    if SIMULATED:
-        return np
-    try:
-        import cupy
-    except ImportError as error:
-        raise ImportError(
-            'device="cuda" needs CuPy and numba-cuda: pip install "openset[cuda]".'
-        ) from error
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(
-            f'device="cuda": no GPU can be used ({error}). Use device="cpu".'
-        ) from error
-    return cupy
+# Share of the free memory for products of the active rows of landmark machines.
+_PRODUCTS = 0.3
+# Features gathered at a time, and the ratio of active rows in problems that are solved together.
+_GATHERED, _ALIKE = 2**27, 2.0
 
 
 class LazyRows:
@@ -106,17 +92,9 @@ def solve_grid_cuda(
                 left -= matrix.launch(batch, tol, left)
             found = [batch.betas, batch.vs, batch.n_iter]
             if outside is not None:
-                found.append(matrix.outside(batch.betas))
+                found.append(matrix.product(batch.betas, outside=True))
             ready = g, gammas[g], batch.first, [_pinned_copy(xp, array) for array in found]
     yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
-
-
-def free_memory(xp) -> float:
-    """Bytes that can still be allocated."""
-    if xp is np:
-        return 1e9
-    pool = xp.get_default_memory_pool()
-    return xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
 
 
 def _reduced(ready, problems, reduce, rows, n_jobs, tol, outside):
@@ -284,3 +262,85 @@ def _identity_solutions(xp, p, lower, upper, totals):
         above = xp.clip(p + mu[:, None], lower, upper).sum(axis=1) > totals
         low, high = xp.where(above, low, mu), xp.where(above, mu, high)
     return xp.clip(p + (0.5 * (low + high))[:, None], lower, upper)
+
+
+def solve_together(psi, places, problems, starts, tol, max_iter):
+    """Solve problems over the linear kernel of features, many at a time.
+
+    Parameters
+    ----------
+    psi : array of shape (n, r), float32
+        Features, on the GPU.
+    places : list of ndarray
+        Rows of psi that belong to each problem.
+    problems : list of Problem
+    starts : list of ndarray or None
+        Feasible multipliers.
+    tol : float
+    max_iter : int
+        Largest number of iterations per problem.
+
+    Returns
+    -------
+    list of tuple
+        For each problem a Solution, and the weighted sum of its features, shape (r,), float64.
+    """
+    xp = array_module()
+    found: list = [None] * len(problems)
+    for group in _alike(np.array([len(place) for place in places]), _PRODUCTS * free_memory(xp)):
+        n = max(len(places[k]) for k in group)
+        # Shorter problems are padded with copies of the slack in empty boxes.
+        place = np.zeros((len(group), n), dtype=np.intp)
+        p, lower, upper, betas = np.zeros((4, len(group), n))
+        for i, k in enumerate(group):
+            own = slice(len(places[k]))
+            problem = problems[k]
+            place[i, own], p[i, own] = places[k], problem.p
+            lower[i, own], upper[i, own] = problem.lower, problem.upper
+            betas[i, own] = feasible_start(problem) if starts[k] is None else starts[k]
+        place, p, lower, upper, betas = map(xp.asarray, (place, p, lower, upper, betas))
+        values = xp.empty((len(group), n, n), dtype=np.float32)
+        vs = p
+        step = max(1, _GATHERED // (n * psi.shape[1]))
+        parts = [slice(k, k + step) for k in range(0, len(group), step)]
+        for part in parts:
+            some = psi[place[part]]
+            values[part] = some @ some.transpose(0, 2, 1)
+            vs[part] -= (values[part].astype(np.float64) @ betas[part, :, None])[:, :, 0]
+        batch = Batch.of(xp, (lower, upper), betas, vs)
+        diagonal = xp.diagonal(values, axis1=1, axis2=2).reshape(-1).copy()
+        matrix = Matrix(values.reshape(-1, n), n, diagonal)
+        left = max_iter
+        while left > 0 and batch.gap() > tol:
+            left -= launch(batch, matrix, tol, left)
+        del values, matrix
+        sums = [
+            (betas[part, None, :] @ psi[place[part]].astype(np.float64))[:, 0, :] for part in parts
+        ]
+        sums, gaps = to_host(xp.concatenate(sums)), to_host(batch.ends[:, 0] - batch.ends[:, 1])
+        betas, vs, n_iter = map(to_host, (batch.betas, batch.vs, batch.n_iter))
+        for i, k in enumerate(group):
+            own = slice(len(places[k]))
+            gap = max(float(gaps[i]), 0.0)
+            beta, v = betas[i, own].copy(), vs[i, own].copy()
+            (bias,), (interval,), (objective,) = biases_of(problems[k], beta[None], v[None])
+            if gap > tol:
+                warn_not_converged(n_iter[i], gap, tol)
+            report = float(bias), tuple(interval), float(objective), gap, int(n_iter[i])
+            status = "optimal" if gap <= tol else "max_iter"
+            found[k] = Solution(beta, v, *report, status), sums[i]
+    return found
+
+
+def _alike(sizes, memory):
+    """Indices of problems in groups of similar sizes whose matrices fit into memory."""
+    order = np.argsort(sizes, kind="stable")
+    group: list[int] = []
+    for k in order:
+        n = int(sizes[k])
+        full = 4.0 * n * n * (len(group) + 1) > memory
+        if group and (full or n > _ALIKE * sizes[group[0]]):
+            yield group
+            group = []
+        group.append(int(k))
+    yield group

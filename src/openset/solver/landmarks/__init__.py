@@ -1,10 +1,15 @@
 """Landmark (Nyström) machines of all classes, for training sets too large for the exact ones."""
 
-from ._choice import choose_rows
-from ._features import LandmarkFeatures
-from ._fit import solve_landmarks, spread_over_classes
-from ._machine import LandmarkSolution, LandmarkTask
-from ._rows import Query, TrainingRows, Worst, block_violators, training_rows
+from ._choice import choose_rows, spread_over_classes
+from ._features import (
+    LandmarkFeatures,
+    Query,
+    TrainingRows,
+    Worst,
+    block_violators,
+    training_rows,
+)
+from ._fit import LandmarkSolution, LandmarkTask, solve_landmarks
 
 __all__ = [
     "LandmarkFeatures",

@@ -75,7 +75,7 @@ def choose_rows(
     m, xp = X.shape[0], np
     everyone = np.arange(m)
     if on_gpu(device) and m <= _ON_GPU:
-        from ..cuda.matrix import whole_matrix
+        from ..cuda.points import whole_matrix
 
         xp, K = whole_matrix(X, kernel, gamma)
         left = xp.asarray(coef.astype(np.float32)) @ K
@@ -151,3 +151,36 @@ def _one_by_one(inner, outer, size):
             outer -= change + change.T
             inner -= np.outer(column, column)
     return chosen
+
+
+def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
+    """Divide n picks among classes: half in equal shares, half in proportion to their sizes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (K,), int
+        Rows of each class.
+    n : int
+        Picks, at most the number of rows.
+
+    Returns
+    -------
+    ndarray of shape (K,), int
+        Picks per class, never more than it has rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.solver.landmarks import spread_over_classes
+    >>> spread_over_classes(np.array([900, 90, 10]), 60)
+    array([37, 13, 10])
+    """
+    wanted = 0.5 * n * counts / counts.sum() + 0.5 * n / len(counts)
+    picks = np.minimum(counts, wanted.astype(np.int64))
+    # What small classes could not take, and rounding, goes to those with rows left.
+    while (missing := n - picks.sum()) > 0:
+        room = np.flatnonzero(picks < counts)
+        if missing < len(room):
+            room = room[np.argsort(picks[room], kind="stable")[:missing]]
+        picks[room] += np.minimum(counts[room] - picks[room], max(1, missing // len(room)))
+    return picks

@@ -1,4 +1,4 @@
-"""Features of a landmark (Nyström) machine.
+"""Features of a landmark (Nyström) machine, and training rows as its solver sees them.
 
 With landmarks z_1, ..., z_p and K_zz = L L', the feature vector of a sample is
 psi(x) = L^-1 (k(z_1, x), ..., k(z_p, x)). A kernel machine whose expansion is restricted to the
@@ -8,7 +8,8 @@ landmarks are a = L'^-1 w.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import strsm
 from scipy.linalg.lapack import dpstrf
 
+from ...utils import thread_map
 from ...utils.distances import (
     center_of,
     direct_distances,
@@ -24,6 +26,7 @@ from ...utils.distances import (
     squared_norms,
 )
 from .._precision import needs_differences, safe_dtype
+from ..cuda import module_of, on_gpu, to_host
 
 # A landmark whose feature-space distance to the span of the others is below the root of this adds
 # nothing but rounding errors, and is dropped.
@@ -34,6 +37,8 @@ _FAR = 1e15
 
 # Numbers per block of features: enough rows for fast products, and few blocks in flight.
 _BLOCK = 2**22
+# Violators of a block that are listed and sorted; where there are more, the worst are found first.
+_LISTED = 2**23
 
 
 class LandmarkFeatures:
@@ -70,6 +75,8 @@ class LandmarkFeatures:
            [0.368, 1.   , 1.   ],
            [0.368, 1.   , 1.   ]], dtype=float32)
     """
+
+    on_gpu, xp = False, np
 
     def __init__(self, landmarks, kernel: Any, gamma: float):
         self.kernel, self.scale = kernel, np.sqrt(gamma)
@@ -118,19 +125,22 @@ class LandmarkFeatures:
         """
         return self.whiten(self.kernel_values(X))
 
-    def in_blocks(self, X) -> np.ndarray:
+    def in_blocks(self, X, n_jobs: int | None = None) -> np.ndarray:
         """Features of many samples, block by block.
 
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n, d), float64
+        n_jobs : int or None, default=None
+            Number of threads.
 
         Returns
         -------
         ndarray of shape (n, r), float32
         """
         step = self.block_rows
-        return np.concatenate([self(X[k : k + step]) for k in range(0, X.shape[0], step)])
+        starts = range(0, X.shape[0], step)
+        return np.concatenate(list(thread_map(lambda k: self(X[k : k + step]), starts, n_jobs)))
 
     def kernel_values(self, X) -> np.ndarray:
         """Kernel values of samples with the landmarks `kept`.
@@ -201,3 +211,280 @@ class LandmarkFeatures:
             dots = dots.toarray() if sparse.issparse(dots) else dots
             expand_distances(dots, squared_norms(Z), self.norms, s)
         return self.kernel.value(s, out=s)
+
+
+class Query(NamedTuple):
+    """The present machines of some classes, whose violated constraints are to be found.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+        Codes of the classes.
+    coef : ndarray of shape (k, r), float32
+        Coefficients on the landmarks.
+    bias : ndarray of shape (k,)
+    target : float
+        Rows of the class should score at least `target`, all others at most -`target`.
+    floor : ndarray of shape (k,)
+        Smaller violations are ignored.
+    most : ndarray of shape (k,), int
+        Largest number of violators to return per class.
+    share : float
+        Share of the rows to look at, a sample of all; 1 for all.
+    """
+
+    classes: np.ndarray
+    coef: np.ndarray
+    bias: np.ndarray
+    target: float
+    floor: np.ndarray
+    most: np.ndarray
+    share: float
+
+
+# Row, position in `classes`, violation: three arrays of one length.
+Violators = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class TrainingRows(Protocol):
+    """The rows of a training set, wherever they are stored.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (m,)
+        Class of each row.
+    weight : ndarray of shape (m,)
+    on_gpu : bool
+        Whether features are arrays of the GPU, and machines are trained there.
+    """
+
+    codes: np.ndarray
+    weight: np.ndarray
+    on_gpu: bool
+
+    def features(self, index: np.ndarray) -> np.ndarray:
+        """Features of some rows.
+
+        Parameters
+        ----------
+        index : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, r), float32
+        """
+        ...
+
+    def coefficients(self, w: np.ndarray) -> np.ndarray:
+        """Coefficients on the landmarks, see :meth:`LandmarkFeatures.coefficients`.
+
+        Parameters
+        ----------
+        w : ndarray of shape (k, r)
+
+        Returns
+        -------
+        ndarray of shape (k, r)
+        """
+        ...
+
+    def violators(self, query: Query, active: tuple[np.ndarray, np.ndarray]) -> Violators:
+        """The worst violators of each class.
+
+        Parameters
+        ----------
+        query : Query
+        active : tuple of two arrays
+            Pairs (row, position of the class in the query) that are left out, sorted by row.
+
+        Returns
+        -------
+        tuple of ndarray
+            Rows, positions of their classes, and sizes of the violations.
+        """
+        ...
+
+
+def training_rows(
+    X,
+    codes: np.ndarray,
+    weight: np.ndarray,
+    features_of: LandmarkFeatures,
+    cache_size: float,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+) -> TrainingRows:
+    """Training rows in the memory of this machine, or of its GPU.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (m, d)
+    codes, weight : ndarray of shape (m,)
+    features_of : LandmarkFeatures
+    cache_size : float
+        Memory for kernel values in MB.
+    n_jobs : int or None, default=None
+        Number of threads.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where kernel values are computed and violators found.
+
+    Returns
+    -------
+    TrainingRows
+    """
+    if on_gpu(device) and features_of.by_products:
+        from ..cuda.points import CudaFeatures
+
+        features = CudaFeatures(features_of, len(codes), int(codes.max()) + 1)
+        return BlockRows(X, codes, weight, features, features.memory, 1)
+    return BlockRows(X, codes, weight, features_of, cache_size * 2**20, n_jobs)
+
+
+class BlockRows(TrainingRows):
+    """Training rows in the memory of this machine or of its GPU, see :func:`training_rows`.
+
+    Their kernel values with the landmarks are stored where they fit, else computed in each round.
+    """
+
+    def __init__(self, X, codes, weight, features_of, memory, n_jobs):
+        self.codes, self.weight = codes, weight
+        self.on_gpu, self._xp = features_of.on_gpu, features_of.xp
+        self._map, self._X, self._n_jobs = features_of, X, n_jobs
+        # Every n-th row: each block is a sample of the rows, in whatever order these are.
+        n = -(-len(codes) // features_of.block_rows)
+        self._blocks = [slice(k, None, n) for k in range(n)]
+        self._stored = None
+        if 4 * len(codes) * features_of.n_features <= memory:
+            fill = thread_map(lambda b: features_of.kernel_values(X[b]), self._blocks, n_jobs)
+            self._stored = list(fill)
+
+    def coefficients(self, w):
+        return self._map.coefficients(w)
+
+    def features(self, index):
+        return self._map.in_blocks(self._X[index], self._n_jobs)
+
+    def violators(self, query, active):
+        xp, n = self._xp, len(self._blocks)
+        rows, position = active
+        order = np.argsort(rows % n, kind="stable")
+        ends = np.searchsorted(rows[order] % n, np.arange(n + 1))
+        rows, position = xp.asarray(rows[order] // n), xp.asarray(position[order])
+        copied = (xp.asarray(v) if isinstance(v, np.ndarray) else v for v in query)
+        worst = Worst(Query(*copied), xp)
+
+        def find(k):
+            block, here = self._blocks[k], slice(ends[k], ends[k + 1])
+            stored = self._stored
+            values = stored[k] if stored else self._map.kernel_values(self._X[block])
+            pairs = rows[here], position[here]
+            inside, *rest = block_violators(values, self.codes[block], worst.query, pairs)
+            return inside * n + k, *rest
+
+        looked_at = range(int(np.ceil(query.share * n)))
+        return tuple(map(to_host, worst.of(thread_map(find, looked_at, self._n_jobs))))
+
+
+def block_violators(values, codes, query: Query, active) -> Violators:
+    """Violators among the rows of one block, on the GPU if `values` are.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, r), float32
+        Kernel values of the rows with the landmarks.
+    codes : ndarray of shape (n,)
+    query : Query
+    active : tuple of two arrays
+        Rows and positions of the pairs that are left out.
+
+    Returns
+    -------
+    rows, positions, violations
+    """
+    xp = module_of(values)
+    codes = xp.asarray(codes)
+    size = values @ query.coef.T
+    size += query.bias.astype(np.float32)
+    place = xp.minimum(xp.searchsorted(query.classes, codes), len(query.classes) - 1)
+    positive = xp.flatnonzero(query.classes[place] == codes)
+    size[positive, place[positive]] *= -1
+    size += np.float32(query.target)
+    size[active] = -np.inf
+    floor = query.floor.astype(np.float32)
+    if size.size > _LISTED and int((size > floor).sum()) > _LISTED:
+        floor = _raised(xp, size, floor, query.most)
+    rows, positions = xp.nonzero(size > floor)
+    return rows, positions, size[rows, positions]
+
+
+def _raised(xp, size, floor, most):
+    """Raise the floor of columns until about `most` entries exceed it, by bisection."""
+    high = size.max(axis=0)
+    for _ in range(12):
+        many = (size > floor).sum(axis=0) > most
+        if not many.any():
+            break
+        middle = 0.5 * (floor + high)
+        # Never below `most` entries: the floor follows only where enough exceed it.
+        enough = (size > middle).sum(axis=0) >= most
+        high = xp.where(many & ~enough, middle, high)
+        floor = xp.where(many & enough, middle, floor)
+    return floor
+
+
+class Worst:
+    """The worst violators of each class among those of many blocks.
+
+    Parameters
+    ----------
+    query : Query
+    xp : module, default=numpy
+        NumPy, or CuPy for violators on the GPU; the floor and `most` are its arrays.
+
+    Attributes
+    ----------
+    query : Query
+        The same query; its floor rises as violators are found that exceed it.
+    """
+
+    def __init__(self, query: Query, xp=np):
+        self.query, self._xp = query, xp
+
+    def of(self, parts: Iterable[Violators]) -> Violators:
+        """The worst of all parts.
+
+        Parameters
+        ----------
+        parts : iterable of tuples
+            The violators of each block, see :meth:`TrainingRows.violators`.
+
+        Returns
+        -------
+        tuple of ndarray
+            As each of the parts.
+        """
+        kept: list[Violators] = []
+        limit = count = 2 * int(self.query.most.sum())
+        for part in parts:
+            kept.append(part)
+            count -= len(part[0])
+            if count < 0:  # few at a time, and blocks to come need not list what cannot count
+                kept = [self._cut(kept)]
+                count = limit - len(kept[0][0])
+        return self._cut(kept)
+
+    def _cut(self, parts):
+        xp, query = self._xp, self.query
+        rows, positions, size = (xp.concatenate(part) for part in zip(*parts, strict=True))
+        if not len(rows):
+            return rows, positions, size
+        order = xp.lexsort(xp.stack([key.astype(np.float64) for key in (rows, -size, positions)]))
+        count = xp.bincount(positions, minlength=len(query.classes))
+        machine = positions[order]
+        rank = xp.arange(len(order)) - (xp.cumsum(count) - count)[machine]
+        last = order[rank == query.most[machine] - 1]
+        floor = query.floor.copy()
+        floor[positions[last]] = size[last]
+        self.query = query._replace(floor=floor)
+        order = order[rank < query.most[machine]]
+        return rows[order], positions[order], size[order]

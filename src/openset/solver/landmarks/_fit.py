@@ -17,14 +17,23 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
+from ...kernels import Linear
 from ...utils import thread_map
-from ._machine import LandmarkSolution, LandmarkTask, Machine
-from ._pool import Pool
-from ._rows import Query, TrainingRows
+from .._matrix import MatrixPart
+from .._memory import empty_rows
+from .._problem import Problem
+from .._row_cache import kernel_rows
+from .._solve import solve
+from .._tuning import tuning
+from ..cuda import module_of
+from ._choice import spread_over_classes
+from ._features import Query, TrainingRows
 
 # Rows that every class starts with, and positives of its own in addition.
 _START, _OWN = 1000, 200
@@ -36,6 +45,76 @@ _MOST_ITERATIONS = 10**7
 # Early rounds look at a sample of the rows: at least this number and this share. The share grows by
 # a factor when its violators are fewer than a part of the active rows.
 _MANY, _SHARE_OF_ROWS, _GROWTH, _SETTLED = 50_000, 1 / 16, 4, 0.5
+# Violators that may become active in a round: at least this many, at most as many as there are
+# rows with a multiplier. As many rows without one may stay active.
+_ADD = 100
+# Rows without a multiplier whose constraint holds by more than this are dropped in any case.
+_MARGIN = 0.2
+# Early rounds are solved to this tolerance, later ones to a share of the violations last found.
+_LOOSE, _SHARE = 0.05, 0.2
+# The machines share the products of all rows if these are at most this many times what the machines
+# need at first: they will need more.
+_COMMON = 8
+# Rows whose features are computed at a time.
+_APPENDED = 2**14
+# Place of the slack, whose features are zero.
+SLACK = 0
+
+
+@dataclass(frozen=True)
+class LandmarkTask:
+    """The machine wanted for one class.
+
+    Attributes
+    ----------
+    code : int
+        The class: its rows are positive, all others negative.
+    C : float
+        The box of a row is C times its weight.
+    total : float
+        lambda: the sum of the multipliers.
+    hold : float or None
+        Largest bias that is allowed. Where it would be larger, it is held at this value.
+    start : ndarray of shape (n,) or None
+        Rows that probably have a multiplier, such as the support vectors of a smaller problem.
+    """
+
+    code: int
+    C: float
+    total: float
+    hold: float | None
+    start: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class LandmarkSolution:
+    """The machine of one class, f(x) = weights' psi(x) + bias.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (r,)
+    bias : float
+    total : float
+        Sum of the multipliers: that of the task, or what a held bias amounts to.
+    objective : float
+        Dual objective, as for the exact machine.
+    kkt_gap : float
+        Largest violation of the optimality conditions.
+    n_iter : int
+    n_support : int
+        Rows with a multiplier.
+    held : bool
+        Whether the bias is held.
+    """
+
+    weights: np.ndarray
+    bias: float
+    total: float
+    objective: float
+    kkt_gap: float
+    n_iter: int
+    n_support: int
+    held: bool
 
 
 def solve_landmarks(
@@ -129,39 +208,6 @@ def solve_landmarks(
     return solutions
 
 
-def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
-    """Divide n picks among classes: half in equal shares, half in proportion to their sizes.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (K,), int
-        Rows of each class.
-    n : int
-        Picks, at most the number of rows.
-
-    Returns
-    -------
-    ndarray of shape (K,), int
-        Picks per class, never more than it has rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.solver.landmarks import spread_over_classes
-    >>> spread_over_classes(np.array([900, 90, 10]), 60)
-    array([37, 13, 10])
-    """
-    wanted = 0.5 * n * counts / counts.sum() + 0.5 * n / len(counts)
-    picks = np.minimum(counts, wanted.astype(np.int64))
-    # What small classes could not take, and rounding, goes to those with rows left.
-    while (missing := n - picks.sum()) > 0:
-        room = np.flatnonzero(picks < counts)
-        if missing < len(room):
-            room = room[np.argsort(picks[room], kind="stable")[:missing]]
-        picks[room] += np.minimum(counts[room] - picks[room], max(1, missing // len(room)))
-    return picks
-
-
 def _first_rows(rows, tasks):
     """Active rows to start with: a sample of all classes, and more of the class itself."""
     rng = np.random.default_rng(0)
@@ -186,7 +232,7 @@ def _first_rows(rows, tasks):
 
 def _improve_together(machines, pool, tol, max_iter):
     """Solve the problems of all machines at once, on the GPU."""
-    from ..cuda.landmarks import solve_together
+    from ..cuda.grid import solve_together
 
     problems = [machine.problem() for machine in machines]
     places = [pool.places(machine.active) for machine in machines]
@@ -217,3 +263,235 @@ def _query(rows, machines, tol, target, share):
         most=np.array([machine.most for machine in machines]),
         share=share,
     )
+
+
+class Machine:
+    """The machine of one class while it is trained.
+
+    Attributes
+    ----------
+    active : ndarray of shape (n,)
+        Rows that are active.
+    beta : ndarray of shape (n + 1,) or None
+        Multipliers of the slack and of the active rows.
+    weights : ndarray of shape (r,)
+    bias : float
+    most : int
+        Number of rows that may become active next.
+    """
+
+    def __init__(self, task, active, rows, target):
+        self.task, self.active = task, active
+        self._rows, self._target = rows, target
+        self.beta = self._gram = self._found = None
+        # Largest violation found in the last round, and the tolerance of its solution.
+        self._worst = self._tol = np.inf
+        self.n_iter = 0
+
+    def problem(self):
+        """The problem of the slack and the active rows."""
+        task = self.task
+        own = self._rows.codes[self.active] == task.code
+        boxes = task.C * self._rows.weight[self.active]
+        # The slack never reaches its lower bound.
+        p, lower = (0.0, 0.0) if task.hold is None else (task.hold, -1.0 - boxes[own].sum())
+        return Problem(
+            np.append(p, np.where(own, self._target, -self._target)),
+            np.append(lower, np.where(own, 0.0, -boxes)),
+            np.append(0.0, np.where(own, boxes, 0.0)),
+            task.total,
+        )
+
+    def improve(self, pool, tol, max_iter, stop):
+        """Solve the problem of the active rows, warm."""
+        problem, place = self.problem(), pool.places(self.active)
+        rows, gram = pool.kernel(place, self._gram)
+        limit = max(tol, min(_LOOSE, _SHARE * self._worst))
+        v = None
+        if self.beta is not None and gram is None:
+            v = problem.p - pool.product(place, self.weights)
+        left = max_iter - self.n_iter
+        found = solve(problem, rows, tol=limit, max_iter=left, start=self.beta, v=v, stop=stop)
+        keep = self.take(problem, found, limit)
+        self._gram = None if gram is None else gram.take(keep, axis=0).take(keep, axis=1)
+
+    def take(self, problem, found, tol):
+        """Accept a solution, drop inactive rows; return the positions that are kept."""
+        self._found, self._tol, self.bias = found, tol, found.bias
+        self.n_iter += found.n_iter
+        if self.task.hold is not None and (found.beta[SLACK] < 0 or found.bias > self.task.hold):
+            self.bias = self.task.hold
+        # How far each constraint is violated (positive) or holds (negative).
+        size = np.where(problem.upper > 0, 1.0, -1.0) * (found.v - self.bias)
+        keep = found.beta != 0
+        self.most = max(_ADD, np.count_nonzero(keep))
+        idle = np.flatnonzero(~keep & (size > -_MARGIN))
+        keep[idle[np.argsort(-size[idle], kind="stable")[: self.most]]] = True
+        # The two rows that bound the bias stay, however far from it they are.
+        slack = 1e-9 * (problem.upper - problem.lower)
+        keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
+        keep[np.argmin(np.where(found.beta > problem.lower + slack, found.v, np.inf))] = True
+        keep[SLACK] = True
+        self.active, self.beta = self.active[keep[1:]], found.beta[keep]
+        return np.flatnonzero(keep)
+
+    def support(self):
+        """Rows with a multiplier, and their multipliers."""
+        some = np.flatnonzero(self.beta[1:])
+        return self.active[some], self.beta[1:][some]
+
+    def admit(self, rows, size, tol, max_iter):
+        """Make violators active; return whether the machine is final."""
+        self._worst = float(size.max(initial=0.0))
+        if self.n_iter >= max_iter or (rows.size == 0 and self._tol <= tol):
+            return True
+        self.active = np.concatenate([self.active, rows])
+        self.beta = np.concatenate([self.beta, np.zeros(len(rows))])
+        return False
+
+    def solution(self):
+        found, slack = self._found, self._found.beta[SLACK]
+        return LandmarkSolution(
+            self.weights,
+            self.bias,
+            self.task.total - slack,
+            found.objective + (self.task.hold or 0.0) * slack,
+            max(found.kkt_gap, self._worst),
+            self.n_iter,
+            np.count_nonzero(found.beta[1:]),
+            slack < 0,
+        )
+
+
+class Pool:
+    """Features of the rows that are active in any machine, and their products where these fit.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+    n_machines : int
+    cache_size : float
+        Memory for products in MB.
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    place : ndarray of shape (m,)
+        Where the features of each row are, -1 where they are not available.
+    psi : array of shape (n, r), float32
+        The features, those of the slack first.
+    """
+
+    def __init__(self, rows, n_machines, cache_size, n_jobs):
+        self._rows, self._n_jobs, self._cache_size = rows, n_jobs, cache_size
+        self._per_machine = cache_size * 2**20 / n_machines
+        self._side = int(np.sqrt(cache_size * 2**20 / 4))
+        self._side = min(len(rows.codes) + 1, max(tuning().small, self._side))
+        self._gram = None
+        self.place = np.full(len(rows.codes), -1)
+        self.psi = None
+        self._size = 0
+
+    def hold(self, active):
+        """Make the rows of all machines available, one array each. Others may be forgotten."""
+        index = np.unique(np.concatenate(active))
+        new = index[self.place[index] < 0]
+        if self.psi is None:
+            products = sum(len(own) ** 2 for own in active)
+            common = len(index) ** 2 <= _COMMON * products and not self._rows.on_gpu
+            if common and len(index) < self._side:
+                self._gram = empty_rows(self._side, self._side)
+                self._diagonal = np.empty(self._side, dtype=np.float32)
+        elif self._gram is not None and self._size + len(new) > self._side:
+            self._gram = None
+        if self.psi is not None and self._gram is None:
+            self._forget_all_but(index)
+        for k in range(0, len(new), _APPENDED):
+            part = new[k : k + _APPENDED]
+            self._append(part, self._rows.features(part))
+
+    def places(self, active):
+        """Where the features of the slack and of some rows are."""
+        return np.append(SLACK, self.place[active])
+
+    def _forget_all_but(self, index):
+        known = np.append(SLACK, np.sort(self.place[index[self.place[index] >= 0]]))
+        rows = np.empty(self._size, dtype=np.intp)
+        held = np.flatnonzero(self.place >= 0)
+        rows[self.place[held]] = held
+        self.place[held] = -1
+        for k in range(0, len(known), 4096):  # in place: rows only move to the front
+            self.psi[k : k + 4096][: len(known) - k] = self._take(known[k : k + 4096])
+        self.place[rows[known[1:]]] = np.arange(1, len(known))
+        self._size = len(known)
+
+    def _append(self, new, psi):
+        xp = self._xp = module_of(psi)
+        if self.psi is None:
+            self.psi, self._size = xp.zeros((len(new) + 1, psi.shape[1]), dtype=np.float32), 1
+        old, size = self._size, self._size + len(new)
+        if size > len(self.psi):
+            shape = size + size // 4, psi.shape[1]
+            if xp is np:
+                self.psi.resize(shape, refcheck=False)  # without a second copy in memory
+            else:
+                self.psi, psi_before = xp.empty(shape, dtype=np.float32), self.psi
+                self.psi[:old] = psi_before[:old]
+        self.psi[old:size] = psi
+        self.place[new] = np.arange(old, size)
+        self._size = size
+        if self._gram is None:
+            return
+        old = 0 if old == 1 else old  # the slack with the first rows
+        self._diagonal[old:size] = (self.psi[old:size] ** 2).sum(axis=1)
+
+        def fill(start):
+            tile = slice(start, min(start + 512, size))
+            products = self.psi[tile] @ self.psi[: tile.stop].T
+            self._gram[tile, : tile.stop] = products
+            self._gram[: tile.start, tile] = products[:, : tile.start].T
+
+        for _ in thread_map(fill, range(old, size, 512), self._n_jobs):
+            pass
+
+    def kernel(self, place, known):
+        """Kernel rows of the features of some rows, and their matrix if it may be kept.
+
+        `known` is the matrix of the first of these rows, as it was returned before, or None.
+        """
+        n = len(place)
+        if self._gram is not None:
+            return MatrixPart(self._gram, place, self._diagonal[place]), None
+        if n > tuning().small:
+            share = self._cache_size / effective_n_jobs(self._n_jobs)
+            return kernel_rows(self._take(place), Linear(), 1.0, share), None
+        gram = np.empty((n, n), dtype=np.float32)
+        k = 0 if known is None else len(known)
+        if k:
+            gram[:k, :k] = known
+        psi = self._take(place)
+        gram[k:] = psi[k:] @ psi.T
+        gram[:k, k:] = gram[k:, :k].T
+        rows = MatrixPart(gram, np.arange(n), gram.diagonal().copy())
+        return rows, gram if 4 * n * n <= self._per_machine else None
+
+    def product(self, place, weights):
+        """psi[place] @ weights in float64, in blocks."""
+        parts = [place[k : k + 1024] for k in range(0, len(place), 1024)]
+        return np.concatenate([self._take(part) @ weights for part in parts])
+
+    def _take(self, place):
+        return self.psi[self._xp.asarray(place)]
+
+    def weighted_sums(self, places, betas):
+        """beta @ psi[place] in float64 for each machine, shape (k, r)."""
+        sums = np.zeros((len(places), self.psi.shape[1]))
+
+        def add(k):
+            for start in range(0, len(places[k]), 1024):
+                part = slice(start, start + 1024)
+                sums[k] += betas[k][part] @ self.psi[places[k][part]]
+
+        for _ in thread_map(add, range(len(places)), self._n_jobs):
+            pass
+        return sums

@@ -1,4 +1,4 @@
-"""SMO as CUDA kernels: one thread block per problem.
+"""SMO as CUDA kernels: one thread block per problem, whose threads reduce by shuffles.
 
 The iteration is that of ``_smo``; the state is float64, the kernel rows are float32. Up to a few
 thousand rows, the state of a problem is held in the registers of its block, every n-th row by each
@@ -8,7 +8,6 @@ thread; beyond that, in global memory.
 from __future__ import annotations
 
 import math
-import os
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,13 +16,14 @@ import numpy as np
 from numba import cuda
 
 from .._state import ROUNDING, TINY
-from .reductions import WARP, with_shuffles, without_shuffles
+from .._tuning import tuning
+from . import SIMULATED
 
 # numba-cuda 0.30 compiles only where NumPy has a name that NumPy 2.5 removed.
 vars(np).setdefault("row_stack", np.vstack)
 
 _INF = math.inf
-SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+_WARP, _ALL = 32, 0xFFFFFFFF
 
 GROW, SHRINK = 1, 2
 
@@ -64,6 +64,125 @@ def _curvature(k_ii, k_tt, k_it):
     return max(both - numba.float32(2.0) * k_it, max(ROUNDING * both, TINY))
 
 
+@cuda.jit(device=True, inline=True)
+def _better(a, i, b, j):
+    """Whether (b, j) comes before (a, i): the larger value, then the smaller index."""
+    return b > a or (b == a and j < i)
+
+
+def _with_shuffles():
+    """The two reductions for a GPU."""
+
+    @cuda.jit(device=True, inline=True)
+    def warp_argmax(value, index):
+        """Largest value of the warp and its index, returned to every thread of it."""
+        offset = _WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, value, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            if _better(value, index, other, other_index):
+                value = other
+                index = other_index
+            offset //= 2
+        return value, index
+
+    @cuda.jit(device=True, inline=True)
+    def warp_ends(top, index, low):
+        """Largest top of the warp with its index, and largest low."""
+        offset = _WARP // 2
+        while offset > 0:
+            other = cuda.shfl_xor_sync(_ALL, top, offset)
+            other_index = cuda.shfl_xor_sync(_ALL, index, offset)
+            low = max(low, cuda.shfl_xor_sync(_ALL, low, offset))
+            if _better(top, index, other, other_index):
+                top = other
+                index = other_index
+            offset //= 2
+        return top, index, low
+
+    # Every warp reduces the results of all warps, which saves a second barrier.
+
+    @cuda.jit(device=True, inline=True)
+    def argmax(value, index, values, indices):
+        """Largest value of the block and its index, returned to every thread."""
+        lane = cuda.threadIdx.x % _WARP
+        warp = cuda.threadIdx.x // _WARP
+        value, index = warp_argmax(value, index)
+        if lane == 0:
+            values[warp] = value
+            indices[warp] = index
+        cuda.syncthreads()
+        source = lane if lane < cuda.blockDim.x // _WARP else 0
+        return warp_argmax(values[source], indices[source])
+
+    @cuda.jit(device=True, inline=True)
+    def ends(top, index, low, tops, indices, lows):
+        """Largest top with its index, and largest low, with one barrier for both."""
+        lane = cuda.threadIdx.x % _WARP
+        warp = cuda.threadIdx.x // _WARP
+        top, index, low = warp_ends(top, index, low)
+        if lane == 0:
+            tops[warp] = top
+            indices[warp] = index
+            lows[warp] = low
+        cuda.syncthreads()
+        source = lane if lane < cuda.blockDim.x // _WARP else 0
+        return warp_ends(tops[source], indices[source], lows[source])
+
+    return argmax, ends
+
+
+def _without_shuffles():
+    """The two reductions for the simulator, which has no shuffles."""
+
+    @cuda.jit(device=True)
+    def argmax(value, index, values, indices):
+        t = cuda.threadIdx.x
+        values[t] = value
+        indices[t] = index
+        cuda.syncthreads()
+        best, best_index = values[0], indices[0]
+        for k in range(1, cuda.blockDim.x):
+            if _better(best, best_index, values[k], indices[k]):
+                best, best_index = values[k], indices[k]
+        return best, best_index
+
+    @cuda.jit(device=True)
+    def ends(top, index, low, tops, indices, lows):
+        lows[cuda.threadIdx.x] = low
+        top, index = argmax(top, index, tops, indices)
+        for k in range(cuda.blockDim.x):
+            low = max(low, lows[k])
+        return top, index, low
+
+    return argmax, ends
+
+
+def launch(batch, matrix: Matrix, tol, max_iter):
+    """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
+    m, per_thread = batch.vs.shape[1], tuning().cuda_rows_per_thread
+    max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
+    threads, in_registers = _block(m, per_thread)
+    flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
+    matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
+    kernel = smo_kernel(per_thread if in_registers else 0)
+    kernel[len(batch.path), threads](matrix, batch.arrays(), batch.view(flags), tol, max_iter)
+    return max_iter
+
+
+def _block(m, per_thread):
+    """Threads of a block, and whether their registers hold a problem of m rows.
+
+    More threads than 512 would need more registers than a multiprocessor has.
+    """
+    if SIMULATED:
+        return 8, m <= 8 * per_thread
+    for threads in (64, 128, 256, 512):
+        if m <= threads * per_thread:
+            return threads, True
+    return 1024, False
+
+
 @cache
 def smo_kernel(rows_per_thread: int):
     """The kernel that holds so many rows per thread in registers; 0 for global memory.
@@ -71,8 +190,8 @@ def smo_kernel(rows_per_thread: int):
     Its arguments are a :class:`Matrix`, :class:`Problems`, `flags` (memory for one int8 per row and
     problem, not used with registers), `tol` and `max_iter`.
     """
-    argmax, ends_of = without_shuffles() if SIMULATED else with_shuffles()
-    scratch = 1024 if SIMULATED else WARP
+    argmax, ends_of = _without_shuffles() if SIMULATED else _with_shuffles()
+    scratch = 1024 if SIMULATED else _WARP
     # 512 threads of 128 registers fill a multiprocessor.
     registers = 128 if rows_per_thread else 64
     limits = {} if SIMULATED else {"max_registers": registers, "fastmath": True}
