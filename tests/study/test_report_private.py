@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset.study._report_data import duration, p_value, with_error
+from openset.study.page import duration, p_value, with_error
 
 
 @pytest.mark.parametrize(

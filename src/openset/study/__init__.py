@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # These load pandas and the plots.
-_LAZY = {"Ranking": "_report_ranks", "rank_methods": "_report_ranks", "write_report": "_report"}
+_LAZY = {"Ranking": "_ranks", "rank_methods": "_ranks", "write_report": "_report"}
 
 
 def __getattr__(name: str):

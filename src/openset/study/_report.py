@@ -5,29 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from ._report_data import (
-    BLOCK,
-    KEY,
-    Results,
-    cells,
-    collect,
+from ..evaluation import stats
+from ..plots import CriticalDifferenceDisplay
+from ._ranks import BLOCK, KEY, Ranking, Results, cells, collect, rank_groups, short_names
+from ._reference import add_reference, read_reference
+from ._store import Store
+from ._study import Study
+from .page import (
+    Cell,
+    Page,
+    Report,
     duration,
+    mark_best,
     number,
-    short_names,
+    p_value,
     with_error,
 )
-from ._report_ranks import Ranking, add_ranks, rank_groups
-from ._report_reference import add_reference, read_reference
-from .page import Cell, Page, ReportTable
-
-if TYPE_CHECKING:
-    from ._store import Store
-    from ._study import Study
 
 _SECONDS = ["seconds_search", "seconds_fit", "seconds_predict"]
 
@@ -86,29 +85,28 @@ def write_report(
     folder = Path(folder)
     tables = folder / "tables"
     tables.mkdir(parents=True, exist_ok=True)
-    page = Page(f"Study {study.name}" if study else "Results of a study")
+    report = Report(f"Study {study.name}" if study else "Results of a study", tables)
     groups = rank_groups(data, control)
-    _add_summary(page, data, groups, control)
-    add_ranks(page, tables, data, groups, control)
-    _add_results(page, tables, data)
+    _add_summary(report, data, groups, control)
+    _add_ranks(report, data, groups, control)
+    _add_results(report, data)
     if given is not None:
-        add_reference(page, tables, data, given, control)
+        add_reference(report, data, given, control)
     for add_section in sections:
-        add_section(page, tables, data.done)
-    _add_times(page, tables, data)
-    _add_missing(page, tables, data)
-    page.write(folder / "report.html")
+        add_section(report, tables, data.done)
+    _add_times(report, data)
+    _add_missing(report, data)
+    report.write(folder / "report.html")
     return folder / "report.html"
 
 
-def _add_summary(page: Page, data: Results, groups: list[list[Ranking]], control: str) -> None:
-    page.section("Summary")
-    done = data.done
-    names = short_names(data.methods)
+def _add_summary(report: Report, data: Results, groups: list[list[Ranking]], control: str) -> None:
+    report.section("Summary")
+    done, names = data.done, short_names(data.methods)
     numbers = ", ".join(str(n) for n in sorted(done["n_known"].unique()))
     n_failed = int((data.rows["status"] == "failed").sum())
     listed = ", ".join(f"{name} ({method})" for method, name in names.items())
-    page.paragraph(
+    report.paragraph(
         f"{len(done)} tasks are done, {n_failed} failed, {len(data.missing)} planned ones are "
         f"missing. {done['dataset'].nunique()} datasets, {numbers} known classes, "
         f"{len(data.runs)} runs, {len(names)} methods: {listed}."
@@ -116,9 +114,11 @@ def _add_summary(page: Page, data: Results, groups: list[list[Ranking]], control
     for rankings in groups[:1]:
         n_ranked = len(rankings[0].ranks)
         who = "all methods" if n_ranked == len(names) else f"{n_ranked} methods"
-        page.paragraph(f"Average ranks over the {rankings[0].n_blocks} blocks complete for {who}:")
-        page.bullets(_place(ranking, names, control) for ranking in rankings)
-    page.paragraph(
+        report.paragraph(
+            f"Average ranks over the {rankings[0].n_blocks} blocks complete for {who}:"
+        )
+        report.bullets(_place(ranking, names, control) for ranking in rankings)
+    report.paragraph(
         "AKS and AUS: accuracy on samples of known classes and of unknown ones. NA: their mean. "
         "HNA: their harmonic mean. OSFM: F-measure over the known classes. FM: F-measure with "
         "unknown as one more class; FMmicro is the accuracy over all samples. The tables are also "
@@ -126,10 +126,11 @@ def _add_summary(page: Page, data: Results, groups: list[list[Ranking]], control
     )
     for text in done["versions"].dropna().unique():
         listed = ", ".join(f"{name} {version}" for name, version in json.loads(text).items())
-        page.paragraph(f"Computed with {listed}.")
+        report.paragraph(f"Computed with {listed}.")
 
 
 def _place(ranking: Ranking, names: dict[str, str], control: str) -> str:
+    """Who is first, and where the control is."""
     ranks = ranking.ranks
     first, second = list(ranks)[:2]
     text = f"{ranking.measure}: {names[first]} is first with {ranks[first]:.2f}"
@@ -139,9 +140,115 @@ def _place(ranking: Ranking, names: dict[str, str], control: str) -> str:
     return f"{text}, {names[control]} is number {place} with {ranks[control]:.2f}."
 
 
-def _add_results(page: Page, folder: Path, data: Results) -> None:
-    page.section("Results by dataset")
-    page.paragraph(
+def _add_ranks(report: Report, data: Results, groups: list[list[Ranking]], control: str) -> None:
+    report.section("Ranks and tests")
+    n_blocks = len(data.rows.drop_duplicates(BLOCK))
+    report.paragraph(
+        "Within a block (a dataset and a number of known classes) the methods are ranked by the "
+        "mean of their runs, 1 being the best, and the ranks are averaged over the blocks. Only "
+        f"blocks in which every ranked method has done all {len(data.runs)} runs enter. The "
+        "blocks of one dataset are not independent, which the tests ignore."
+    )
+    if not groups:
+        report.paragraph(
+            f"Of the {n_blocks} blocks fewer than two are complete for two methods or more: there "
+            "is nothing to rank yet."
+        )
+    for rankings in groups:
+        methods = [m for m in data.methods if m in rankings[0].ranks]
+        names = short_names(methods)
+        is_all = len(methods) == len(data.methods)
+        who = "All methods" if is_all else ", ".join(names.values())
+        report.section(f"{who}: {rankings[0].n_blocks} complete blocks of {n_blocks}", level=3)
+        suffix = "" if is_all else f"-{len(methods)}-methods"
+        _rank_table(report, rankings, names, suffix)
+        _test_table(report, rankings, names, control, suffix)
+        _pair_table(report, rankings, names, suffix)
+        for ranking in rankings if control in methods else ():
+            _add_diagram(report, ranking, names, control)
+
+
+def _rank_table(report, rankings, names, suffix):
+    frame = pd.DataFrame({r.measure: r.ranks for r in rankings}).loc[list(rankings[0].ranks)]
+    rows = [
+        [names[method], *mark_best([number(rank, 2) for rank in row], row, frame.min())]
+        for method, row in frame.iterrows()
+    ]
+    caption = "Average ranks; the best on each measure in bold."
+    values = frame.rename_axis("method").reset_index()
+    report.add_table(f"ranks{suffix}", caption, ["method", *frame.columns], rows, values)
+
+
+def _test_table(report, rankings, names, control, suffix):
+    k, n = len(rankings[0].ranks), rankings[0].n_blocks
+    limits = {"Bonferroni-Dunn, exact": ("cd_exact", stats.critical_difference(k, n))}
+    if k <= 10:
+        tabulated = stats.critical_difference(k, n, tabulated=True)
+        limits["Bonferroni-Dunn, tabulated quantile"] = "cd_tabulated", tabulated
+    nemenyi = stats.critical_difference(k, n, test="nemenyi")
+    limits["Nemenyi, all pairs"] = "cd_nemenyi", nemenyi
+    rows, values = [], []
+    for r in rankings:
+        verdicts = dict.fromkeys(["better", "not_different", "worse"], "–")
+        if control in r.ranks:
+            compared = stats.compare_with_control(r.ranks, control, n)
+            signs = [(c.differs * np.sign(c.difference), names[c.method]) for c in compared]
+            for sign, verdict in enumerate(verdicts, -1):
+                verdicts[verdict] = ", ".join(name for s, name in signs if s == sign) or "none"
+        values.append(
+            {"measure": r.measure, "n_blocks": n, "n_methods": k, **r.friedman._asdict()}
+            | dict(limits.values())
+            | verdicts
+        )
+        friedman = [f"{r.friedman.chi2:.1f}", f"{r.friedman.f:.1f}", p_value(r.friedman.p_f)]
+        rows.append([r.measure, *verdicts.values(), *friedman])
+    shown = ", ".join(f"{number(limit)} ({title})" for title, (_, limit) in limits.items())
+    caption = (
+        f"Compared with {names.get(control, control)} by the Bonferroni-Dunn test at the level "
+        "0.05 with the exact quantile: better, not different, worse; then Friedman's statistic and "
+        f"that of Iman and Davenport with its p-value. Critical differences: {shown}."
+    )
+    header = ["measure", "better", "not different", "worse", "χ²", "F", "p"]
+    report.add_table(f"tests{suffix}", caption, header, rows, pd.DataFrame(values), 4)
+
+
+def _pair_table(report, rankings, names, suffix):
+    compared = {r.measure: stats.compare_all(r.ranks, r.n_blocks) for r in rankings}
+    cells: dict[frozenset, list] = {frozenset(pair): [] for pair in combinations(names, 2)}
+    for comparisons in compared.values():
+        for c in comparisons:
+            text = p_value(c.p_value)
+            cell = Cell(text, "best") if c.p_value < 0.05 else text
+            cells[frozenset((c.method, c.other))].append(cell)
+    pairs = [" – ".join(names[method] for method in pair) for pair in combinations(names, 2)]
+    rows = [[pair, *row] for pair, row in zip(pairs, cells.values(), strict=True)]
+    caption = "All pairs: p-values of Nemenyi's test, in bold where below 0.05."
+    values = pd.concat([pd.DataFrame(c).assign(measure=m) for m, c in compared.items()])
+    values = values[["measure", "method", "other", "difference", "p_value", "differs"]]
+    report.add_table(f"pairs{suffix}", caption, ["pair", *compared], rows, values, folded=True)
+
+
+def _add_diagram(report, ranking, names, control):
+    display = CriticalDifferenceDisplay(
+        ranks={names[m]: value for m, value in ranking.ranks.items()},
+        control=names[control],
+        critical_difference=stats.critical_difference(len(ranking.ranks), ranking.n_blocks),
+    ).plot()
+    alike = ", ".join(display.not_different) or "none"
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in display.ranks.items())
+    report.figure(
+        display.figure_,
+        alt=f"Critical-difference diagram on {ranking.measure}. Average ranks: {listed}. Not "
+        f"different from {names[control]}: {alike}.",
+        caption=f"{ranking.measure}: average ranks over {ranking.n_blocks} blocks; the red bar "
+        f"covers what does not differ from {names[control]}.",
+        half=True,
+    )
+
+
+def _add_results(report: Report, data: Results) -> None:
+    report.section("Results by dataset")
+    report.paragraph(
         "Means over the runs ± standard deviations; the best mean of a row in bold. A number in "
         "brackets is the number of runs, if some are missing."
     )
@@ -151,25 +258,23 @@ def _add_results(page: Page, folder: Path, data: Results) -> None:
         part = table[table["measure"] == measure]
         rows = []
         for (dataset, n), group in part.groupby(BLOCK, observed=True):
-            row: dict[str, str | Cell] = dict.fromkeys(names, "–")
-            for cell in group.itertuples():
-                text = with_error(cell.mean, cell.std)
-                text += f" ({cell.n})" if cell.n < len(data.runs) else ""
-                is_best = cell.mean == group["mean"].max()
-                row[cell.method] = Cell(text, "best") if is_best else text
-            rows.append([dataset, str(n), *row.values()])
-        head = ["dataset", "n", *names.values()]
-        table_of = ReportTable(f"results-{measure}", f"{measure}.", head, rows, part)
-        table_of.write(folder, page, folded=measure != data.measures[0])
+            counts = [f" ({n})" if n < len(data.runs) else "" for n in group["n"]]
+            means = map(with_error, group["mean"], group["std"])
+            texts = map(str.__add__, means, counts)
+            shown = mark_best(texts, group["mean"], group["mean"].max())
+            by_method = dict(zip(group["method"], shown, strict=True))
+            rows.append([dataset, str(n), *(by_method.get(m, "–") for m in names)])
+        head, folded = ["dataset", "n", *names.values()], measure != data.measures[0]
+        report.add_table(f"results-{measure}", f"{measure}.", head, rows, part, folded=folded)
 
 
-def _add_times(page: Page, folder: Path, data: Results) -> None:
-    page.section("Times")
+def _add_times(report: Report, data: Results) -> None:
+    report.section("Times")
     times = data.done[["dataset", "n_known", "method", *_SECONDS]].dropna()
     if times.empty:
-        page.paragraph("No row has times.")
+        report.paragraph("No row has times.")
         return
-    page.paragraph(
+    report.paragraph(
         "Wall-clock times of tasks that may have shared a machine: an order of magnitude, not a "
         "benchmark. Medians per task; totals over all tasks."
     )
@@ -184,25 +289,23 @@ def _add_times(page: Page, folder: Path, data: Results) -> None:
     ]
     head = ["method", "tasks", "search", "fit", "predict", "longest task", "total"]
     values = table.assign(tasks=grouped.size()).reset_index()
-    ReportTable("times", "By method.", head, rows, values).write(folder, page)
-    hours = times.pivot_table(
-        "total", "dataset", "method", aggfunc=lambda seconds: seconds.sum() / 3600, observed=True
-    )
-    wide = hours.assign(all=hours.sum(axis=1))
-    wide.loc["all"] = wide.sum()
-    head = ["dataset", *(names.get(m, m) for m in wide.columns)]
-    rows = [[name, *(number(hour) for hour in row)] for name, row in wide.iterrows()]
+    report.add_table("times", "By method.", head, rows, values)
+    by_dataset = times.groupby(["dataset", "method"], observed=True)["total"].sum() / 3600
+    hours = by_dataset.unstack().rename(columns=str)
+    hours["all"] = hours.sum(axis=1)
+    hours.loc["all"] = hours.sum()
+    head = ["dataset", *(names.get(m, m) for m in hours.columns)]
+    rows = [[name, *map(number, row)] for name, row in hours.iterrows()]
     caption = "Hours of all tasks, by dataset. Core-hours if a task used one thread."
-    by_dataset = ReportTable("times-by-dataset", caption, head, rows, wide.reset_index())
-    by_dataset.write(folder, page, folded=True)
+    report.add_table("times-by-dataset", caption, head, rows, hours.reset_index(), folded=True)
 
 
-def _add_missing(page: Page, folder: Path, data: Results) -> None:
-    page.section("Missing tasks")
+def _add_missing(report: Report, data: Results) -> None:
+    report.section("Missing tasks")
+    names = short_names(data.rows["method"].unique().tolist() + data.missing["method"].tolist())
     if data.missing.empty:
-        page.paragraph("Nothing: every planned task is done.")
+        report.paragraph("Nothing: every planned task is done.")
     else:
-        names = short_names(data.missing["method"].unique())
         rows = []
         for (dataset, n), group in data.missing.groupby(BLOCK, sort=False):
             counts = group.groupby("method", sort=False)["run"].nunique()
@@ -213,13 +316,9 @@ def _add_missing(page: Page, folder: Path, data: Results) -> None:
             rows.append([dataset, str(n), listed, str(len(group))])
         caption = f"{len(data.missing)} planned tasks are not done."
         head = ["dataset", "n", "runs of methods", "tasks"]
-        ReportTable("missing", caption, head, rows, data.missing, 3).write(folder, page)
+        report.add_table("missing", caption, head, rows, data.missing, 3)
     failed = data.rows.loc[data.rows["status"] == "failed", [*KEY, "error"]]
     if len(failed):
-        names = short_names(failed["method"].unique())
-        shown = failed.astype(str).replace({"method": names})
-        head = ["dataset", "n", "run", "method", "error"]
-        caption = f"{len(failed)} tasks failed."
-        ReportTable("failed", caption, head, shown.to_numpy().tolist(), failed, 5).write(
-            folder, page
-        )
+        rows = failed.astype(str).replace({"method": names}).to_numpy().tolist()
+        caption, head = f"{len(failed)} tasks failed.", ["dataset", "n", "run", "method", "error"]
+        report.add_table("failed", caption, head, rows, failed, 5)

@@ -13,10 +13,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ..utils import atomic_write
 
 if TYPE_CHECKING:
     import pandas
+
 
 _STYLE = files(__package__).joinpath("page.css").read_text("utf-8")
 
@@ -222,6 +226,27 @@ class ReportTable:
         return "\n".join([*lines, "\\end{tabular}\n"])
 
 
+class Report(Page):
+    """A page whose tables are also written to a folder, as ``NAME.csv`` and ``NAME.tex``."""
+
+    def __init__(self, title: str, folder: Path):
+        super().__init__(title)
+        self.folder = folder
+
+    def add_table(
+        self, name, caption, header, rows, values, text_columns=1, *, folded=False
+    ) -> None:
+        """Add a `ReportTable` of these fields."""
+        table = ReportTable(name, caption, header, rows, values, text_columns)
+        table.write(self.folder, self, folded=folded)
+
+
+def mark_best(texts: Iterable[str], values: ArrayLike, best: ArrayLike) -> list[str | Cell]:
+    """The texts as cells, highlighted where the value is the best one."""
+    is_best = np.asarray(values) == np.asarray(best)
+    return [Cell(text, "best") if top else text for text, top in zip(texts, is_best, strict=True)]
+
+
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -235,3 +260,27 @@ def _latex(cell: str | Cell) -> str:
         return str(cell).translate(_LATEX)
     text = str(cell.text).translate(_LATEX)
     return {"best": rf"\textbf{{{text}}}", "flag": rf"{text}$^\ast$", "soft": text}[cell.mark]
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Format a number; a dash if it is missing."""
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def with_error(value: float, error: float) -> str:
+    """Format a mean and its error, as in 0.731±.012."""
+    return number(value) + ("" if np.isnan(error) else f"±{error:.3f}".replace("±0.", "±."))
+
+
+def p_value(p: float) -> str:
+    """Format a p-value."""
+    return "<1e-16" if p < 1e-16 else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def duration(seconds: float) -> str:
+    """Format a time."""
+    if np.isnan(seconds):
+        return "–"
+    if seconds >= 100:
+        return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"

@@ -1,18 +1,20 @@
-"""The rows of a study as the report sees them: cells, complete blocks, missing tasks.
+"""The rows of a study: cells, complete blocks, missing tasks, and the ranks of the methods.
 
 A cell is a dataset, a number of known classes and a method, over its runs; a block is the cells of
-all methods for one dataset and one number of known classes.
+all methods for one dataset and one number of known classes. Nothing here draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..datasets import dataset_table
+from ..evaluation import stats
 from ..registry import method_table
 from ._store import Store
 from ._study import MEASURES, Study
@@ -126,25 +128,72 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(standard_error=table["std"] / np.sqrt(table["n"]))
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Format a number; a dash if it is missing."""
-    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+class Ranking(NamedTuple):
+    """Average ranks of methods on one measure.
+
+    Attributes
+    ----------
+    measure : str
+    ranks : dict {str: float}
+        Average rank of each method, best first.
+    n_blocks : int
+        Blocks that the ranks are means over.
+    friedman : FriedmanResult
+    """
+
+    measure: str
+    ranks: dict[str, float]
+    n_blocks: int
+    friedman: stats.FriedmanResult
 
 
-def with_error(value: float, error: float) -> str:
-    """Format a mean and its error, as in 0.731±.012."""
-    return number(value) + ("" if pd.isna(error) else f"±{error:.3f}".replace("±0.", "±."))
+def rank_methods(
+    results: pd.DataFrame | Store, *, study: Study | None = None, control: str = "OpenSetSVC"
+) -> list[list[Ranking]]:
+    """Rank the methods of a study over complete blocks, as its report does.
+
+    A block is a dataset and a number of known classes. All methods are ranked over the blocks that
+    are complete for all of them. If the control has more complete blocks, the methods that are
+    complete in all of those are also ranked over them.
+
+    Parameters
+    ----------
+    results : DataFrame or Store
+        One row per task, with the columns of a store.
+    study : Study, default=None
+        The plan, which says what is complete.
+    control : str, default="OpenSetSVC"
+
+    Returns
+    -------
+    list of list of Ranking
+        For each group of methods that can be ranked together, one ranking per measure.
+    """
+    return rank_groups(collect(results, study, control), control)
 
 
-def p_value(p: float) -> str:
-    """Format a p-value."""
-    return "<1e-16" if p < 1e-16 else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+def rank_groups(results: Results, control: str) -> list[list[Ranking]]:
+    """Rank all methods, and those that are complete in all complete blocks of the control."""
+    complete = results.complete()
+    everywhere = set(results.methods)
+    for methods in complete:
+        if control in methods:
+            everywhere &= methods
+    found = []
+    for methods in dict.fromkeys([frozenset(results.methods), frozenset(everywhere)]):
+        blocks = complete.index[[methods <= present for present in complete]]
+        if len(methods) >= 2 and len(blocks) >= 2:
+            ordered = [m for m in results.methods if m in methods]
+            found.append(_rank(results, ordered, blocks))
+    return found
 
 
-def duration(seconds: float) -> str:
-    """Format a time."""
-    if pd.isna(seconds):
-        return "–"
-    if seconds >= 100:
-        return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
-    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
+def _rank(results: Results, methods: list[str], blocks: pd.Index) -> list[Ranking]:
+    done = results.done[results.done["run"].isin(results.runs)]
+    means = done.groupby(CELL, observed=True)[list(MEASURES)].mean()
+    rankings = []
+    for measure in results.measures:
+        scores = means[measure].unstack("method").loc[blocks, methods].to_numpy()
+        average = pd.Series(stats.average_ranks(scores), methods).sort_values(kind="stable")
+        rankings.append(Ranking(measure, average.to_dict(), len(scores), stats.friedman(scores)))
+    return rankings

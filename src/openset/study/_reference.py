@@ -1,13 +1,12 @@
 """Our results next to reference results, cell by cell, and their section of the report."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ._report_data import CELL, Results, cells, number, short_names, with_error
-from .page import Cell, Page, ReportTable
+from ._ranks import CELL, Results, cells, short_names
+from .page import Cell, Report, mark_best, number, with_error
 
 REFERENCE = [*CELL, "measure", "mean", "standard_error"]
 
@@ -61,19 +60,17 @@ def _with_difference(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def add_reference(
-    page: Page, folder: Path, results: Results, reference: pd.DataFrame, control: str
-) -> None:
+def add_reference(report: Report, data: Results, reference: pd.DataFrame, control: str) -> None:
     """Add the section that prints the reference results next to ours."""
-    page.section("Compared with the reference results")
-    ours = cells(results.done)
+    report.section("Compared with the reference results")
+    ours = cells(data.done)
     table = join_reference(ours, reference)
-    n_others = _add_others(page, folder, ours, reference, control)
+    n_others = _add_others(report, ours, reference, control)
     if table.empty:
         if not n_others:
-            page.paragraph("No cell of this study is among the reference results.")
+            report.paragraph("No cell of this study is among the reference results.")
         return
-    page.paragraph(
+    report.paragraph(
         "Means ± standard errors, ours above the reference, and below them the difference in "
         "standard errors of the difference. The draws of classes and samples are "
         "not the same, so the standard error of a difference is that of two independent means. "
@@ -81,65 +78,59 @@ def add_reference(
         f"{len(table)} cells and measures; by chance alone about 2.3 % would be."
     )
     by_dataset = over_n(table)
-    _add_verdict(page, by_dataset, control)
-    names = short_names(m for m in results.methods if m in set(table["method"]))
+    _add_verdict(report, by_dataset, control)
+    names = short_names(m for m in data.methods if m in set(table["method"]))
     for prefix, where, frame, keys in (
         ("reference-by-dataset", "by dataset, over its n", by_dataset, ["dataset"]),
         ("reference", "cell by cell", table, ["dataset", "n_known"]),
     ):
-        page.section(f"{where[0].upper()}{where[1:]}", level=3)
-        for measure in results.measures:
+        report.section(f"{where[0].upper()}{where[1:]}", level=3)
+        head = ["dataset" if len(keys) == 1 else "dataset, n", *names.values()]
+        for measure in data.measures:
             part = frame[frame["measure"] == measure]
             rows = _rows(part, keys, names)
-            head = ["dataset" if len(keys) == 1 else "dataset, n", *names.values()]
-            ReportTable(f"{prefix}-{measure}", f"{measure}, {where}.", head, rows, part).write(
-                folder, page, folded=measure != results.measures[0]
-            )
+            title, folded = f"{measure}, {where}.", measure != data.measures[0]
+            report.add_table(f"{prefix}-{measure}", title, head, rows, part, folded=folded)
 
 
-def _add_others(page, folder, ours, reference, control) -> int:
+def _add_others(report, ours, reference, control) -> int:
     """Add tables of our methods and of reference methods that the study does not have.
 
     Returns the number of such methods.
     """
     as_text = dict.fromkeys(["dataset", "method", "measure"], str)
-    ours, blocks = ours.astype(as_text), ["dataset", "n_known"]
+    ours, cell = ours.astype(as_text), ["dataset", "n_known", "measure"]
     others = reference[~reference["method"].isin(ours["method"])].astype(as_text)
-    both = pd.concat([ours, others]).merge(
-        others[[*blocks, "measure"]].drop_duplicates(), on=[*blocks, "measure"]
-    )
-    wide = both.pivot_table(index="method", columns=["measure", *blocks], values="mean")
+    both = pd.concat([ours, others]).merge(others[cell].drop_duplicates(), on=cell)
+    wide = both.pivot_table(index="method", columns=["measure", *cell[:2]], values="mean")
     if control not in wide.index:
         return 0
     wide = wide.reindex([m for m in both["method"].unique() if m in wide.index])
-    own = wide.loc[control].dropna()
-    theirs = wide.loc[[m for m in others["method"].unique() if m in wide.index], own.index]
-    page.paragraph(
+    mine = wide.loc[control].dropna()
+    theirs = wide.loc[[m for m in others["method"].unique() if m in wide.index], mine.index]
+    report.paragraph(
         f"{control} next to methods that the study does not run, by their published means. It is "
-        f"above all of them in {int((own > theirs.max()).sum())} of {len(own)} figures."
+        f"above all of them in {int((mine > theirs.max()).sum())} of {len(mine)} figures."
     )
-    page.bullets(
-        f"above {method} in {int((own > row).sum())} of {int(row.notna().sum())}"
+    report.bullets(
+        f"above {method} in {int((mine > row).sum())} of {int(row.notna().sum())}"
         for method, row in theirs.iterrows()
     )
     names = short_names(wide.index)
     for measure in wide.columns.unique("measure"):
         part = wide[measure]
-        best = part.max()
-        rows: list[list[Cell | str]] = []
-        for method, row in part.iterrows():
-            cells = ((number(v), v == best[block]) for block, v in row.items())
-            rows.append(
-                [names[method], *(Cell(text, "best") if top else text for text, top in cells)]
-            )
+        rows = [
+            [names[method], *mark_best(map(number, row), row, part.max())]
+            for method, row in part.iterrows()
+        ]
         head = ["method", *(f"{dataset}, {n}" for dataset, n in part.columns)]
         values = both[both["measure"] == measure][[*CELL, "measure", "mean", "standard_error"]]
         caption = f"{measure}, our methods and others."
-        ReportTable(f"others-{measure}", caption, head, rows, values).write(folder, page)
+        report.add_table(f"others-{measure}", caption, head, rows, values)
     return len(theirs)
 
 
-def _add_verdict(page, by_dataset, control):
+def _add_verdict(report, by_dataset, control):
     """Say in words how the control compares on NA, dataset by dataset."""
     part = by_dataset[(by_dataset["method"] == control) & (by_dataset["measure"] == "NA")]
     if part.empty:
@@ -148,7 +139,7 @@ def _add_verdict(page, by_dataset, control):
         f"{row.dataset} ({row.difference:+.3f}, {row.difference / row.difference_se:+.1f} errors)"
         for row in part[part["below"]].itertuples()
     ]
-    page.paragraph(
+    report.paragraph(
         f"{control}, mean NA of a dataset: below the reference by more than two standard errors "
         f"on {len(below)} of {len(part)} datasets"
         + (f": {', '.join(below)}. " if below else ". ")
@@ -157,23 +148,17 @@ def _add_verdict(page, by_dataset, control):
     )
 
 
-def _in_errors(cell) -> str:
-    """The difference in standard errors of the difference."""
-    if not cell.difference_se > 0:
-        return "–"
-    return f"{cell.difference / cell.difference_se:+.1f}"
-
-
 def _rows(part, keys, names):
+    """Three rows per cell: ours, the reference, and the difference in its standard errors."""
     rows = []
     for key, group in part.groupby(keys, sort=False):
         ours, theirs, errors = (dict.fromkeys(names, "–") for _ in range(3))
         for cell in group.itertuples():
-            text = with_error(cell.ours, cell.se)
+            text, error = with_error(cell.ours, cell.se), cell.difference_se
             ours[cell.method] = Cell(text, "flag") if cell.below else text
-            text = with_error(cell.reference, cell.reference_se)
-            theirs[cell.method] = Cell(text, "soft")
-            errors[cell.method] = Cell(_in_errors(cell), "soft")
+            theirs[cell.method] = Cell(with_error(cell.reference, cell.reference_se), "soft")
+            shown = f"{cell.difference / error:+.1f}" if error > 0 else "–"
+            errors[cell.method] = Cell(shown, "soft")
         rows.append([", ".join(map(str, key)), *ours.values()])
         rows.append([Cell("reference", "soft"), *theirs.values()])
         rows.append([Cell("difference in errors", "soft"), *errors.values()])
