@@ -186,7 +186,7 @@ def test_interrupted(csv, tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("openset.evaluation.compare_methods", interrupt)
+    monkeypatch.setattr("openset.study.comparison.compare_methods", interrupt)
     result = runner.invoke(app, ["compare", str(csv), *QUICK, "-o", str(page)])
     assert result.exit_code == 130
     assert "interrupted" in result.stderr

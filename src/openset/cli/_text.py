@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openset.utils import shortened
+
 # Titles of the measures, in the order in which they are printed.
 TITLES = {
     "accuracy_known": "known rows named correctly (AKS)",
@@ -35,19 +37,6 @@ def measure_lines(
         for n in TITLES
         if n in measures
     ]
-
-
-def shortened(names: Sequence[str], most: int = 8) -> str:
-    """Comma-separated names; the middle is omitted if there are many."""
-    if len(names) > most:
-        names = [*names[: most - 1], "...", names[-1]]
-    return ", ".join(names)
-
-
-def join(names: Sequence[str]) -> str:
-    """Names as in a sentence: a, b and c."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def parameters(params: Mapping[str, Any]) -> str:

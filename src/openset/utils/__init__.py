@@ -13,6 +13,7 @@ from ._arguments import layers, refuse_masked, split_fitted, split_pipeline, unw
 from ._decision import answer_labels, decide
 from ._files import atomic_write, last_written, update_lock
 from ._parallel import Progress, interrupts, thread_map
+from ._text import join_names, shortened, text_table
 
 # Name -> module on the top floor that defines it; loaded when somebody asks.
 _ABOVE = {
@@ -36,16 +37,19 @@ __all__ = [
     "decide",
     "host_info",
     "interrupts",
+    "join_names",
     "last_written",
     "layers",
     "method_names",
     "method_table",
     "read_member",
     "refuse_masked",
+    "shortened",
     "show_versions",
     "split_fitted",
     "split_pipeline",
     "stored_array_size",
+    "text_table",
     "thread_map",
     "unwrap",
     "update_lock",

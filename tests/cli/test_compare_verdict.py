@@ -1,7 +1,7 @@
 """The verdict of a comparison follows the numbers."""
 
-from openset.cli._compare_page import verdict
 from openset.evaluation import coinciding_methods
+from openset.study.comparison import verdict
 
 from ..evaluation.test_compare import method
 
