@@ -54,14 +54,48 @@ SETUP = """
 """
 
 
+def run(code, **variables):
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
+    command = [sys.executable, "-c", textwrap.dedent(SETUP) + textwrap.dedent(code)]
+    subprocess.run(command, check=True, env={**environment, **variables}, timeout=300)
+
+
 def in_simulator(code):
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-    subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SETUP) + textwrap.dedent(code)],
-        check=True,
-        env=environment,
-        timeout=300,
-    )
+    run(code, NUMBA_ENABLE_CUDASIM="1")
+
+
+def test_auto_takes_the_simulator_and_a_wrong_name_is_an_error():
+    in_simulator("""
+        from openset.solver.cuda import on_gpu
+        assert on_gpu("auto") and not on_gpu("cpu")
+        try:
+            decision_values(X, X[:1], np.ones((1, 1)), np.zeros(1), RBF(), np.ones(1), device="tpu")
+        except ValueError as error:
+            assert "device='tpu'" in str(error)
+        else:
+            raise AssertionError
+    """)
+
+
+def test_without_a_gpu_the_error_says_what_to_do():
+    run("""
+        from openset.solver.cuda import array_module
+        try:
+            array_module()
+        except (ImportError, RuntimeError) as error:
+            assert "openset[cuda]" in str(error) or 'device="cpu"' in str(error)
+    """)
+
+
+def test_registers_of_a_block():
+    """A multiprocessor has 65,536; see the limits in ``smo_kernel``."""
+    run("""
+        from openset.solver.cuda.smo import block_of
+        for m in (1, 512, 513, 4096, 4097, 8192, 8193, 100_000):
+            threads, in_registers = block_of(m, 8)
+            assert threads * (128 if in_registers else 64) <= 65_536
+            assert not in_registers or m <= 8 * threads
+    """)
 
 
 @pytest.mark.parametrize("in_registers", [True, False])

@@ -17,7 +17,13 @@ from openset.kernels import RBF, InverseMultiquadric, Kernel, RationalQuadratic,
 from openset.model_selection import OpenSetSearchCV, get_scorer
 from openset.persistence import load_model, save_model
 from openset.solver import tuned
-from openset.solver.landmarks import LandmarkFeatures, choose_rows, spread_over_classes
+from openset.solver.landmarks import (
+    LandmarkFeatures,
+    Query,
+    choose_rows,
+    spread_over_classes,
+    training_rows,
+)
 
 KERNELS = [RBF(), TStudent(), RationalQuadratic(0.3), InverseMultiquadric()]
 
@@ -303,6 +309,30 @@ def test_chosen_rows_are_those_of_matching_pursuit(kernel):
     for k in range(2, 17):
         best = min(left([*chosen[:k], j]) for j in range(60) if j not in chosen[:k])
         assert left(chosen[: k + 1]) <= best * (1 + 1e-3) + 1e-6
+
+
+@pytest.mark.parametrize("spread", [1e-4, 1e-2, 0.1])
+def test_chosen_rows_that_are_nearly_dependent(spread):
+    """Rounding leaves products that are not positive definite; rows are chosen all the same."""
+    rng = np.random.default_rng(0)
+    X, coef = spread * rng.normal(size=(300, 3)), rng.normal(size=(4, 300))
+    chosen = choose_rows(X, coef, RBF(), 1.0, 200, np.arange(5))
+    assert len(np.unique(chosen)) == 200
+
+
+def test_many_violators_are_cut_to_the_worst(monkeypatch):
+    """Every list, cut or not, holds the worst violators of each class."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(400, 3)), np.arange(400) % 5
+    rows = training_rows(X, codes, np.ones(400), LandmarkFeatures(X[:30], RBF(), 0.5), 100)
+    coef = rng.normal(size=(5, 30)).astype(np.float32)
+    most = np.array([3, 10, 5, 40, 7])
+    query = Query(np.arange(5), coef, np.full(5, -0.5), 1.0, np.full(5, 1e-3), most, 1.0)
+    active = np.arange(0, 400, 7), np.arange(58) % 5
+    whole = sorted(zip(*rows.violators(query, active), strict=True))
+    assert len(whole) == 65
+    monkeypatch.setattr("openset.solver.landmarks._features._LISTED", 20)
+    assert sorted(zip(*rows.violators(query, active), strict=True)) == whole
 
 
 def test_chosen_rows_in_blocks():

@@ -162,7 +162,7 @@ def launch(batch, matrix: Matrix, tol, max_iter):
     """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
     m, per_thread = batch.vs.shape[1], tuning().cuda_rows_per_thread
     max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))
-    threads, in_registers = _block(m, per_thread)
+    threads, in_registers = block_of(m, per_thread)
     flags = batch.xp.empty((1, 1) if in_registers else batch.vs.shape, dtype=np.int8)
     matrix = Matrix(batch.view(matrix.values), matrix.stride, batch.view(matrix.diagonal))
     kernel = smo_kernel(per_thread if in_registers else 0)
@@ -170,7 +170,7 @@ def launch(batch, matrix: Matrix, tol, max_iter):
     return max_iter
 
 
-def _block(m, per_thread):
+def block_of(m, per_thread):
     """Threads of a block, and whether their registers hold a problem of m rows.
 
     More threads than 512 would need more registers than a multiprocessor has.

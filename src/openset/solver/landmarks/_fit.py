@@ -35,8 +35,8 @@ from ..cuda import module_of
 from ._choice import spread_over_classes
 from ._features import Query, TrainingRows
 
-# Rows that every class starts with, and positives of its own in addition.
-_START, _OWN = 1000, 200
+# Rows that every class starts with, and its positives in addition.
+_START, _POSITIVES = 1000, 200
 # Rounding error of a score in float32, relative to the norm of the weights.
 _ROUNDING = 1e-6
 _ROUNDS = 300
@@ -166,28 +166,21 @@ def solve_landmarks(
     share = min(1.0, max(_SHARE_OF_ROWS, _MANY / len(rows.codes)))
     for _ in range(_ROUNDS):
         present = [machines[k] for k in open_tasks]
-        pool.hold([machine.active for machine in present])
-
+        pool.make_available([machine.active for machine in present])
         if rows.on_gpu:
-            _improve_together(present, pool, tol, max_iter)
+            _solve_on_gpu(present, pool, tol, max_iter)
         else:
-
-            def improve(machine):
-                machine.improve(pool, tol, max_iter, stop)
-
-            for _ in thread_map(improve, present, n_jobs, stop):
-                pass
-            _set_weights(present, pool)
+            _solve_on_cpu(present, pool, tol, max_iter, n_jobs, stop)
         active = np.concatenate([machine.active for machine in present])
         owner = np.repeat(np.arange(len(present)), [len(m.active) for m in present])
         query = _query(rows, present, tol, target, share)
-        found, where, size = rows.violators(query, (active, owner))
+        violators, where, size = rows.violators(query, (active, owner))
         order = np.argsort(where, kind="stable")
-        found, size = found[order], size[order]
+        violators, size = violators[order], size[order]
         ends = np.searchsorted(where[order], np.arange(len(present) + 1))
         for i, k in enumerate(list(open_tasks)):
             new = slice(ends[i], ends[i + 1])
-            final = machines[k].admit(found[new], size[new], tol, max_iter)
+            final = machines[k].admit(violators[new], size[new], tol, max_iter)
             if final and share == 1:
                 solutions[k] = machines[k].solution()
                 open_tasks.remove(k)
@@ -195,7 +188,7 @@ def solve_landmarks(
                     on_done(k, solutions[k])
         if not open_tasks:
             return solutions
-        if len(found) < _SETTLED * len(active):
+        if len(violators) < _SETTLED * len(active):
             share = min(1.0, _GROWTH * share)
     warnings.warn(
         f"{len(open_tasks)} machines still violate the optimality conditions by more than "
@@ -218,48 +211,52 @@ def _first_rows(rows, tasks):
     members = np.split(order, np.cumsum(counts)[:-1])
     n = min(len(order), max(_START, 2 * n_classes))
     picks = spread_over_classes(counts, n)
-    shared = np.concatenate([own[:k] for own, k in zip(members, picks, strict=True)])
+    shared = np.concatenate([part[:k] for part, k in zip(members, picks, strict=True)])
     for task in tasks:
-        own = members[task.code]
-        mass = np.cumsum(rows.weight[own]) * task.C
+        positive = members[task.code]
+        mass = np.cumsum(rows.weight[positive]) * task.C
         # The multipliers of positive rows have to reach the total, with some room to move.
         enough = np.searchsorted(mass, min(1.2 * task.total, mass[-1])) + 1
         if task.start is not None and len(task.start):
-            yield np.unique(np.concatenate([task.start, own[:enough]]))
+            yield np.unique(np.concatenate([task.start, positive[:enough]]))
         else:
-            yield np.unique(np.concatenate([shared, own[: max(enough, _OWN)]]))
+            yield np.unique(np.concatenate([shared, positive[: max(enough, _POSITIVES)]]))
 
 
-def _improve_together(machines, pool, tol, max_iter):
-    """Solve the problems of all machines at once, on the GPU."""
+def _solve_on_cpu(machines, pool, tol, max_iter, n_jobs, stop):
+    def improve(machine):
+        machine.improve(pool, tol, max_iter, stop)
+
+    for _ in thread_map(improve, machines, n_jobs, stop):
+        pass
+    supports = [np.flatnonzero(machine.beta[1:]) for machine in machines]
+    pairs = list(zip(machines, supports, strict=True))
+    places = [pool.place[machine.active[some]] for machine, some in pairs]
+    sums = pool.weighted_sums(places, [machine.beta[1:][some] for machine, some in pairs])
+    for machine, weights in zip(machines, sums, strict=True):
+        machine.weights = weights
+
+
+def _solve_on_gpu(machines, pool, tol, max_iter):
     from ..cuda.grid import solve_together
 
     problems = [machine.problem() for machine in machines]
     places = [pool.places(machine.active) for machine in machines]
     starts = [machine.beta for machine in machines]
-    found = solve_together(pool.psi, places, problems, starts, tol, max_iter)
-    for machine, problem, (solution, weights) in zip(machines, problems, found, strict=True):
-        machine.take(problem, solution, tol)
-        machine.weights = weights
-
-
-def _set_weights(machines, pool):
-    supports = [machine.support() for machine in machines]
-    places = [pool.place[rows] for rows, _ in supports]
-    sums = pool.weighted_sums(places, [beta for _, beta in supports])
-    for machine, weights in zip(machines, sums, strict=True):
+    solved = solve_together(pool.psi, places, problems, starts, tol, max_iter)
+    for machine, problem, (solution, weights) in zip(machines, problems, solved, strict=True):
+        machine.accept(problem, solution, tol)
         machine.weights = weights
 
 
 def _query(rows, machines, tol, target, share):
     weights = np.array([machine.weights for machine in machines])
-    norms = np.linalg.norm(weights, axis=1)
     return Query(
         classes=np.array([machine.task.code for machine in machines]),
         coef=rows.coefficients(weights).astype(np.float32),
         bias=np.array([machine.bias for machine in machines]),
         target=target,
-        floor=tol + _ROUNDING * (1 + norms),
+        floor=tol + _ROUNDING * (1 + np.linalg.norm(weights, axis=1)),
         most=np.array([machine.most for machine in machines]),
         share=share,
     )
@@ -268,22 +265,14 @@ def _query(rows, machines, tol, target, share):
 class Machine:
     """The machine of one class while it is trained.
 
-    Attributes
-    ----------
-    active : ndarray of shape (n,)
-        Rows that are active.
-    beta : ndarray of shape (n + 1,) or None
-        Multipliers of the slack and of the active rows.
-    weights : ndarray of shape (r,)
-    bias : float
-    most : int
-        Number of rows that may become active next.
+    The rows `active` (n,), the multipliers `beta` (n + 1,) of the slack and of these, `weights`
+    (r,), `bias`, and `most`, the number of rows that may become active next.
     """
 
     def __init__(self, task, active, rows, target):
         self.task, self.active = task, active
         self._rows, self._target = rows, target
-        self.beta = self._gram = self._found = None
+        self.beta = self._gram = self._solution = None
         # Largest violation found in the last round, and the tolerance of its solution.
         self._worst = self._tol = np.inf
         self.n_iter = 0
@@ -291,14 +280,14 @@ class Machine:
     def problem(self):
         """The problem of the slack and the active rows."""
         task = self.task
-        own = self._rows.codes[self.active] == task.code
+        positive = self._rows.codes[self.active] == task.code
         boxes = task.C * self._rows.weight[self.active]
         # The slack never reaches its lower bound.
-        p, lower = (0.0, 0.0) if task.hold is None else (task.hold, -1.0 - boxes[own].sum())
+        p, lower = (0.0, 0.0) if task.hold is None else (task.hold, -1.0 - boxes[positive].sum())
         return Problem(
-            np.append(p, np.where(own, self._target, -self._target)),
-            np.append(lower, np.where(own, 0.0, -boxes)),
-            np.append(0.0, np.where(own, boxes, 0.0)),
+            np.append(p, np.where(positive, self._target, -self._target)),
+            np.append(lower, np.where(positive, 0.0, -boxes)),
+            np.append(0.0, np.where(positive, boxes, 0.0)),
             task.total,
         )
 
@@ -311,34 +300,31 @@ class Machine:
         if self.beta is not None and gram is None:
             v = problem.p - pool.product(place, self.weights)
         left = max_iter - self.n_iter
-        found = solve(problem, rows, tol=limit, max_iter=left, start=self.beta, v=v, stop=stop)
-        keep = self.take(problem, found, limit)
+        solution = solve(problem, rows, tol=limit, max_iter=left, start=self.beta, v=v, stop=stop)
+        keep = self.accept(problem, solution, limit)
         self._gram = None if gram is None else gram.take(keep, axis=0).take(keep, axis=1)
 
-    def take(self, problem, found, tol):
+    def accept(self, problem, solution, tol):
         """Accept a solution, drop inactive rows; return the positions that are kept."""
-        self._found, self._tol, self.bias = found, tol, found.bias
-        self.n_iter += found.n_iter
-        if self.task.hold is not None and (found.beta[SLACK] < 0 or found.bias > self.task.hold):
+        self._solution, self._tol, self.bias = solution, tol, solution.bias
+        self.n_iter += solution.n_iter
+        if self.task.hold is not None and (
+            solution.beta[SLACK] < 0 or solution.bias > self.task.hold
+        ):
             self.bias = self.task.hold
         # How far each constraint is violated (positive) or holds (negative).
-        size = np.where(problem.upper > 0, 1.0, -1.0) * (found.v - self.bias)
-        keep = found.beta != 0
+        size = np.where(problem.upper > 0, 1.0, -1.0) * (solution.v - self.bias)
+        keep = solution.beta != 0
         self.most = max(_ADD, np.count_nonzero(keep))
         idle = np.flatnonzero(~keep & (size > -_MARGIN))
         keep[idle[np.argsort(-size[idle], kind="stable")[: self.most]]] = True
         # The two rows that bound the bias stay, however far from it they are.
         slack = 1e-9 * (problem.upper - problem.lower)
-        keep[np.argmax(np.where(found.beta < problem.upper - slack, found.v, -np.inf))] = True
-        keep[np.argmin(np.where(found.beta > problem.lower + slack, found.v, np.inf))] = True
+        keep[np.argmax(np.where(solution.beta < problem.upper - slack, solution.v, -np.inf))] = True
+        keep[np.argmin(np.where(solution.beta > problem.lower + slack, solution.v, np.inf))] = True
         keep[SLACK] = True
-        self.active, self.beta = self.active[keep[1:]], found.beta[keep]
+        self.active, self.beta = self.active[keep[1:]], solution.beta[keep]
         return np.flatnonzero(keep)
-
-    def support(self):
-        """Rows with a multiplier, and their multipliers."""
-        some = np.flatnonzero(self.beta[1:])
-        return self.active[some], self.beta[1:][some]
 
     def admit(self, rows, size, tol, max_iter):
         """Make violators active; return whether the machine is final."""
@@ -350,15 +336,15 @@ class Machine:
         return False
 
     def solution(self):
-        found, slack = self._found, self._found.beta[SLACK]
+        last, slack = self._solution, self._solution.beta[SLACK]
         return LandmarkSolution(
             self.weights,
             self.bias,
             self.task.total - slack,
-            found.objective + (self.task.hold or 0.0) * slack,
-            max(found.kkt_gap, self._worst),
+            last.objective + (self.task.hold or 0.0) * slack,
+            max(last.kkt_gap, self._worst),
             self.n_iter,
-            np.count_nonzero(found.beta[1:]),
+            np.count_nonzero(last.beta[1:]),
             slack < 0,
         )
 
@@ -366,20 +352,8 @@ class Machine:
 class Pool:
     """Features of the rows that are active in any machine, and their products where these fit.
 
-    Parameters
-    ----------
-    rows : TrainingRows
-    n_machines : int
-    cache_size : float
-        Memory for products in MB.
-    n_jobs : int or None
-
-    Attributes
-    ----------
-    place : ndarray of shape (m,)
-        Where the features of each row are, -1 where they are not available.
-    psi : array of shape (n, r), float32
-        The features, those of the slack first.
+    `psi` (n, r) are the features, those of the slack first; `place` (m,) is where those of each row
+    are, -1 where they are not available. Products take at most `cache_size` MB.
     """
 
     def __init__(self, rows, n_machines, cache_size, n_jobs):
@@ -392,12 +366,12 @@ class Pool:
         self.psi = None
         self._size = 0
 
-    def hold(self, active):
+    def make_available(self, active):
         """Make the rows of all machines available, one array each. Others may be forgotten."""
         index = np.unique(np.concatenate(active))
         new = index[self.place[index] < 0]
         if self.psi is None:
-            products = sum(len(own) ** 2 for own in active)
+            products = sum(len(rows) ** 2 for rows in active)
             common = len(index) ** 2 <= _COMMON * products and not self._rows.on_gpu
             if common and len(index) < self._side:
                 self._gram = empty_rows(self._side, self._side)
@@ -417,9 +391,9 @@ class Pool:
     def _forget_all_but(self, index):
         known = np.append(SLACK, np.sort(self.place[index[self.place[index] >= 0]]))
         rows = np.empty(self._size, dtype=np.intp)
-        held = np.flatnonzero(self.place >= 0)
-        rows[self.place[held]] = held
-        self.place[held] = -1
+        stored = np.flatnonzero(self.place >= 0)
+        rows[self.place[stored]] = stored
+        self.place[stored] = -1
         for k in range(0, len(known), 4096):  # in place: rows only move to the front
             self.psi[k : k + 4096][: len(known) - k] = self._take(known[k : k + 4096])
         self.place[rows[known[1:]]] = np.arange(1, len(known))
