@@ -136,19 +136,17 @@ def _blas():
 
 def _compiled_code():
     """How many compiled functions this process loaded or made, after a call of a small one."""
-    import numpy as np
+    from .utils.compiled import probe
 
-    from .utils.distances import scaled_square
-
-    scaled_square(np.zeros(1), np.zeros(1), 1.0)
+    probe(1.0)
     modules = [m for name, m in sys.modules.items() if name.startswith("openset.")]
     members = [value for module in modules for value in vars(module).values()]
     functions = {id(f): f.stats for f in members if hasattr(f, "py_func")}
-    probe = functions.get(id(scaled_square))  # None if NUMBA_DISABLE_JIT is set
+    stats = functions.get(id(probe))  # None if NUMBA_DISABLE_JIT is set
     return {
-        "cache": probe and probe.cache_path,
-        "loaded": sum(sum(stats.cache_hits.values()) for stats in functions.values()),
-        "compiled": sum(sum(stats.cache_misses.values()) for stats in functions.values()),
+        "cache": stats and stats.cache_path,
+        "loaded": sum(sum(s.cache_hits.values()) for s in functions.values()),
+        "compiled": sum(sum(s.cache_misses.values()) for s in functions.values()),
     }
 
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.evt import ExtremeValueMachine
-from openset.utils import distances as engine
+from openset.solver import points as engine
 from openset.utils.estimator_checks import check_open_set_estimator
 
 

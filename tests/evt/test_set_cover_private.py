@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from openset.evt._evm import greedy_cover
-from openset.utils import distances as engine
-from openset.utils.distances import DistancesTo
+from openset.solver import points as engine
+from openset.solver.points import DistancesTo
 
 
 def plain_cover(covers):

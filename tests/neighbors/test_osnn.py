@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset.neighbors import OSNN
-from openset.utils import distances as engine
+from openset.solver import points as engine
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import mmap
 import numpy as np
 import pytest
 
-from openset.solver import _memory, tuned
-from openset.solver._memory import empty_rows
+from openset.solver import _rows, tuned
+from openset.solver._rows import empty_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(mmap, "MADV_FREE"), reason="an ordinary array is used")
 
@@ -18,7 +18,7 @@ def address(array):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(_memory, "_kept", [])
+    monkeypatch.setattr(_rows, "_kept", [])
     with tuned(pooled_bytes=2**16):
         yield
 
@@ -50,7 +50,7 @@ def test_only_the_largest_is_kept():
     largest = address(arrays[1])
     del arrays
     gc.collect()
-    assert [len(memory) for memory in _memory._kept] == [13 * 2**16]
+    assert [len(memory) for memory in _rows._kept] == [13 * 2**16]
     assert address(empty_rows(40, 1000)) == largest
 
 

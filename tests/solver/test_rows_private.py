@@ -6,9 +6,9 @@ from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF
 from openset.solver import kernel_rows
-from openset.solver._kernel_values import kernel_values
+from openset.solver._matrix import kernel_values
 from openset.solver._row_cache import RowCache
-from openset.solver._row_maker import make_row
+from openset.solver._rows import make_row
 
 
 def test_a_row_made_by_two_solvers_at_once():

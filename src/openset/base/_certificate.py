@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..kernels import Kernel, Linear
+from ..solver.points import DistancesTo, center_of, row_blocks
 from ..utils import thread_map
-from ..utils.distances import DistancesTo, center_of, row_blocks
 
 # Relative slack of the radius, so that rounding cannot break the promise.
 _SLACK = 1e-5

@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from ..utils.distances import directions
+from ..solver.points import directions
 from ._classifier import OpenSetClassifier
 from ._validation import validate_samples, validate_training_data
 from .fitted import check_array, require

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, gen_batches, indexable
 from sklearn.utils.validation import _num_samples
 
+from ..solver.points import DistancesTo, row_blocks
 from ..utils import answer_labels, decide, split_fitted
-from ..utils.distances import DistancesTo, row_blocks
 from ._certificate import Certificate
 from ._validation import validate_samples
 

@@ -15,8 +15,8 @@ from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import KernelRows, Path, Problem, refined_path, svm_problem
+from ..solver.points import squared_norms
 from ..utils import answer_labels
-from ..utils.distances import squared_norms
 from ._grid_scores import GridEngine
 from ._kernel_expansion import KernelExpansionClassifier
 from ._validation import find_unknown_label, validate_training_data

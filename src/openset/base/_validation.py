@@ -19,8 +19,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ..solver.points import with_sorted_indices
 from ..utils import refuse_masked
-from ..utils.distances import with_sorted_indices
 from .fitted import check_compressed, require
 
 

@@ -19,8 +19,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from ..solver.points import METRICS, DistancesTo, directions, row_blocks
 from ..utils import decide, layers, unwrap
-from ..utils.distances import METRICS, DistancesTo, directions, row_blocks
 from ..wrappers import OpenSetWrapper
 
 # Labels of samples that are in no group.

@@ -14,8 +14,8 @@ from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, vali
 from ..base.fitted import require
 from ..base.machines import row_keys
 from ..base.parameters import FRACTIONS
+from ..solver.points import METRICS, DistancesTo, row_blocks
 from ..utils import thread_map
-from ..utils.distances import METRICS, DistancesTo, row_blocks
 from ._weibull import WeibullTail, check_tail
 
 # Long tails matter where classes are large. The paper has no grid for this method; among equally

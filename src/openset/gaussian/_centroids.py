@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ..base import DistanceClassifier, Traits, unit_rows
-from ..utils.distances import METRICS, DistancesTo
+from ..solver.points import METRICS, DistancesTo
 from ._lda import class_means
 
 

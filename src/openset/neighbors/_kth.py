@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 
 from ..solver.cuda import array_module, on_gpu, to_host
+from ..solver.points import NARROW, DistancesTo
 from ..utils import thread_map
 from ..utils.compiled import njit
-from ..utils.distances import NARROW, DistancesTo
 
 # Small classes are multiplied together, up to about this many samples.
 _COLUMNS = 4096

@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
 from ..base.fitted import require
+from ..solver.points import METRICS, DistancesTo, row_blocks
 from ..utils import thread_map
-from ..utils.distances import METRICS, DistancesTo, row_blocks
 
 _GRID = {"threshold": [k / 100 for k in range(1, 100)]}
 

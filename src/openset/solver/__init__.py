@@ -1,11 +1,9 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
 from . import landmarks
-from ._decision_values import DecisionValues, decision_values
-from ._expansion import EXACT_BAND
+from ._expansion import EXACT_BAND, DecisionValues, decision_values
 from ._grid import solve_grid
 from ._path import Path, feasible_near, solve_path
-from ._precision import needs_differences
 from ._problem import (
     Problem,
     Solution,
@@ -22,6 +20,7 @@ from ._rows import KernelRows, kernel_sums
 from ._solve import Interrupted, lower_bias, solve
 from ._sweep import Group
 from ._tuning import Tuning, tuned
+from .points import needs_differences
 
 __all__ = [
     "EXACT_BAND",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils.compiled import FAST, njit
-from ._row_maker import make_row
+from ._rows import make_row
 from ._state import BLOCK, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, mark
 
 

@@ -1,30 +1,158 @@
-"""A whole kernel matrix in memory, and a part of one."""
+"""Kernel values between the points of one training set, and matrices of them in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
 
-from ..kernels import RBF, exp_neg
+from ..kernels import RBF, Kernel, Linear, exp_neg
 from ..utils import thread_map
 from ..utils.compiled import njit
-from ..utils.distances import direct_distances
 from ._atomic import next_number
-from ._kernel_values import DistanceValues, KernelValues
-from ._memory import empty_rows
+from ._expansion import TiledSums
+from ._matmul import multiply, packed
 from ._path_loop import add_outside
-from ._row_maker import RowMaker, fill_rows, row_maker
-from ._rows import KernelRows, ScratchPool
+from ._rows import KernelRows, RowMaker, ScratchPool, empty_rows, fill_rows, row_maker
+from ._squares import Narrow, direct_distances
 from ._state import row_store, subtract_columns
 from ._tuning import part_share, tuning
+from .points import Points, scale_into_kernel
 
 # Kernel values per cache line.
 _LINE = 16
+
+
+class KernelValues(Protocol):
+    """Kernel values between the samples of one training set, at one gamma at a time.
+
+    Attributes
+    ----------
+    n_rows : int
+    diagonal : ndarray of shape (n_rows,), float32
+    gamma : float
+        Width of the kernel; 1 if it has none.
+    narrow : bool
+        Whether rows come from direct differences.
+    direct : Narrow or None
+        The points, where compiled loops can make rows from them.
+    size : int
+        Memory of wide points, which is part of the budget, in float32 numbers.
+    """
+
+    n_rows: int
+    diagonal: np.ndarray
+    gamma: float = 1.0
+    narrow: bool = False
+    direct: Narrow | None = None
+    size: int = 0
+
+    @property
+    def batch(self) -> int:
+        """How many rows are best computed together."""
+        return 1 if self.narrow else tuning().product_rows
+
+    def use(self, gamma: float) -> None:
+        """Change to another width."""
+        ...
+
+    def subset(self, index: np.ndarray) -> KernelValues:
+        """The values between the samples `index` alone."""
+        ...
+
+    def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """K[index] beta in float64, whatever the precision of the rows."""
+        ...
+
+    def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+        """Write K[index, start:], as wide as `rows`, into `rows` or ``rows[slots]``, float32."""
+        ...
+
+
+def kernel_values(X, kernel: Kernel | Linear, gammas: np.ndarray) -> KernelValues:
+    """The values of `kernel` between the rows of X, for these gammas; the first is in use."""
+    if isinstance(kernel, Linear):
+        return DotProducts(X)
+    values = DistanceValues(X, kernel, gammas.max(), one_width=gammas.min() == gammas.max())
+    values.use(gammas[0])
+    return values
+
+
+class DistanceValues(KernelValues):
+    """Values of a decaying kernel, from distances at the largest gamma that are scaled down."""
+
+    def __init__(self, X, kernel: Kernel, largest: float, one_width: bool = False):
+        self.n_rows, self.kernel, self._largest = X.shape[0], kernel, largest
+        self.points = Points(X, np.sqrt(largest), kernel, one_width)
+        self.narrow, self.size = self.points.narrow, self.points.size
+        self.diagonal = np.ones(self.n_rows, dtype=np.float32)
+        self.use(largest)
+
+    def use(self, gamma: float) -> None:
+        self.gamma = gamma
+        self.ratio = np.float32(gamma / self._largest)
+        if self.narrow and type(self.kernel) is RBF:
+            self.direct = self.points.direct(gamma / self._largest)
+
+    def subset(self, index: np.ndarray) -> DistanceValues:
+        part = copy(self)
+        part.n_rows, part.diagonal = len(index), self.diagonal[index]
+        part.points = self.points.subset(index)
+        part.use(self.gamma)
+        return part
+
+    def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+        queries = self.points.own(index)
+        self.points.kernel_values(self.kernel, self.ratio, queries, start, rows, slots)
+
+    def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
+        X, support = self.points.X, np.flatnonzero(beta)
+        points = Points(X[support], np.sqrt(self.gamma))
+        sums = TiledSums(points, beta[None, support], self.kernel, [(1.0, np.arange(1))])
+        return sums.in_blocks(X[index])[:, 0]
+
+    def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
+        """Kernel values at this gamma from a block of :meth:`distances`."""
+        scale_into_kernel(self.kernel, self.ratio, distances, out)
+
+    def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
+        """Squared distances at the largest gamma in the place of kernel values."""
+        self.points.squares(self.points.own(index), start, out)
+
+
+class DotProducts(KernelValues):
+    """Values of the linear kernel, x.z; there is no width."""
+
+    def __init__(self, X):
+        self.n_rows, self._X = X.shape[0], X
+        self._panels = None if sparse.issparse(X) else packed(X, np.float64)
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
+
+    def use(self, gamma: float) -> None:
+        """Do nothing."""
+
+    def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
+        return self._X[index] @ (self._X.T @ beta)
+
+    def subset(self, index: np.ndarray) -> DotProducts:
+        return DotProducts(self._X[index])
+
+    def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+        stop = start + rows.shape[1]
+        if self._panels is None:
+            dots = (self._X[index] @ self._X[start:stop].T).toarray()
+        else:
+            width = self._panels.shape[2]
+            first = start // width
+            dots = multiply(self._X[index], self._panels[first : -(-stop // width)])
+            dots = dots[:, start - first * width : stop - first * width]
+        rows[slice(None) if slots is None else slots] = dots
 
 
 class WholeMatrix(KernelRows):
@@ -150,15 +278,16 @@ class WholeMatrix(KernelRows):
                 if mirror:
                     rows[j, i] = part.T
 
-        bounds, points = _tile_bounds(n, n if known else m, side), self._values.points
+        bounds, direct = _tile_bounds(n, n if known else m, side), self._values.direct
         items: Iterable[Any] = ((slice(*b[:2]), slice(*b[2:])) for b in bounds.tolist())
-        if points is not None and self._distances is None:
+        if direct is not None and self._distances is None:
             # Each thread is in compiled code until all is done.
-            counter, ratios = np.zeros(1, dtype=np.int64), self._ratios(filled)
+            counter = np.zeros(1, dtype=np.int64)
+            ratios = np.array([rows._values.direct.ratio for rows in filled])
             items = range(min(len(bounds), effective_n_jobs(self._n_jobs)))
 
             def fill(_):
-                fill_from_points(self.matrices, ratios, points, bounds, counter)
+                fill_from_points(self.matrices, ratios, direct, bounds, counter)
 
         for _ in thread_map(fill, items, self._n_jobs):
             pass
@@ -170,7 +299,7 @@ class WholeMatrix(KernelRows):
         """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
         index = np.arange(i.start, i.stop)
         if not isinstance(self._values, DistanceValues):
-            self._values(index, j.start, out)
+            self._values.write(index, j.start, out)
             yield self.store.rows, out
             return
         gaussian = type(self._values.kernel) is RBF
@@ -238,7 +367,7 @@ def fill_from_points(matrices, ratios, points, bounds, counter):
             return
         i, i_end, j, j_end = bounds[tile]
         distances = np.empty((i_end - i, j_end - j), dtype=np.float32)
-        direct_distances(points.Z, points.columns, np.arange(i, i_end), j, distances)
+        direct_distances(points.Z[i:i_end], points.columns, j, distances)
         fill_rbf_tiles(matrices, ratios, distances, i, j, i != j and j_end <= n)
 
 

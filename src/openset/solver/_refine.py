@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from ._path import Path
-from ._precision import PRODUCT_ERROR
 from ._problem import Problem, Solution, fixed_bias_problem
 from ._rows import KernelRows
 from ._solve import biases_of, iteration_limit, solve, warn_not_converged, with_bias
+from .points import PRODUCT_ERROR
 
 # Error of a float32 kernel value, and the part of the tolerance that their sum may have unseen.
 _VALUE_ERROR = 1e-7
@@ -95,7 +95,7 @@ def _as_it_is(problem, solution, rows, tol):
     which = (beta != 0) | (can_grow & (v >= v[can_grow].max(initial=-np.inf) - band))
     which |= can_shrink & (v <= v[can_shrink].min(initial=np.inf) + band)
     which = np.flatnonzero(which)
-    v[which] = problem.p[which] - rows._values.exact_sums(beta, _SHARE * tol, which)
+    v[which] = problem.p[which] - rows._values.exact_sums(beta, which)
     (bias,), (interval,), (objective,) = biases_of(problem, beta[None], v[None])
     growth, shrinkage = v[can_grow].max(initial=-np.inf), v[can_shrink].min(initial=np.inf)
     pair = growth - shrinkage if problem.total is not None else 2 * max(growth, -shrinkage)

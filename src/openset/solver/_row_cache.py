@@ -11,14 +11,20 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
-from ..utils.distances import NARROW, padded_columns
-from ._kernel_values import KernelValues, kernel_values
-from ._matrix import WholeMatrix, scratch_size
-from ._memory import empty_rows
-from ._row_maker import RowMaker, add_made_rows, row_maker, subtract_made_rows
-from ._rows import KernelRows, ScratchPool
+from ._matrix import KernelValues, WholeMatrix, kernel_values, scratch_size
+from ._rows import (
+    KernelRows,
+    RowMaker,
+    ScratchPool,
+    add_made_rows,
+    empty_rows,
+    row_maker,
+    subtract_made_rows,
+)
+from ._squares import padded_columns
 from ._state import row_store
 from ._tuning import tuning
+from .points import NARROW
 
 
 def kernel_rows(
@@ -182,7 +188,7 @@ class RowCache(KernelRows):
         self._values = values
         n_slots = min(m, max(n_slots, 2 * values.batch))
         self._part_size = n_slots * m // 8 if part_size is None else part_size
-        made = values.points is not None and n_slots >= tuning().reserve_from
+        made = values.direct is not None and n_slots >= tuning().reserve_from
         self._scratch = ScratchPool(self._part_size if made else 0)
         self._local = threading.local()
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
@@ -224,7 +230,7 @@ class RowCache(KernelRows):
         return WholeMatrix(values, memory=self._local.part)
 
     def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep=True) -> None:
-        points = self._values.points
+        points = self._values.direct
         if keep or points is None:
             super().subtract(v, index, coef)
             return
@@ -235,7 +241,7 @@ class RowCache(KernelRows):
                 subtract_made_rows(v, coef[part], index[part], points, self.store)
 
     def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points) -> None:
-        own = self._values.points
+        own = self._values.direct
         if own is None:
             super().add_sums(sums, support, coef, points)
         else:
@@ -244,7 +250,7 @@ class RowCache(KernelRows):
     def values(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         values = self._values.subset(np.concatenate([j, i]))
         out = np.empty((len(i), len(j)), dtype=np.float32)
-        values(np.arange(len(j), len(j) + len(i)), 0, out)
+        values.write(np.arange(len(j), len(j) + len(i)), 0, out)
         return out
 
     @contextmanager
@@ -273,7 +279,9 @@ class RowCache(KernelRows):
         done, batch = False, self._values.batch
         try:
             for k in range(0, len(index), batch):
-                self._values.write(index[k : k + batch], self.store.rows, slots[k : k + batch])
+                self._values.write(
+                    index[k : k + batch], 0, self.store.rows, np.array(slots[k : k + batch])
+                )
             done = True
         finally:
             with self._lock:
@@ -291,7 +299,7 @@ class RowCache(KernelRows):
 
     @contextmanager
     def maker(self) -> Iterator[RowMaker]:
-        constants, points = tuning(), self._values.points
+        constants, points = tuning(), self._values.direct
         if points is None or len(self.store.rows) < constants.reserve_from:
             yield row_maker()
             return

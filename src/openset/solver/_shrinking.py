@@ -16,8 +16,9 @@ import numpy as np
 
 from ..utils.compiled import njit
 from ._coordinate_descent import coordinate_descent
-from ._row_maker import Points, RowMaker, fill_rows, subtract_made_rows
+from ._rows import RowMaker, fill_rows, subtract_made_rows
 from ._smo import smo
+from ._squares import Narrow
 from ._state import (
     ITERATION,
     OPTIMAL,
@@ -211,4 +212,4 @@ def _part_points(points, active):
             value = points.Z[active[t], f]
             Z[t, f] = value
             columns[f, t] = value
-    return Points(Z, columns, points.ratio)
+    return Narrow(Z, columns, points.ratio)

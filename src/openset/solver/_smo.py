@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils.compiled import FAST, njit
-from ._row_maker import make_row
+from ._rows import make_row
 from ._state import BLOCK, OPTIMAL, PAUSED, ROUNDING, TINY, WANTS_ROW, fmax, fmin, mark
 
 # A gap below this share of the v that bound it is their rounding error: no step would close it.

@@ -9,7 +9,7 @@ import numpy as np
 from ..utils.compiled import njit
 from ._atomic import exchange
 from ._path_loop import Members, Run, add_outside, identity_start, run_slice
-from ._row_maker import RowMaker
+from ._rows import RowMaker
 from ._state import ITERATION, Box, RowStore, summarise
 
 # What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.

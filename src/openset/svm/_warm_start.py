@@ -15,8 +15,8 @@ from scipy import sparse
 
 from ..base.machines import BinaryMachine, ProblemOf, Reduce, TrainingSet, row_keys
 from ..solver import KernelRows, feasible_near, kernel_rows, kernel_sums, solve_path
+from ..solver.points import NARROW
 from ..utils import thread_map
-from ..utils.distances import NARROW
 
 # Numbers of K beta in memory at a time: 256 MB.
 _HELD = 2**25

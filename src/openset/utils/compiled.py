@@ -135,3 +135,9 @@ class _Notice(event.Listener):
 
 
 event.register("numba:compile", _Notice())
+
+
+@njit(cache=True, nogil=True)
+def probe(x):
+    """A compiled function that shows whether the cache works."""
+    return x

@@ -227,8 +227,9 @@ class CudaExpansion:
         self._xp = xp = array_module()
         self._host = expansion
         self._band = xp.asarray(expansion.band)
-        frame = expansion.center, expansion.scale, expansion.far
-        self._points = DevicePoints(expansion.scaled(expansion.points), *frame)
+        points = expansion.points
+        Z = points.scaled(points.X)
+        self._points = DevicePoints(Z, points.center, points.scale, expansion.far)
         self._exact = self._points.extended.T, xp.asarray(expansion.coef.T)
         self._fast = [a.astype(np.float32) for a in self._exact] if expansion.fast else self._exact
 

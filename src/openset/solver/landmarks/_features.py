@@ -18,15 +18,16 @@ from scipy.linalg.blas import strsm
 from scipy.linalg.lapack import dpstrf
 
 from ...utils import thread_map
-from ...utils.distances import (
+from .._squares import direct_distances, expand_all, padded_columns
+from ..cuda import module_of, on_gpu, to_host
+from ..points import (
     center_of,
-    direct_distances,
-    expand_distances,
-    padded_columns,
+    fits_single,
+    left_factor,
+    needs_differences,
+    right_factor,
     squared_norms,
 )
-from .._precision import needs_differences, safe_dtype
-from ..cuda import module_of, on_gpu, to_host
 
 # A landmark whose feature-space distance to the span of the others is below the root of this adds
 # nothing but rounding errors, and is dropped.
@@ -89,7 +90,7 @@ class LandmarkFeatures:
         self.far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
         direct = not self._sparse and needs_differences(kernel, largest)
         self.by_products = not self._sparse and not direct
-        self._fast = not self._sparse and safe_dtype(kernel, largest, True) == np.float32
+        self._fast = not self._sparse and fits_single(kernel, largest, True)
         gram = self._exact_values(self.support, np.float64)
         np.fill_diagonal(gram, 1.0)
         factor, pivots, rank, _ = dpstrf(gram, tol=_NULL, lower=1, overwrite_a=1)
@@ -99,8 +100,7 @@ class LandmarkFeatures:
         del gram, factor
         self.support, self.norms = self.support[self.kept], self.norms[self.kept]
         if self._fast:
-            extended = [-2 * self.support, self.norms[:, None], np.ones((len(self.kept), 1))]
-            self._fast_support = np.hstack(extended, dtype=np.float32, casting="same_kind")
+            self._fast_support = right_factor(self.support, np.float32)
 
     @property
     def n_features(self) -> int:
@@ -156,9 +156,7 @@ class LandmarkFeatures:
         Z = self._clipped(X)
         if not self._fast:
             return self._exact_values(Z, np.float32)
-        ones = np.ones((len(Z), 1))
-        Z = np.hstack([Z, ones, squared_norms(Z)[:, None]], dtype=np.float32, casting="same_kind")
-        values = Z @ self._fast_support.T
+        values = left_factor(Z, np.float32) @ self._fast_support.T
         np.maximum(values, 0, out=values)
         return self.kernel.value(values, out=values)
 
@@ -205,11 +203,12 @@ class LandmarkFeatures:
         """Kernel values from distances in float64."""
         s = np.empty((Z.shape[0], self.support.shape[0]), dtype=dtype)
         if not self.by_products and not self._sparse:
-            direct_distances(Z, padded_columns(self.support), np.arange(len(Z)), 0, s)
+            direct_distances(np.ascontiguousarray(Z), padded_columns(self.support), 0, s)
         else:
             dots = Z @ self.support.T
             dots = dots.toarray() if sparse.issparse(dots) else dots
-            expand_distances(dots, squared_norms(Z), self.norms, s)
+            expand_all(squared_norms(Z), self.norms, dots)
+            s[...] = dots
         return self.kernel.value(s, out=s)
 
 

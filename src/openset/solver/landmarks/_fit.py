@@ -26,9 +26,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ...kernels import Linear
 from ...utils import thread_map
 from .._matrix import MatrixPart
-from .._memory import empty_rows
 from .._problem import Problem
 from .._row_cache import kernel_rows
+from .._rows import empty_rows
 from .._solve import solve
 from .._tuning import tuning
 from ..cuda import module_of

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from openset.utils import distances as engine
-from openset.utils.distances import DistancesTo, row_blocks
+from openset.solver import points as engine
+from openset.solver.points import DistancesTo, row_blocks
 
 
 @pytest.mark.parametrize("features", [1, 3, 64, 65, 300])
