@@ -1,5 +1,6 @@
 """What the race of the default search loses against the whole grid."""
 
+from dataclasses import replace
 from itertools import permutations
 from time import perf_counter
 
@@ -8,9 +9,8 @@ from sklearn.preprocessing import minmax_scale
 
 from openset import OpenSetSVC
 from openset.model_selection import OpenSetSearchCV
-from openset.model_selection._candidates import make_settings
 from openset.model_selection._evaluate import Candidate, SearchData
-from openset.model_selection._plan import make_plan
+from openset.model_selection._plan import make_plan, make_settings
 from openset.model_selection._race import in_the_race
 
 from ..data import Absent, _load, clinc, letter
@@ -81,10 +81,10 @@ def _losses(search, whole, X, y, grid):
     scores = np.column_stack(
         [whole.cv_results_[f"split{s}_test_score"] for s in range(whole.n_splits_)]
     )
-    classes = np.unique(y)
-    splits = make_plan(search, OpenSetSVC()).simulate(y, classes, OpenSetSVC(), search.random_state)
-    label = OpenSetSVC().unknown_label
-    data = SearchData(X, y, np.ones(len(y)), splits, None, N_JOBS, len(classes), label)
+    classes, codes = np.unique(y, return_inverse=True)
+    plan = make_plan(search, OpenSetSVC())
+    splits = plan.simulate(classes, codes, OpenSetSVC(), search.random_state)
+    data = SearchData(X, y, codes, np.ones(len(y)), classes, splits, None, N_JOBS)
     candidates = [Candidate(*c) for c in enumerate(make_settings(OpenSetSVC(), grid, "model"))]
     started = search.cv_results_["params"][: len(candidates)]
     looked = np.isnan(search.cv_results_["split0_test_score"][: len(candidates)])
@@ -92,9 +92,9 @@ def _losses(search, whole, X, y, grid):
     candidates = [c for c in candidates if str(c.params) not in gone]
     orders = list(permutations(range(scores.shape[1])))
     for order in orders[:: len(orders) // 20][:20]:
-        left = candidates
+        left, drawn = candidates, replace(data, splits=[splits[s] for s in order])
         for n in (1, 2, 4):
-            left = in_the_race(left, scores[:, order[:n]], data.only(order))
+            left = in_the_race(left, scores[:, order[:n]], drawn)
         means = scores.mean(axis=1)
         yield means.max() - max(means[c.number] for c in left)
 

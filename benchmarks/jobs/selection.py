@@ -73,7 +73,7 @@ def _simulations(y):
 
 def _sample(simulations):
     rng = np.random.default_rng(0)
-    gammas = OpenSetSVC.search_spec.grids["paper"]["gamma"]
+    gammas = OpenSetSearchCV(OpenSetSVC(), preset="paper").describe()["grid"]["gamma"]
     return [(c, g) for g in gammas for c in rng.permutation(list(simulations))[:SAMPLE].tolist()]
 
 

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import PISVM, OpenSetSearchCV, OpenSetSVC
-from openset.model_selection._rounds import Rounds
+from openset.model_selection._race import Race
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_leaders_that_fail_late_make_way(digits, monkeypatch):
             if number in (3, 5) and which[-1] == len(data.splits) - 1:
                 table.scores[number, which[-1]] = -np.inf
 
-    monkeypatch.setattr(Rounds, "_score", run)
+    monkeypatch.setattr(Race, "_score", run)
     search = OpenSetSearchCV(OpenSetSVC(), random_state=0, refit=False).fit(*digits)
     assert search.best_index_ == 7
     assert search.best_score_ == pytest.approx(0.6)

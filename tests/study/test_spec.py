@@ -154,7 +154,7 @@ def test_a_fingerprint_covers_the_rule_for_ties_and_the_simulation(monkeypatch):
     plan = study.make_search("OpenSetSVC").describe()
     assert (plan["scoring"], plan["test_size"], plan["n_known"]) == ("accuracy", 0.2, "K // 2 + 1")
     spec = OpenSetSVC.search_spec
-    other = {name: values[::-1] for name, values in spec.grids["paper"].items()}
+    other = {name: values[::-1] for name, values in plan["grid"].items()}
     monkeypatch.setattr(OpenSetSVC, "search_spec", replace(spec, grids={"paper": other}))
     assert study.fingerprint("OpenSetSVC") != before
 
@@ -190,9 +190,10 @@ def test_the_study_of_the_paper():
         search = study.make_search(method)
         assert search.preset == "paper"
         assert search.estimator.C == 1.0
-        assert search.estimator.search_spec.grids["paper"].keys() == grid.keys()
+        searched = search.describe()["grid"]
+        assert searched.keys() == grid.keys()
         for name, values in grid.items():
-            assert search.estimator.search_spec.grids["paper"][name] == pytest.approx(values)
+            assert searched[name] == pytest.approx(values)
 
 
 def test_a_record_that_cannot_be_run(tmp_path):

@@ -83,10 +83,7 @@ class DistanceClassifier(OpenSetClassifier):
         "unknown_label": "no_validation",
     }
 
-    search_spec = SearchSpec(
-        grids={"default": {"quantile": QUANTILES}, "paper": {"quantile": QUANTILES}},
-        after_fit=("quantile",),
-    )
+    search_spec = SearchSpec({"default": {"quantile": QUANTILES}}, after_fit=("quantile",))
 
     quantile: float
     per_class: bool = False

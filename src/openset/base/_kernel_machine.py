@@ -84,7 +84,7 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
     min_classes: int = 2
     own_samples_only: bool = False
     counts_samples: bool = False
-    search_spec = kernel_search({"C": BOXES}, {}, engine=("gamma", "C"))
+    search_spec = kernel_search({"C": BOXES}, engine=("gamma", "C"))
 
     def __init__(
         self,

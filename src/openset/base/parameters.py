@@ -18,7 +18,6 @@ __all__ = [
     "C_CONSTRAINTS",
     "FRACTIONS",
     "KERNEL_CONSTRAINTS",
-    "PAPER_GAMMAS",
     "POSITIVE",
     "QUANTILES",
     "SCALED_GAMMAS",
@@ -34,10 +33,7 @@ __all__ = [
 FRACTIONS = [k / 20 for k in range(20)]
 # Quantiles of distances: dense where few known samples are rejected.
 QUANTILES = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 1.0]
-# Kernel widths: the paper's, for data in [0, 1], and multiples of `unit_gamma`, for any data.
-# Ties go to the first setting of a grid. The paper took the narrowest kernel, the largest lambda or
-# tail and the lowest threshold (benchmarks/replication_gaps.md), so its grids begin with these.
-PAPER_GAMMAS = [2.0**k for k in range(15, -16, -2)]
+# Kernel widths as multiples of `unit_gamma`, for any data.
 SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
 # Values of C.
 BOXES = [1.0, 8.0]
@@ -98,10 +94,11 @@ class SearchSpec:
     Attributes
     ----------
     grids : mapping of str to mapping of str to sequence
-        For each preset ("default", "paper") the values to try, by parameter name.
+        For each preset ("default", "paper") the values to try, by parameter name. Without an entry
+        for it, the paper's preset has that of the base class, or else the default grid.
     levels : mapping of str to {"model", "class"}
         For each preset, whether it chooses one setting for the whole model or one per class. A
-        preset that is missing means "model".
+        preset that is missing means "model", and "class" for the paper's where there is an engine.
     scaled : mapping of str to callable
         For parameters whose values in the default grid are multiples of a unit that depends on the
         data: a function ``unit(X, weight) -> float`` that measures it.
@@ -128,23 +125,10 @@ class SearchSpec:
     bounded_switch: str | None = None
 
 
-def kernel_search(
-    default: dict, paper: dict, engine: tuple[str, ...] = (), **options
-) -> SearchSpec:
-    """Declare the search of a kernel machine: grids over gamma and what else the presets try.
-
-    With a grid engine the paper's preset chooses one setting per class.
-    """
-    return SearchSpec(
-        grids={
-            "default": {"gamma": SCALED_GAMMAS, **default},
-            "paper": {"gamma": PAPER_GAMMAS, **paper},
-        },
-        levels={"paper": "class"} if engine else {},
-        scaled={"gamma": unit_gamma},
-        engine=engine,
-        **options,
-    )
+def kernel_search(grid: dict, engine: tuple[str, ...] = (), **options) -> SearchSpec:
+    """Declare the search of a kernel machine: a grid over gamma and what else the search tries."""
+    grids = {"default": {"gamma": SCALED_GAMMAS, **grid}}
+    return SearchSpec(grids=grids, scaled={"gamma": unit_gamma}, engine=engine, **options)
 
 
 def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:

@@ -18,8 +18,7 @@ from ..solver.points import METRICS, DistancesTo, row_blocks
 from ..utils import thread_map
 from ._weibull import WeibullTail, check_tail
 
-# Long tails matter where classes are large. The paper has no grid for this method; among equally
-# good tails the longest fit its results, as the narrowest kernels do.
+# Long tails matter where classes are large.
 _TAILS = [5, 10, 25, 50, 100, 200, 1000]
 
 # Largest class for which it is stored who covers whom, in 64 MB.
@@ -124,10 +123,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         "weibull_": "",
     }
     search_spec = SearchSpec(
-        grids={
-            "default": {"tail_size": _TAILS, "threshold": FRACTIONS},
-            "paper": {"tail_size": _TAILS[::-1], "threshold": FRACTIONS},
-        },
+        {"default": {"tail_size": _TAILS, "threshold": FRACTIONS}},
         after_fit=("threshold",),
     )
 

@@ -134,9 +134,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         condition="the probability at b_c is below the threshold for every class",
         known_unknowns="negatives of every machine",
     )
-    search_spec = kernel_search(
-        {"C": BOXES, "threshold": FRACTIONS}, {"threshold": FRACTIONS}, after_fit=("threshold",)
-    )
+    search_spec = kernel_search({"C": BOXES, "threshold": FRACTIONS}, after_fit=("threshold",))
 
     class_attributes = (*TailClassifier.class_attributes, "weibull_", "prior_")
 
@@ -306,7 +304,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     )
     search_spec = kernel_search(
         {"C": BOXES, "delta_R": _THRESHOLDS},
-        {"delta_R": _THRESHOLDS},
         after_fit=("delta_tau", "delta_R"),
     )
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
-from ..base import GridScores, SearchSpec, known_classes
+from ..base import GridScores, SearchSpec
 from ..utils import split_pipeline, thread_map, unwrap
 from ._split import Simulation
 
@@ -31,15 +32,6 @@ class Candidate(NamedTuple):
     params: dict[str, Any]
 
 
-class Split(NamedTuple):
-    """A simulation of a search."""
-
-    fit: np.ndarray  # rows to fit on
-    validation: np.ndarray  # rows to judge
-    machines: np.ndarray  # the classes whose scores are wanted, as indices in the sorted labels
-    true: np.ndarray  # codes of the rows to judge, see `SearchData`
-
-
 class SplitScores(NamedTuple):
     """Scores of some candidates on one split."""
 
@@ -50,29 +42,61 @@ class SplitScores(NamedTuple):
     withheld: np.ndarray | None = None  # (n_candidates, n), see `withheld_scores`
     error: Exception | None = None  # what a failed fit raised
 
+    @classmethod
+    def failed(cls, error: Exception, candidates: Sequence[Candidate], split: int) -> SplitScores:
+        """The scores of a fit that raised an error."""
+        n = len(candidates)
+        numbers = [candidate.number for candidate in candidates]
+        return cls(numbers, split, np.full(n, -np.inf), np.full(n, np.nan), None, error)
+
 
 @dataclass(frozen=True)
 class SearchData:
     """The training set of a search, of m rows, its splits and its measure.
 
-    ``measure(scores, true)`` maps acceptance scores (..., n, K) and codes (n,) to scores (...). The
-    code of a sample outside the K classes is K. At level "class" there is one column, and codes are
-    0 for the positive class, 1 for known negatives and 2 for unknowns.
+    ``known`` of a split are the classes whose scores are wanted. ``measure(true, scores)`` maps
+    codes (n,) and acceptance scores (..., n, K) to scores (...). The code of a sample outside the K
+    classes is K. At level "class" there is one column, and codes are 0 for the positive class, 1
+    for known negatives and 2 for unknowns.
     """
 
     X: Any
     y: np.ndarray
+    codes: np.ndarray  # (m,) of the known classes; the largest stands for known unknowns
     weight: np.ndarray
-    splits: Sequence[Split]
+    classes: np.ndarray
+    splits: Sequence[Simulation]
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray] | None  # None: a callable scores models
     n_jobs: int | None
-    n_classes: int  # known ones
-    unknown_label: Any = "auto"  # of the estimator
     checked: list = field(default_factory=list)  # models, X, and what their checks returned
 
-    def only(self, which: Sequence[int]) -> SearchData:
-        """The same with some of the splits."""
-        return replace(self, splits=[self.splits[s] for s in which])
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Sorted labels of y, the unknown label included."""
+        return np.unique(self.y)
+
+    def true(self, s: int) -> np.ndarray:
+        """The codes of the rows to judge in a split."""
+        n, split = len(self.classes), self.splits[s]
+        known = np.flatnonzero(np.bincount(self.codes[split.fit], minlength=n)[:n])
+        true = np.full(n + 1, len(known))
+        true[known] = np.arange(len(known))
+        if len(split.known) < len(known):  # level "class"
+            true = np.where(true == len(known), 2, 1)
+            true[np.searchsorted(self.classes, split.known)] = 0
+        return true[self.codes[split.validation]]
+
+    def rows(self, rows: np.ndarray, split: Simulation) -> SearchData:
+        """Some of the rows with one split, whose rows are counted among these."""
+        return replace(
+            self,
+            X=_safe_indexing(self.X, rows),
+            y=self.y[rows],
+            codes=self.codes[rows],
+            weight=self.weight[rows],
+            splits=[split],
+            checked=[],
+        )
 
     def checked_for(self, model: Any, X: Any) -> Any:
         """What `model` returns for X after its checks, which are the same in every round."""
@@ -85,40 +109,10 @@ class SearchData:
         return points
 
 
-def make_splits(
-    parts: Sequence[tuple[np.ndarray, np.ndarray]],
-    y: np.ndarray,
-    unknown_label: Any,
-    positives: Sequence[Any] | None = None,
-) -> list[Split]:
-    """Splits by their rows to fit on and to judge; at level "class" each has a positive class."""
-    classes, codes = known_classes(unknown_label, y)
-    place, splits = np.searchsorted(np.unique(y), classes), []
-    for s, (fit, validation) in enumerate(parts):
-        known = np.flatnonzero(np.bincount(codes[fit], minlength=len(classes))[: len(classes)])
-        true = np.full(len(classes) + 1, len(known))
-        true[known] = np.arange(len(known))
-        if positives is not None:
-            true = np.where(true == len(known), 2, 1)
-            known = np.array([classes.tolist().index(positives[s])])
-            true[known] = 0
-        splits.append(Split(fit, validation, place[known], true[codes[validation]]))
-    return splits
-
-
-def usable_part(simulation: Simulation, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to fit and to judge: known unknowns are all judged if the method refuses them."""
-    if len(usable) == len(simulation.fit) + len(simulation.validation):
-        return simulation.fit, simulation.validation
-    fit = np.intersect1d(simulation.fit, usable)
-    refused = np.setdiff1d(simulation.fit, fit)
-    return fit, np.sort(np.append(simulation.validation, refused))
-
-
-def withheld_scores(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
+def withheld_scores(true: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Sorted highest scores of the unknown among n samples, at most 101 quantiles of them.
 
-    Of scores (..., n, K) and codes (n,) as a measure takes them; none at level "class".
+    Of codes (n,) and scores (..., n, K) as a measure takes them; none at level "class".
     """
     n_classes = scores.shape[-1]
     unknown = np.flatnonzero(true == n_classes) if n_classes > 1 else true[:0]
@@ -128,124 +122,105 @@ def withheld_scores(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def evaluate(
-    estimator: BaseEstimator, candidates: Sequence[Candidate], data: SearchData
+    estimator: BaseEstimator,
+    candidates: Sequence[Candidate],
+    data: SearchData,
+    which: Sequence[int],
 ) -> Iterator[SplitScores]:
-    """Score every candidate on every split, in an order that suits the estimator."""
+    """Score every candidate on the splits `which`, in an order that suits the estimator."""
     transformer, final, prefix = split_pipeline(estimator)
-    everywhere = range(len(data.splits))
     for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
         members = [
             Candidate(c.number, {name.removeprefix(prefix): v for name, v in c.params.items()})
             for c in members
         ]
         if transformer is None:
-            yield from _evaluate_final(final, members, data.X, everywhere, data)
+            yield from _evaluate_final(final, members, data.X, which, data)
             continue
         head = clone(transformer).set_params(**shared)
         # The transformers of a Pipeline are fitted on the fitting part of each split alone.
-        for s in everywhere:
+        for s in which:
             fit = data.splits[s].fit
             try:
                 fitted = clone(head).fit(_safe_indexing(data.X, fit), data.y[fit])
                 X = fitted.transform(data.X)
             except Exception as error:
-                yield from _failed(error, members, s)
+                yield SplitScores.failed(error, members, s)
             else:
                 yield from _evaluate_final(final, members, X, [s], data)
 
 
+def evaluate_separately(
+    estimator: BaseEstimator,
+    candidates: Sequence[Candidate],
+    data: SearchData,
+    which: Sequence[int],
+    scoring: Callable[[BaseEstimator, Any, np.ndarray], float] | None,
+    as_fitted: bool = False,
+) -> Iterator[SplitScores]:
+    """Fit every candidate on every split; score with a callable (estimator, X, y) if there is one.
+
+    With `as_fitted` each fit is what the refit would be: regions are forced to be bounded where the
+    estimator says so.
+    """
+    for number, params in candidates:
+        model = clone(estimator).set_params(**params)
+        one = [Candidate(number, {})]
+        yield from _fit_splits(model, one, data.X, which, data, scoring, as_fitted)
+
+
 def _group(candidates, in_key) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:
     """Group by the values of the parameters for which in_key, which the members then lack."""
-    if not any(map(in_key, {name for candidate in candidates for name in candidate.params})):
-        yield {}, list(candidates)
-        return
-    groups: dict[tuple, list[Candidate]] = {}
-    shared: dict[tuple, dict[str, Any]] = {}
+    groups: dict[tuple, tuple[dict[str, Any], list[Candidate]]] = {}
     for candidate in candidates:
-        own = {name: v for name, v in candidate.params.items() if not in_key(name)}
         common = {name: v for name, v in candidate.params.items() if in_key(name)}
+        rest = {name: v for name, v in candidate.params.items() if not in_key(name)}
         key = tuple(sorted((name, repr(v)) for name, v in common.items()))
-        shared[key] = common
-        groups.setdefault(key, []).append(Candidate(candidate.number, own))
-    for key, members in groups.items():
-        yield shared[key], members
+        groups.setdefault(key, (common, []))[1].append(Candidate(candidate.number, rest))
+    yield from groups.values()
 
 
 def _evaluate_final(final, candidates, X, which, data):
     spec = spec_of(final)
     # A training set of one class has no machine against the rest.
-    by_engine = bool(spec.engine) and bool(np.any(data.y != data.y[0]))
-    cheap, run = (spec.engine, _by_engine) if by_engine else (spec.after_fit, _on_one_fit)
+    by_engine = bool(spec.engine) and bool(np.any(data.codes != data.codes[0]))
+    cheap = spec.engine if by_engine else spec.after_fit
     for shared, members in _group(candidates, lambda name: name not in cheap):
         # The engine fits nothing, so it needs no clone of its own.
         model = final if by_engine and not shared else clone(final).set_params(**shared)
-        yield from run(model, members, X, which, data)
+        if by_engine:
+            yield from _by_engine(model, members, X, which, data)
+        else:
+            yield from _fit_splits(model, members, X, which, data)
 
 
 def _by_engine(model, candidates, X, which, data):
     """Score candidates that differ in engine parameters only."""
     bounded = must_be_bounded(model)
     settings = [candidate.params for candidate in candidates]
-    parts = [data.splits[s][:3] for s in which]
+    splits = [data.splits[s] for s in which]
+    parts = [(s.fit, s.validation, np.searchsorted(data.labels, s.known)) for s in splits]
+    true = [data.true(s) for s in which]
 
-    def judge(found: GridScores) -> SplitScores:
-        s = which[found.split]
-        scores = data.measure(found.scores, data.splits[s].true)
-        withheld = withheld_scores(found.scores, data.splits[s].true)
-        far = found.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
-        entry = [t for t, members in enumerate(found.settings) for _ in members]
-        numbers = [candidates[i].number for members in found.settings for i in members]
+    def judge(grid: GridScores) -> SplitScores:
+        codes = true[grid.split]
+        scores = data.measure(codes, grid.scores)
+        withheld = withheld_scores(codes, grid.scores)
+        far = grid.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
+        entry = [t for t, members in enumerate(grid.settings) for _ in members]
+        numbers = [candidates[i].number for members in grid.settings for i in members]
+        s = which[grid.split]
         return _split_scores(numbers, s, scores[entry], far[entry], withheld[entry])
 
     arguments = settings, data.checked_for(model, X), data.y, data.weight, parts, judge
     yield from model.grid_scores(*arguments, n_jobs=data.n_jobs)
 
 
-def _on_one_fit(model, candidates, X, which, data):
-    """Clone and fit once per split; try parameters that act after fitting on its raw scores."""
-    after_fit = {name: getattr(model, name) for name in spec_of(model).after_fit}
+def _fit_splits(model, candidates, X, which, data, scoring=None, as_fitted=False):
+    """Fit a clone per split, in threads, and score the candidates on it.
 
-    def scores_of(fitted, validation, s):
-        true = data.splits[s].true
-        if not after_fit:
-            decisions = [fitted.decision_function(validation)] * len(candidates)
-        else:
-            raw = fitted.raw_scores(validation)
-            decisions = (fitted.set_params(**after_fit | c.params).decide(raw) for c in candidates)
-        found = [
-            (data.measure(scores, true), withheld_scores(scores, true)) for scores in decisions
-        ]
-        return tuple(map(np.array, zip(*found, strict=True)))
-
-    yield from _fit_splits(model, candidates, X, which, data, scores_of)
-
-
-def evaluate_with_callable(
-    estimator: BaseEstimator,
-    candidates: Sequence[Candidate],
-    data: SearchData,
-    scoring: Callable[[BaseEstimator, Any, np.ndarray], float],
-    as_fitted: bool = False,
-) -> Iterator[SplitScores]:
-    """Score with a callable (estimator, X, y): every candidate is fitted on every split.
-
-    With `as_fitted` each fit is what the refit would be: regions are forced to be bounded where the
-    estimator says so.
+    They differ in parameters that act after fitting.
     """
-
-    def scores_of(fitted, validation, s):
-        score = scoring(fitted, validation, data.y[data.splits[s].validation])
-        withheld = withheld_scores(fitted.decision_function(validation), data.splits[s].true)
-        return np.array([score]), withheld[None]
-
-    for candidate in candidates:
-        model = clone(estimator).set_params(**candidate.params)
-        which = range(len(data.splits))
-        yield from _fit_splits(model, [candidate], data.X, which, data, scores_of, as_fitted)
-
-
-def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
-    """Fit a clone per split, in threads, and score the candidates by scores_of."""
     final = unwrap(model)
     bounded = must_be_bounded(final) and not as_fitted
     if bounded:
@@ -253,36 +228,45 @@ def _fit_splits(model, candidates, X, which, data, scores_of, as_fitted=False):
     n_jobs = data.n_jobs
     if as_fitted and lend_threads(model, n_jobs):  # there are more classes than splits
         n_jobs = None
+    run = partial(_fit_split, model, candidates, X, data, scoring, bounded)
+    yield from thread_map(run, which, n_jobs)
 
-    def run(s):
-        fit, validation = data.splits[s][:2]
-        try:
-            weights = fit_weights(model, data.weight[fit])
-            fitted = clone(model).fit(_safe_indexing(X, fit), data.y[fit], **weights)
-            return fitted, *scores_of(fitted, _safe_indexing(X, validation), s), None
-        except Exception as error:
-            return None, None, None, error
 
-    for s, (fitted, scores, withheld, error) in zip(
-        which, thread_map(run, which, n_jobs), strict=True
-    ):
-        if error is not None:
-            yield from _failed(error, candidates, s)
-            continue
+def _fit_split(model, candidates, X, data, scoring, bounded, s) -> SplitScores:
+    """Fit a clone on one split, and score the candidates on it."""
+    _, fit, validation = data.splits[s]
+    try:
+        weights = fit_weights(model, data.weight[fit])
+        fitted = clone(model).fit(_safe_indexing(X, fit), data.y[fit], **weights)
+        rows, true = _safe_indexing(X, validation), data.true(s)
+        decisions = list(_decisions(fitted, candidates, rows))
+        if scoring is None:
+            scores = [data.measure(true, each) for each in decisions]
+        else:
+            scores = [scoring(fitted, rows, data.y[validation])]
+        withheld = np.array([withheld_scores(true, each) for each in decisions])
         far = float(unwrap(fitted).far_scores().max()) if bounded else np.nan
-        numbers = [candidate.number for candidate in candidates]
-        yield _split_scores(numbers, s, scores, np.full(len(scores), far), withheld)
+    except Exception as error:
+        return SplitScores.failed(error, candidates, s)
+    numbers = [candidate.number for candidate in candidates]
+    return _split_scores(numbers, s, np.array(scores), np.full(len(scores), far), withheld)
+
+
+def _decisions(fitted, candidates, X) -> Iterator[np.ndarray]:
+    """Acceptance scores (n, K) of each candidate; several differ in what acts after fitting."""
+    names = spec_of(fitted).after_fit
+    if not (names and any(candidate.params for candidate in candidates)):
+        yield from [fitted.decision_function(X)] * len(candidates)
+        return
+    usual = {name: getattr(fitted, name) for name in names}
+    raw = fitted.raw_scores(X)
+    for candidate in candidates:
+        yield fitted.set_params(**usual | candidate.params).decide(raw)
 
 
 def _split_scores(candidates, split, scores, far, withheld):
     """Scores; -inf where a bounded region is required (`far` is a number) and there is none."""
     return SplitScores(candidates, split, np.where(far >= 0, -np.inf, scores), far, withheld)
-
-
-def _failed(error, candidates, split):
-    numbers = [candidate.number for candidate in candidates]
-    missing = np.full(len(numbers), np.nan)
-    yield SplitScores(numbers, split, np.full(len(numbers), -np.inf), missing, None, error)
 
 
 def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:

@@ -1,15 +1,23 @@
-"""The race of the default search: which settings are not worth another simulation."""
+"""The race of the default search: rounds, settings that drop out, and the results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import FitFailedWarning
 
-from ._evaluate import Candidate, SearchData, make_splits
+from ..utils import Progress
+from ._evaluate import Candidate, SearchData, evaluate, evaluate_separately
+from ._split import Simulation
 
+# Numbers of simulations after which settings may drop out.
+_ENDS_OF_ROUNDS = (1, 2, 4)
 # Lead of the best setting that takes others out of the race after one simulation: this number over
 # the root of the number of classes. A simulation withholds some of them, and settings that are good
 # for one draw need not be for another. Smaller values lose settings (benchmarks/search_rules.md).
@@ -22,37 +30,137 @@ _LOOK = 10
 _LOOK_MARGIN = 0.1
 
 
-def first_look(data: SearchData) -> SearchData | None:
-    """The first simulation with few of its classes; None where there are not many more.
+class ScoreTable:
+    """Scores of a search, (n_settings, n_splits); NaN where a setting was not tried.
 
-    Most settings are hopeless, such as widths at which every sample is a class of its own. With
-    many classes a small part of them shows it, in a small part of the time.
+    ``far`` holds the largest scores far away from all samples, NaN where no region has to be
+    bounded, and ``withheld`` the scores of withheld rows by (setting, split).
     """
-    fit, validation = data.splits[0][:2]
+
+    def __init__(self, n_splits: int):
+        self.settings: list[dict[str, Any]] = []
+        self.scores = np.empty((0, n_splits))
+        self.far = np.empty((0, n_splits))
+        self.withheld: dict[tuple[int, int], np.ndarray] = {}
+
+    def add(self, settings: list[dict[str, Any]]) -> list[Candidate]:
+        """Add rows, and return them as candidates under their numbers."""
+        begin = len(self.settings)
+        self.settings += settings
+        rows = np.full((len(settings), self.scores.shape[1]), np.nan)
+        self.scores, self.far = np.vstack([self.scores, rows]), np.vstack([self.far, rows])
+        return [Candidate(begin + i, params) for i, params in enumerate(settings)]
+
+    def of_feasible(self) -> np.ndarray:
+        """The scores; -inf throughout where a setting failed in any of the simulations."""
+        failed = np.isneginf(self.scores).any(axis=1, keepdims=True)
+        return np.where(failed, -np.inf, self.scores)
+
+    def dropped(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Those that were not tried to the end, although they had not failed."""
+        ends = self.of_feasible()[:, [0, -1]]
+        gone = np.isfinite(ends[:, 0]) & np.isnan(ends[:, 1])
+        return [candidate for candidate in candidates if gone[candidate.number]]
+
+    def best(self) -> Candidate | None:
+        """The setting with the highest mean score, the first of equals, if there is any."""
+        means = _comparable(self.scores)
+        top = int(np.argmax(means))
+        return Candidate(top, self.settings[top]) if np.isfinite(means[top]) else None
+
+
+class Race:
+    """Scores candidates on the simulations of a search.
+
+    Its `table` receives the scores. `scoring` is the name of a measure or a callable; with
+    `drops_out`, candidates may drop out; a `title` stands before a progress bar.
+    """
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        data: SearchData,
+        table: ScoreTable,
+        scoring: str | Callable,
+        drops_out: bool,
+        title: str | None,
+    ):
+        self._estimator, self._data, self._table = estimator, data, table
+        self._scoring = scoring if callable(scoring) else None
+        self._drops_out, self._title = drops_out, title
+
+    def first_look(self, candidates: list[Candidate]) -> list[Candidate]:
+        """The candidates that take part: those not far behind on few of the classes.
+
+        Most settings are hopeless, such as widths at which every sample is a class of its own. With
+        many classes a small part of them shows it, in a small part of the time.
+        """
+        look = _few_classes(self._data) if self._drops_out else None
+        if look is None:
+            return candidates
+        table = ScoreTable(1)
+        table.add([candidate.params for candidate in candidates])
+        self._score(candidates, look, range(1), table)
+        scores = table.scores[[candidate.number for candidate in candidates], 0]
+        finite = scores[np.isfinite(scores)]
+        if not finite.size:
+            return candidates
+        near = scores >= finite.max() - _LOOK_MARGIN
+        return [candidate for candidate, stays in zip(candidates, near, strict=True) if stays]
+
+    def run(
+        self, left: list[Candidate], leader: Candidate | None = None, as_fitted: bool = False
+    ) -> None:
+        """Score candidates on all simulations; between rounds those far behind drop out."""
+        n_splits = len(self._data.splits)
+        ends = [end for end in _ENDS_OF_ROUNDS if self._drops_out and end < n_splits]
+        for bound in pairwise([0, *ends, n_splits]):
+            if left:
+                self._score(left, self._data, range(*bound), self._table, as_fitted)
+                scores = self._table.of_feasible()[:, : bound[1]]
+                left = in_the_race(left, scores, self._data, leader)
+
+    def _score(self, candidates, data, which, table, as_fitted=False):
+        """Score the candidates on the simulations `which`."""
+        task = self._estimator, candidates, data, which
+        if self._scoring is None and not as_fitted:
+            results = evaluate(*task)
+        else:
+            results = evaluate_separately(*task, self._scoring, as_fitted)
+        show = self._title is not None
+        progress = Progress(len(candidates) * len(which), self._title or "", show)
+        failures = {}
+        for numbers, s, scores, far, withheld, error in results:
+            table.scores[numbers, s], table.far[numbers, s] = scores, far
+            if withheld is not None:
+                table.withheld |= {(i, s): best for i, best in zip(numbers, withheld, strict=True)}
+            if error is not None:
+                failures[id(error)] = error
+            progress.step(len(numbers))
+        if not failures:
+            return
+        first = next(iter(failures.values()))
+        if not np.isfinite(table.scores).any():
+            raise first
+        warnings.warn(
+            f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
+            FitFailedWarning,
+            stacklevel=4,
+        )
+
+
+def _few_classes(data: SearchData) -> SearchData | None:
+    """The first simulation with few of its classes; None where there are not many more."""
+    _, fit, validation = data.splits[0]
     known = np.unique(data.y[fit])
     withheld = np.setdiff1d(data.y[validation], known)
     if min(len(known), len(withheld)) < 3 * _LOOK:
         return None
-    chosen = [some[:: len(some) // _LOOK][:_LOOK] for some in (known, withheld)]
-    rows = np.flatnonzero(np.isin(data.y, np.concatenate(chosen)))
-    part = np.flatnonzero(np.isin(rows, fit)), np.flatnonzero(np.isin(rows, validation))
-    y = data.y[rows]
-    return replace(
-        data,
-        X=_safe_indexing(data.X, rows),
-        y=y,
-        weight=data.weight[rows],
-        splits=make_splits([part], y, data.unknown_label),
-    )
-
-
-def after_first_look(candidates: Sequence[Candidate], scores: np.ndarray) -> list[Candidate]:
-    """Candidates that are not far behind in the first look, by scores (all candidates, 1)."""
-    found = {candidate.number: scores[candidate.number, 0] for candidate in candidates}
-    finite = [score for score in found.values() if np.isfinite(score)]
-    if not finite:
-        return list(candidates)
-    return [c for c in candidates if found[c.number] >= max(finite) - _LOOK_MARGIN]
+    chosen, other = (some[:: len(some) // _LOOK][:_LOOK] for some in (known, withheld))
+    rows = np.flatnonzero(np.isin(data.y, np.concatenate([chosen, other])))
+    place = np.searchsorted(rows, np.arange(len(data.y) + 1))
+    parts = (place[part[np.isin(part, rows)]] for part in (fit, validation))
+    return data.rows(rows, Simulation(np.intersect1d(chosen, data.classes), *parts))
 
 
 def in_the_race(
@@ -80,10 +188,97 @@ def in_the_race(
     if leader is not None:
         best, margin = means[leader.number], _MARGIN_NEXT
     else:
-        counts = [np.bincount(split.true) for split in data.splits[: scores.shape[1]]]
+        counts = [np.bincount(data.true(s)) for s in range(scores.shape[1])]
         parts = [(n[-1], n[:-1].sum()) for n in counts]  # the last code is that of unknowns
         share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in parts])
         error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
-        margin = max(3 * error, _LEAST_MARGIN / np.sqrt(data.n_classes))
+        margin = max(3 * error, _LEAST_MARGIN / np.sqrt(len(data.classes)))
     limit = best - margin / scores.shape[1]
     return [c for c in candidates if means[c.number] >= limit]
+
+
+def cv_results(
+    candidates: list[dict[str, Any]], scores: np.ndarray, classes: np.ndarray | None = None
+) -> dict[str, Any]:
+    """The table of scikit-learn's ``GridSearchCV`` for scores (n_candidates, n_splits).
+
+    A score is NaN where a setting had dropped out or the search was interrupted. The splits of a
+    search per class come class by class: then there is one row per class and candidate, ranked
+    within the class.
+    """
+    blocks = [scores] if classes is None else np.split(scores, len(classes), axis=1)
+    table = np.concatenate(blocks)
+    results: dict[str, Any] = {}
+    if classes is not None:
+        results["class"] = np.repeat(classes, len(candidates))
+    results["params"] = candidates * len(blocks)
+    for name in sorted({name for candidate in candidates for name in candidate}):
+        values = np.empty(len(candidates), dtype=object)
+        for row, candidate in enumerate(candidates):
+            values[row] = candidate.get(name)
+        absent = [name not in candidate for candidate in candidates]
+        n = len(blocks)
+        results[f"param_{name}"] = np.ma.MaskedArray(np.tile(values, n), np.tile(absent, n))
+    for s in range(table.shape[1]):
+        results[f"split{s}_test_score"] = table[:, s]
+    with np.errstate(invalid="ignore"):  # -inf has no deviation
+        results["mean_test_score"] = table.mean(axis=1)
+        results["std_test_score"] = table.std(axis=1)
+    ranks = [rankdata(-_comparable(block), method="min") for block in blocks]
+    results["rank_test_score"] = np.concatenate(ranks).astype(np.int32)
+    return results
+
+
+def best_index(scores: np.ndarray, far: np.ndarray, strength: np.ndarray) -> int:
+    """Index of the best candidate, the first of equals, by scores (n_candidates, n_splits).
+
+    Where every score is -inf because no candidate is bounded, the largest path parameter (strength,
+    of shape (n_candidates,)) wins, and among those the lowest of the scores far away from all
+    samples (far, as scores, with NaN where none are required).
+    """
+    means = _comparable(scores)
+    if np.isfinite(means).any():
+        return int(np.argmax(means))
+    if not np.isneginf(scores).any(axis=1).all():
+        raise ValueError(
+            "The score is not a number for any setting. Without unknowns in validation "
+            "(scenario='closed', or fewer than three classes) measures of unknowns are not "
+            "defined; choose another scoring."
+        )
+    worst = np.nan_to_num(far.max(axis=1), nan=np.inf)
+    return int(np.argmin(np.where(strength == strength.max(), worst, np.inf)))
+
+
+def best_of(
+    table: ScoreTable, strength: np.ndarray, classes: np.ndarray | None = None
+) -> tuple[Any, float, dict[str, Any]]:
+    """Index, mean score and parameters of the best candidate, see `best_index`.
+
+    With `classes`, whose splits come one class after the other: an index per class, the mean over
+    the classes, and parameters as dicts {class: value}.
+    """
+    settings = table.settings
+    n_blocks = 1 if classes is None else len(classes)
+    scores, far = (np.split(part, n_blocks, axis=1) for part in (table.scores, table.far))
+    found = [best_index(a, b, strength) for a, b in zip(scores, far, strict=True)]
+    means = np.array([own[i].mean() for own, i in zip(scores, found, strict=True)])
+    if np.isneginf(means).any() and np.isfinite(table.far).any():
+        whose = "" if classes is None else f" of the classes {classes[np.isneginf(means)].tolist()}"
+        warnings.warn(
+            f"No setting of the grid has bounded regions{whose} in every simulation, as "
+            "ensure_bounded demands: all score -inf, and the choice is not by the score. Search "
+            "larger values of lam, too, such as [0.0, 0.1, 0.3, 0.6], or set ensure_bounded=False.",
+            UserWarning,
+            stacklevel=4,
+        )
+    if classes is None:
+        return found[0], float(means[0]), settings[found[0]]
+    chosen = dict(zip(classes.tolist(), found, strict=True))
+    params = {name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]}
+    return np.array(found), float(means.mean()), params
+
+
+def _comparable(scores):
+    """Mean scores, rounded so that rounding errors do not break ties; NaN counts as the lowest."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(scores.mean(axis=1).round(12), nan=-np.inf, neginf=-np.inf)

@@ -52,6 +52,14 @@ _OF_SCORES: dict[str, Callable] = {
     "oscr_area": lambda y, scores, known: oscr_area(y, scores, known=known),
 }
 
+# Measures of one binary machine: functions of the shares of known and unknown samples that are
+# right; None is the share of all.
+_OF_MACHINES: dict[str, Callable | None] = {
+    "accuracy": None,
+    "normalized_accuracy": lambda known, unknown: 0.5 * (known + unknown),
+    "harmonic_normalized_accuracy": harmonic_mean,
+}
+
 
 @dataclass(frozen=True)
 class OpenSetScorer:
@@ -168,26 +176,31 @@ def get_scorer_names() -> list[str]:
     return [*_OF_ANSWERS, *_OF_SCORES]
 
 
-def binary_measure(scoring: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Measure of one binary machine, for the search per class.
+@dataclass(frozen=True)
+class BinaryScorer:
+    """A measure of one binary machine, for the search per class.
 
-    It maps scores (..., n, 1) and codes (n,), 0 for the positive class, 1 for known negatives and 2
-    for unknowns, to values (...). A positive counts as right if it is accepted, the others if they
-    are not. Without unknowns every measure is the plain accuracy.
+    A positive counts as right if it is accepted, the others if they are not. Without unknowns every
+    measure is the plain accuracy.
     """
-    combine: dict[str, Callable | None] = {
-        "accuracy": None,
-        "normalized_accuracy": lambda known, unknown: 0.5 * (known + unknown),
-        "harmonic_normalized_accuracy": harmonic_mean,
-    }
-    if scoring not in combine:
-        raise ValueError(
-            f"scoring={scoring!r} is not defined for a binary machine. With level='class' choose "
-            f"one of {sorted(combine)}, or use level='model'."
-        )
-    join = combine[scoring]
 
-    def measure(scores, true):
+    name: str
+
+    def __post_init__(self):
+        if self.name not in _OF_MACHINES:
+            raise ValueError(
+                f"scoring={self.name!r} is not defined for a binary machine. With level='class' "
+                f"choose one of {sorted(_OF_MACHINES)}, or use level='model'."
+            )
+
+    def of_scores(
+        self, true: NDArray[np.intp], scores: NDArray[np.floating]
+    ) -> NDArray[np.float64]:
+        """The measure, of shape (...), of scores (..., n, 1).
+
+        Codes `true` (n,) are 0 for the positive class, 1 for known negatives, 2 for unknowns.
+        """
+        join = _OF_MACHINES[self.name]
         right = (decide(scores) == 0) == (true == 0)
         unknown = true == 2
         n_unknown = np.count_nonzero(unknown)
@@ -197,5 +210,3 @@ def binary_measure(scoring: str) -> Callable[[np.ndarray, np.ndarray], np.ndarra
             return n_right / len(true)
         n_rejected = np.count_nonzero(right & unknown, axis=-1)
         return join((n_right - n_rejected) / n_known, n_rejected / n_unknown)
-
-    return measure

@@ -15,13 +15,19 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..base import DelegatingClassifier, known_classes, usable_rows, validate_targets
+from ..base import DelegatingClassifier, known_classes, takes_known_unknowns, validate_targets
 from ..utils import split_pipeline, unwrap
-from ._candidates import finer_settings, make_settings, path_values, preset_grid
 from ._evaluate import SearchData, fit_weights, lend_threads, spec_of
-from ._plan import PAPER_TEST_SIZE, make_plan
-from ._results import ScoreTable, best_of, cv_results
-from ._rounds import Rounds
+from ._plan import (
+    PAPER_TEST_SIZE,
+    finer_settings,
+    grid_of,
+    make_plan,
+    make_settings,
+    path_values,
+    preset_grid,
+)
+from ._race import Race, ScoreTable, best_of, cv_results
 
 
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
@@ -201,48 +207,52 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         plan = make_plan(self, final).checked(final, classes, codes.max() == len(classes))
         self.level_, self.scoring_ = plan.level, plan.scoring
         self.n_splits_, self.scenario_ = plan.n_repeats, plan.scenario
-        splits = plan.simulate(y, classes, final, self.random_state)
-        settings = plan.measure(), self.n_jobs, len(classes), final.unknown_label
-        data = SearchData(X, y, weight, splits, *settings)
+        splits = plan.simulate(classes, codes, final, self.random_state)
+        data = SearchData(X, y, codes, weight, classes, splits, plan.measure(), self.n_jobs)
         grid = self.param_grid
         if grid is None:
-            rows = data.splits[0].fit
+            rows = splits[0].fit
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
-        table = ScoreTable(len(data.splits))
-        candidates = table.add(make_settings(self.estimator, grid, self.level_))
-        race, title = plan.is_race(), type(self).__name__ if self.verbose else None
-        rounds = Rounds(self._template(), data, table, self.scoring_, race, title)
-        try:
-            left = rounds.first_look(candidates)
-            while left:
-                rounds.run(left)
-                # If all that stayed in the race failed in the end, those that dropped out continue.
-                others = [] if table.best() else table.dropped(left)
-                left = others if len(others) < len(left) else []
-            if race and (best := table.best()) is not None:
-                finer = finer_settings(self.estimator, table.settings, best.params)
-                rounds.run(table.add(finer), leader=best)
-            own = table.add(plan.own_setting(self.estimator, candidates))
-            rounds.run(own, as_fitted=True)
-        finally:
-            # Also after Ctrl-C: what was found so far is kept.
-            labels = classes if self.level_ == "class" else None
-            self.cv_results_ = cv_results(table.settings, table.scores, labels)
+        table = self._run(plan, data, make_settings(self.estimator, grid, self.level_))
         strength = path_values(self.estimator, table.settings)
-        self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, labels)
+        by_class = classes if self.level_ == "class" else None
+        self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, by_class)
         self.withheld_scores_ = None
         if self.level_ == "model":
-            best = self.best_index_
-            found = [table.withheld.get((best, s), np.empty(0)) for s in range(self.n_splits_)]
-            self.withheld_scores_ = np.sort(np.concatenate(found)) if any(map(len, found)) else None
+            parts = [table.withheld.get((self.best_index_, s), []) for s in range(len(splits))]
+            if any(map(len, parts)):
+                self.withheld_scores_ = np.sort(np.concatenate(parts))
         if self.refit:
-            rows = usable_rows(final, y)
-            if len(rows) < len(y):
+            if codes.max() == len(classes) and not takes_known_unknowns(final, final.unknown_label):
+                rows = np.flatnonzero(codes < len(classes))
                 X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
             self.best_estimator_ = self._refit(X, y, weight)
             unwrap(self.best_estimator_).withheld_scores_ = self.withheld_scores_
         return self
+
+    def _run(self, plan, data, settings) -> ScoreTable:
+        """Score the settings, those next to the best and the estimator's own; set cv_results_."""
+        table = ScoreTable(len(data.splits))
+        candidates = table.add(settings)
+        title = type(self).__name__ if self.verbose else None
+        race = Race(self._template(), data, table, self.scoring_, plan.is_race(), title)
+        try:
+            left = race.first_look(candidates)
+            while left:
+                race.run(left)
+                # If all that stayed in the race failed in the end, those that dropped out continue.
+                others = [] if table.best() else table.dropped(left)
+                left = others if len(others) < len(left) else []
+            if plan.is_race() and (best := table.best()) is not None:
+                finer = finer_settings(self.estimator, table.settings, best.params)
+                race.run(table.add(finer), leader=best)
+            race.run(table.add(plan.own_setting(self.estimator, candidates)), as_fitted=True)
+        finally:
+            # Also after Ctrl-C: what was found so far is kept.
+            by_class = data.classes if self.level_ == "class" else None
+            self.cv_results_ = cv_results(table.settings, table.scores, by_class)
+        return table
 
     def describe(self) -> dict[str, Any]:
         """Return what the choice depends on besides data and seed, presets resolved.
@@ -273,7 +283,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             "scoring": plan.scoring,
             "n_repeats": plan.n_repeats,
             "estimator": self.estimator.get_params(),
-            "grid": dict(spec.grids.get(self.preset, {})) if grid is None else grid,
+            "grid": dict(grid_of(final, self.preset)) if grid is None else grid,
             "scaled": scaled,
             **({"finer_steps": 1} if scaled else {}),
             **({"test_size": PAPER_TEST_SIZE, "n_known": "K // 2 + 1"} if paper else {}),

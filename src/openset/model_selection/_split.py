@@ -97,7 +97,19 @@ class _HoldOut(BaseShuffleSplit):
         >>> [[s.known.tolist() for s in own] for own in splitter.simulate_each([*"aabbcc"], "ab")]
         [[['a', 'b']], [['a', 'b']]]
         """
-        classes, codes = self._check(y)
+        return self._draw_each(*self._encode(y), positives)
+
+    def _draw_each(self, classes, codes, positives) -> list[list[Simulation]]:
+        """The repeats for each positive class, from encoded labels."""
+        validate_parameter_constraints(self._parameter_constraints, vars(self), type(self).__name__)
+        counts = np.bincount(codes)[: len(classes)]
+        if counts.min() < 2:
+            lonely = classes[counts.argmin()].tolist()
+            raise ValueError(
+                f"{type(self).__name__} puts samples of a class on both sides; y has 1 sample of "
+                f"class {lonely!r}. Every class needs at least 2: add samples or leave the class "
+                "out."
+            )
         return [self._draw(classes, codes, positive) for positive in positives]
 
     @abstractmethod
@@ -147,10 +159,9 @@ class _HoldOut(BaseShuffleSplit):
         """
         return self.n_repeats
 
-    def _check(self, y):
-        """Check parameters and labels; return the classes and the codes (n,)."""
+    def _encode(self, y):
+        """Check labels; return the classes and the codes (n,)."""
         name = type(self).__name__
-        validate_parameter_constraints(self._parameter_constraints, vars(self), name)
         if y is None:
             raise ValueError(f"{name} splits by class; y is None. Pass the labels.")
         check_labels(y)
@@ -158,15 +169,7 @@ class _HoldOut(BaseShuffleSplit):
         if len(y) == 0:
             raise ValueError(f"{name} has nothing to split: y is empty.")
         check_classification_targets(y)
-        classes, codes = known_classes(self.unknown_label, y)
-        counts = np.bincount(codes)[: len(classes)]
-        if counts.min() < 2:
-            lonely = classes[counts.argmin()].tolist()
-            raise ValueError(
-                f"{name} puts samples of a class on both sides; y has 1 sample of class "
-                f"{lonely!r}. Every class needs at least 2: add samples or leave the class out."
-            )
-        return classes, codes
+        return known_classes(self.unknown_label, y)
 
     def _generators(self):
         """One generator per repeat.

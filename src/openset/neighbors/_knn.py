@@ -90,7 +90,7 @@ class OpenSetKNN(DistanceClassifier):
         condition="normalize=False",
         known_unknowns="they can lower the radius",
     )
-    search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("quantile",))
+    search_spec = SearchSpec({"default": _GRID}, after_fit=("quantile",))
 
     def __init__(
         self,

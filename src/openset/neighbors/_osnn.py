@@ -90,7 +90,7 @@ class OSNN(OpenSetClassifier):
         known_unknowns="neighbours of another class, which no sample is assigned to",
     )
     fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
-    search_spec = SearchSpec(grids={"default": _GRID, "paper": _GRID}, after_fit=("threshold",))
+    search_spec = SearchSpec({"default": _GRID}, after_fit=("threshold",))
 
     def __init__(
         self,

@@ -13,8 +13,6 @@ from ..base.parameters import BOXES, kernel_search
 from ..kernels import Kernel, Linear
 from ..solver import fixed_bias_problem, svm_problem
 
-_BIASES = [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]
-
 
 class FixedBiasSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, whose bias is chosen, not trained.
@@ -76,7 +74,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     )
     problem_params = ("C", "bias")
     search_spec = kernel_search(
-        {"C": BOXES, "bias": _BIASES}, {"bias": _BIASES}, engine=("gamma", "C", "bias")
+        {"C": BOXES, "bias": [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]}, engine=("gamma", "C", "bias")
     )
 
     def __init__(

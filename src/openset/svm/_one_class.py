@@ -82,8 +82,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     problem_params = ("nu",)
     search_spec = kernel_search(
         {"nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]},
-        # The paper's 21 values from 0 to 1 without the ends, where no such machine exists.
-        {"nu": [k / 20 for k in range(19, 0, -1)]},
         engine=("gamma", "nu"),
         path="nu",
     )

@@ -95,10 +95,7 @@ kkt_gap_, n_iter_ : ndarray
     stored_types = (Slab,)
     fitted_attributes = {**KernelMachineClassifier.machine_attributes, "_slabs": ""}
     search_spec = SearchSpec(
-        grids={
-            "default": {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES},
-            "paper": {"p_near": _PRESSURES, "p_far": _PRESSURES},
-        },
+        {"default": {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES}},
         after_fit=("p_near", "p_far"),
     )
 

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
 from ..base.machines import BinaryMachine, merge_copies, train_one_vs_rest
-from ..base.parameters import BOXES, FRACTIONS, SCALED_GAMMAS, kernel_search, per_class
+from ..base.parameters import BOXES, SCALED_GAMMAS, kernel_search, per_class
 from ..kernels import Kernel
 from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
 from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
@@ -152,7 +152,6 @@ class OpenSetSVC(KernelMachineClassifier):
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"gamma": SCALED_GAMMAS[1:-1], "C": BOXES, "lam": _LAMBDAS},
-        {"lam": FRACTIONS[::-1]},
         engine=("gamma", "C", "lam"),
         path="lam",
         bounded_switch="ensure_bounded",

@@ -79,7 +79,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     own_samples_only = True
     problem_params = ("C", "nu")
     search_spec = kernel_search(
-        {"nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}, {}, engine=("gamma", "C", "nu")
+        {"nu": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]}, engine=("gamma", "C", "nu")
     )
 
     class_attributes = (*KernelMachineClassifier.class_attributes, "radius_")

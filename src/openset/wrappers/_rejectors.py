@@ -138,10 +138,7 @@ class ThresholdRejector(OpenSetWrapper):
     }
 
     traits = Traits("thresholded classifier", condition="not known: it depends on the classifier")
-    search_spec = SearchSpec(
-        grids={"default": {"threshold": FRACTIONS}, "paper": {"threshold": FRACTIONS}},
-        after_fit=("threshold",),
-    )
+    search_spec = SearchSpec({"default": {"threshold": FRACTIONS}}, after_fit=("threshold",))
 
     def __init__(
         self,
@@ -285,7 +282,7 @@ class CascadeRejector(OpenSetWrapper):
         """Grid over the fraction of samples that the rejector may reject, by either name."""
         names = {"contamination", "nu"} & set(self.rejector.get_params())
         grid = {f"rejector__{name}": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5] for name in names}
-        return SearchSpec(grids={"default": grid, "paper": grid} if grid else {})
+        return SearchSpec({"default": grid} if grid else {})
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CascadeRejector:
