@@ -24,6 +24,7 @@ FLOORS = [
     ["svm", "evt", "neighbors", "gaussian", "wrappers"],
     ["registry", "host"],
     ["model_selection"],
+    ["tables"],
     ["calibration", "discovery"],
     ["evaluation"],
     ["monitoring"],

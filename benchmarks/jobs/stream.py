@@ -81,7 +81,7 @@ def _timed(function, *arguments):
 
 
 def _read(folder, names):
-    from openset.datasets.tables import numbers, open_table
+    from openset.tables import numbers, open_table
 
     for batch in open_table(folder / "long.csv").batches():
         for name in names:

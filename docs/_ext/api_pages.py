@@ -17,7 +17,7 @@ TASKS = {
     "Set the operating point": ["calibration"],
     "Look at what was rejected": ["discovery", "monitoring"],
     "Save and serve a model": ["persistence", "export"],
-    "Data and experiments": ["datasets", "study", "study.stats"],
+    "Data and experiments": ["datasets", "tables", "study", "study.stats"],
     "Extend the library": [
         "base",
         "kernels",

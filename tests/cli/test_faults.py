@@ -138,7 +138,7 @@ def test_without_permission(trained, tmp_path):
 # A writer that waits after its first batch: the command is certainly in the middle of its work.
 _SLOW_WRITER = """
 import sys, time
-import openset.datasets.tables._write as w
+import openset.tables._write as w
 def slow(self, batch, write=w._TextWriter.write):
     write(self, batch)
     print("writing", flush=True)
@@ -330,7 +330,7 @@ def test_an_error_of_our_own_is_one_line(fails, trained, tmp_path, monkeypatch):
     def broken(path):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("openset.persistence.load_model", broken)
+    monkeypatch.setattr("openset.persistence.read_model", broken)
     arguments = ("predict", trained.model, trained.train, "-o", tmp_path / "o.csv")
     assert (
         fails(*arguments) == "openset: ZeroDivisionError: a bug (set OPENSET_DEBUG=1 to see where)"

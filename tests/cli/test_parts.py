@@ -1,10 +1,22 @@
 """A folder of Parquet parts, in this process and on a Dask cluster."""
 
+import json
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
+
+from openset.cli import _fit  # noqa: E402
+from openset.persistence import load_model, read_card  # noqa: E402
+
+
+def _write(folder, frame, n_parts=3):
+    for k, rows in enumerate(np.array_split(np.arange(len(frame)), n_parts)):
+        frame.iloc[rows].to_parquet(folder / f"{k}.parquet")
 
 
 def table(n=600, n_classes=3):
@@ -102,3 +114,28 @@ def test_a_cluster_gives_the_same_answers(run, folder, tmp_path):
     assert list(answers[0].kind) == list(answers[1].kind)
     assert np.mean(answers[0].prediction == answers[1].prediction) >= 0.999
     assert np.abs(answers[0].known_score - answers[1].known_score).max() < 5e-3
+
+
+@pytest.mark.slow
+def test_workers_read_what_the_caller_does_not(run, folder, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(_fit, "_HEADS", 300)
+    rng = np.random.default_rng(0)
+    y = np.arange(3000) % 4
+    data = pd.DataFrame(5 * rng.normal(size=(4, 3))[y] + rng.normal(size=(3000, 3)))
+    data.columns = list("pqr")
+    _write(folder, data.assign(kind=np.array(["a", "b", "c", "d"])[y]))
+    model = tmp_path / "model.openset"
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        fit = ["fit", folder, "-t", "kind", "-o", model, "--landmarks", 60, "--turns", 0]
+        result = run(*fit, "--scheduler", cluster.scheduler_address, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["data"]["rows_used"] == 3000
+    assert read_card(model)["data"]["rows_by_class"] == dict.fromkeys("abcd", 750)
+    fitted, X = load_model(model), data.to_numpy()
+    Z = fitted[:-1].transform(X)
+    expected = clone(fitted[-1]).fit(Z, np.array(["a", "b", "c", "d"])[y])
+    scores = fitted[-1].decision_function(Z)
+    assert_allclose(scores, expected.decision_function(Z), atol=5e-3)

@@ -107,7 +107,7 @@ def test_outside_means_farther_than_every_radius(gamma):
 def test_chunks_make_no_difference(run, trained, questions, tmp_path, monkeypatch):
     arguments = ("predict", trained.model, tmp_path / "questions.csv", "-o")
     run(*arguments, tmp_path / "one.csv")
-    monkeypatch.setattr("openset.datasets.tables._text.CSV_BLOCK", 1000)
+    monkeypatch.setattr("openset.tables._files.CSV_BLOCK", 1000)
     run(*arguments, tmp_path / "many.csv")
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "many.csv").read_text()
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from openset import OpenSetSVC
-from openset.datasets.tables import TableError, open_table
 from openset.persistence import save_model
+from openset.tables import TableError, open_table
 
 from ..fuzz import fuzz_tables
 from ..fuzz.__main__ import run as attack

@@ -20,7 +20,7 @@ _PATIENCE = 40
 
 
 def _table(path):
-    from openset.datasets.tables import TableError, numbers, open_table
+    from openset.tables import TableError, numbers, open_table
 
     try:
         table = open_table(path)

@@ -56,11 +56,10 @@ def calibrate(
     import numpy as np
 
     from openset.calibration import calibrate as calibrated
-    from openset.cli._scoring import LabelledTable, TableScorer
     from openset.cli._text import describe_operating_point
-    from openset.datasets.tables import open_table
     from openset.evaluation import certificate_card
-    from openset.persistence import read_card, save_model
+    from openset.persistence import read_model, save_model
+    from openset.tables import TableModel, open_table
     from openset.utils import unwrap
 
     options.prepare_output(output)
@@ -81,12 +80,11 @@ def calibrate(
     if precision is not None:
         point |= {"criterion": "precision", "precision": precision}
         point["confidence"] = 0.95 if confidence is None else confidence
-    scorer = TableScorer(model, jobs)
-    table = LabelledTable(scorer, open_table(data, encoding), target, unknown)
-    X, y = map(np.concatenate, zip(*table.blocks("read"), strict=True))
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    X, y = scorer.labelled(open_table(data, encoding), target, unknown).read()
     result = calibrated(scorer.model, X, y, **point)
     rejector = unwrap(result)
-    card = read_card(model) | {
+    card = scorer.card | {
         "operating_point": {
             **point,
             "source": data.name,

@@ -42,11 +42,10 @@ def compare(
     options.prepare_output(output)
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli._text import dropped_columns
-    from openset.cli._training import read_training
-    from openset.datasets.tables import open_table
     from openset.evaluation import make_method
     from openset.registry import method_names
     from openset.study.comparison import Comparison
+    from openset.tables import open_table, read_training
     from openset.utils import join_names, unwrap
 
     wanted = options.split(methods, "--methods") or []
@@ -55,12 +54,12 @@ def compare(
     table = read_training(
         open_table(data, encoding), target, **options.columns(features, drop), missing=missing
     )
-    label = table.unknown_label(unknown, data)
+    label = table.unknown_label(unknown)
     for model in models.values():
         unwrap(model).set_params(unknown_label=label)
     draws: dict[str, Any] = {"n_repeats": repeats, "seed": seed, "unknown_label": label}
     where: dict[str, Any] = {"path": data, "target": target, "n_read": table.n_rows}
-    notes = dropped_columns(table.dropped)
+    notes = dropped_columns(table.encoder.dropped_)
     comparison = Comparison(models, table.X, table.y, **where, **draws, n_jobs=jobs, notes=notes)
     if max_rows is None:
         stage("measuring how many rows fit into the time")

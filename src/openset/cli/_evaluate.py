@@ -35,36 +35,29 @@ def evaluate(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
-    from openset.cli._scoring import TableScorer
-    from openset.datasets.tables import open_table
+    import numpy as np
+
+    from openset.evaluation import Evaluation
+    from openset.persistence import read_model
+    from openset.tables import TableModel, open_table
 
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
 
         options.prepare_output(figures / "figure.png")
-    scorer = TableScorer(model, jobs)
-    table = open_table(data, encoding)
-    evaluation, others = _score(scorer, table, target, unknown)
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    final, rows = scorer.final, scorer.labelled(open_table(data, encoding), target, unknown)
+    batches = [
+        (y, final.decision_function(scorer.transform(X))) for X, y in rows.batches("evaluate")
+    ]
+    truth, scores = map(np.concatenate, zip(*batches, strict=True))
+    evaluation = Evaluation(truth, scores, final.classes_, final.unknown_label_)
     drawn = _draw(evaluation, figures) if figures is not None else []
     if as_json:
-        typer.echo(json.dumps(_as_json(evaluation, others), indent=1))
+        typer.echo(json.dumps(_as_json(evaluation, rows.others), indent=1))
         return
-    say(*_lines(evaluation, others, str(data)))
+    say(*_lines(evaluation, rows.others, str(data)))
     typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
-
-
-def _score(scorer, table, target, unknown) -> tuple[Evaluation, list[str]]:
-    """The evaluation, and the classes that count as unknown."""
-    import numpy as np
-
-    from openset.cli._scoring import LabelledTable
-    from openset.evaluation import Evaluation
-
-    final, labelled = scorer.final, LabelledTable(scorer, table, target, unknown)
-    blocks = [(y, scorer.score(X)[1]) for X, y in labelled.blocks("evaluate")]
-    truth, scores = map(np.concatenate, zip(*blocks, strict=True))
-    evaluation = Evaluation(truth, scores, final.classes_, final.unknown_label_)
-    return evaluation, list(labelled.others)
 
 
 def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
@@ -97,7 +90,8 @@ def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
 def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
     import numpy as np
 
-    from openset.cli._text import measure_lines, shortened
+    from openset.cli._text import measure_lines
+    from openset.utils import shortened
 
     n_unknown = int((~evaluation.is_known).sum())
     which = f" (classes the model has not learned: {shortened(others, 11)})" if n_unknown else ""

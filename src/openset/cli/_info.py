@@ -65,11 +65,11 @@ def export(
     options.prepare_output(onnx)
     from openset.cli._text import data_of
     from openset.export import to_onnx
-    from openset.persistence import load_model, read_card
+    from openset.persistence import read_model
     from openset.utils import atomic_write
 
-    names = data_of(read_card(model)).get("features")
-    exported = to_onnx(load_model(model), feature_names=names)
+    loaded, card = read_model(model)
+    exported = to_onnx(loaded, feature_names=data_of(card).get("features"))
     with atomic_write(onnx) as temporary:
         temporary.write_bytes(exported.SerializeToString())
     told = {prop.key: json.loads(prop.value) for prop in exported.metadata_props}

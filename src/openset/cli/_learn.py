@@ -11,7 +11,7 @@ import typer
 from openset.cli import _options as options
 from openset.cli._failures import complain, reported, say
 from openset.cli._paths import READS
-from openset.cli._text import data_of, describe_changes, shortened
+from openset.cli._text import describe_changes
 
 
 @reported
@@ -49,12 +49,10 @@ def learn(
     """Teach a model: new classes, corrected rows, rows of no class; remove or rename classes."""
     import numpy as np
 
-    from openset.cli._labels import labels_by_text
-    from openset.cli._scoring import TableScorer
-    from openset.datasets.tables import TableError, open_table
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import certificate_card, learn_decisions
-    from openset.persistence import descent, load_model, read_card, save_model
+    from openset.persistence import descent, read_model, save_model
+    from openset.tables import TableError, TableModel, open_table
     from openset.utils import unwrap
 
     options.prepare_output(output)
@@ -62,47 +60,22 @@ def learn(
         raise ValueError(
             "there is nothing to do: give --decisions, --unknown, --remove or --rename"
         )
-    card = read_card(model)
-    target = data_of(card).get("target") if target is None else target
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    final, card = scorer.final, scorer.card
+    target = scorer.data.get("target") if target is None else target
     if target is None:
         raise TableError(f"{model} does not say which column the class is; give --target")
-    scorer = TableScorer(model, jobs)
-    classes = {str(label): label for label in scorer.final.classes_.tolist()}
+    classes = {str(label): label for label in final.classes_.tolist()}
     for name in remove or ():
         _check_class(name, classes, f"--remove {name}")
-    training = scorer.read_training(open_table(data[0], encoding), target)
-    labels = labels_by_text(classes.values())
-    if getattr(scorer.final, "n_known_unknowns_", 0):
-        labels[str(scorer.final.unknown_label_)] = scorer.final.unknown_label_
-    used = np.isin(training.y, list(labels))
-    if not used.any():
-        raise TableError(
-            f"{data[0]} has no row of a class that the model has learned in {target!r}; the "
-            f"classes are {shortened(list(classes))}"
-        )
-    y = np.array([labels[label] for label in training.y[used].tolist()])
-    X_new = scorer.read(open_table(data[1], encoding), raw=True)
+    X, y, X_unknown = scorer.read_training(open_table(data[0], encoding), target, unknown)
+    X_new, _ = scorer.read(open_table(data[1], encoding))
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
     if decisions is not None:
-        told = read_decisions(
-            decisions, len(X_new), scorer.final.classes_, scorer.final.unknown_label_
-        )
-    if unknown in classes:
-        raise TableError(
-            f"--unknown: the model has learned {unknown!r} as a class; take it out with --remove"
-        )
-    if unknown is not None and unknown not in labels:  # as if they were new, and junk
-        junk = training.X[training.y == training.unknown_label(unknown, data[0])]
-        n = len(junk)
-        rows = np.append(told.rows, np.arange(len(X_new), len(X_new) + n))
-        told = Decisions(rows, [*told.kinds, *["junk"] * n], [*told.labels, *[None] * n])
-        X_new = np.concatenate([X_new, junk])
+        told = read_decisions(decisions, len(X_new), final.classes_, final.unknown_label_)
     learned = learn_decisions(
-        load_model(model),
-        training.X[used],
-        y,
-        X_new,
-        told,
+        *(scorer.model, X, y, X_new, told),
+        X_unknown=X_unknown,
         remove=[classes[name] for name in remove or ()],
         rename=dict(_renamed(pair, classes) for pair in rename or ()),
         random_state=seed,
@@ -120,6 +93,8 @@ def learn(
 
 
 def _check_class(name: str, classes, option: str) -> None:
+    from openset.utils import shortened
+
     if name not in classes:
         raise ValueError(
             f"{option}: the model has no class {name!r}; it has {shortened(list(classes))}"

@@ -86,11 +86,11 @@ def _scores(path: Path, encoding: str):
     """The known scores of a table of answers."""
     import numpy as np
 
-    from openset.datasets.tables import TableError, numbers, open_table, read_batches, require
+    from openset.tables import TableError, numbers, open_table
 
     table = open_table(path, encoding)
-    require(table, ["known_score"], "which `openset predict` writes")
-    parts = [numbers(batch.column("known_score"))[0] for batch in read_batches(table, "read")]
+    table.require(["known_score"], "which `openset predict` writes")
+    parts = [numbers(batch.column("known_score"))[0] for batch in table.batches("read")]
     scores = np.concatenate(parts) if parts else np.empty(0)
     if np.isnan(scores).any():
         raise TableError(f"{path} has rows without a number in 'known_score'")

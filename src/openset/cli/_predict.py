@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -40,59 +39,39 @@ def predict(
     as_json: options.AsJson = False,
 ) -> None:
     """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
-    import numpy as np
-    import pyarrow as pa
+    from contextlib import ExitStack
 
-    from openset.base import PredictionExplainer
     from openset.cli._cluster import workers
-    from openset.cli._scoring import TableScorer
-    from openset.datasets.tables import check_writable, open_table, open_writer
     from openset.monitoring import UnknownRateMonitor
+    from openset.persistence import read_model
+    from openset.tables import TableModel, check_writable, open_table, open_writer
     from openset.utils import update_lock
 
     options.prepare_output(output)
     check_writable(output)
     watch = None if monitor is None else UnknownRateMonitor.load(monitor)  # fails early
     jobs = jobs if scheduler is None else 1  # a worker is one thread
-    scorer = TableScorer(model, jobs)
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
     table = open_table(data, encoding)
-    explainer = PredictionExplainer(scorer.final, jobs)
-    names = _free_names(table.names, explainer.NAMES)
-    counts: Counter = Counter()
-    watched: list[np.ndarray] = []
-
-    def answer(X):
-        Z, scores = scorer.score(X)
-        return scores.max(axis=1), explainer.columns(Z, scores)
-
-    def joined(batch, answered):
-        known_scores, answers = answered
-        if watch is not None:  # of rates only the sign counts, and the table may be long
-            rates = np.where(known_scores < 0, -1, 1).astype(np.int8)
-            watched.append(known_scores if watch.test == "scores" else rates)
-        counts.update({n["values"]: n["counts"] for n in answers[0].value_counts().to_pylist()})
-        columns = [*batch.columns, *answers]
-        return pa.RecordBatch.from_arrays(columns, names=[*table.names, *names])
-
+    answers = _Answers(scorer, table.names, None if watch is None else watch.test)
     with ExitStack() as updating, workers(scheduler) as apply:
-        blocks = apply(answer, scorer.matrices(table, "predict"))
-        first = joined(*next(blocks))  # raises for a table without rows
+        blocks = apply(_Answerer(scorer, jobs), scorer.batches(table, "predict"))
+        first = answers.added(*next(blocks))  # raises for a table without rows
         with open_writer(output, first.schema) as writer:
             writer.write(first)
             for block in blocks:
-                writer.write(joined(*block))
+                writer.write(answers.added(*block))
             if monitor is not None:  # others may have counted meanwhile
                 updating.enter_context(update_lock(monitor))
                 watch = UnknownRateMonitor.load(monitor)
-                for scores in watched:
+                for scores in answers.watched:
                     watch.update(scores)
         if watch is not None and monitor is not None:
             watch.save(monitor)
-    n_rows = sum(counts.values())
-    unknown = counts[scorer.final.unknown_label_]
+    n_rows, unknown = sum(answers.counts.values()), answers.counts[scorer.final.unknown_label_]
     to_stdout = str(output) == "-"  # then the summary must not mix with the table
     if as_json:
-        by_answer = {str(answer): n for answer, n in counts.most_common()}
+        by_answer = {str(answer): n for answer, n in answers.counts.most_common()}
         told = {"rows": n_rows, "unknown": unknown, "answers": by_answer}
         told = told if watch is None else told | {"monitor": as_dict(watch)}
         typer.echo(json.dumps(told), err=to_stdout)
@@ -100,12 +79,49 @@ def predict(
         say(
             f"{table.path}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) "
             f"unknown; wrote {'standard output' if to_stdout else output}",
+            *([] if watch is None else [f"monitor: {watch}"]),
             err=to_stdout,
         )
-        if watch is not None:
-            say(f"monitor: {watch}", err=to_stdout)
     if watch is not None and watch.alarm:
         raise typer.Exit(ALARM)
+
+
+class _Answerer:
+    """Turns features into known scores and columns of answers, here or on a worker."""
+
+    def __init__(self, scorer, jobs):
+        from openset.base import PredictionExplainer
+
+        self.scorer, self.explainer = scorer, PredictionExplainer(scorer.final, jobs)
+
+    def __call__(self, X):
+        Z = self.scorer.transform(X)
+        scores = self.scorer.final.decision_function(Z)
+        return scores.max(axis=1), self.explainer.columns(Z, scores)
+
+
+class _Answers:
+    """Adds the columns of answers to the rows of a table, and counts them."""
+
+    def __init__(self, scorer, names, test):
+        from openset.base import PredictionExplainer
+
+        self.counts: Counter = Counter()
+        self.watched: list = []  # scores for a monitor
+        self._names = [*names, *_free_names(names, PredictionExplainer.NAMES)]
+        self._test = test
+
+    def added(self, batch, answered):
+        import numpy as np
+        import pyarrow as pa
+
+        known_scores, columns = answered
+        if self._test is not None:  # of rates only the sign counts, and the table may be long
+            rates = np.where(known_scores < 0, -1, 1).astype(np.int8)
+            self.watched.append(known_scores if self._test == "scores" else rates)
+        for pair in columns[0].value_counts().to_pylist():
+            self.counts[pair["values"]] += pair["counts"]
+        return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=self._names)
 
 
 def _free_names(taken: list[str], ours: tuple[str, ...]) -> list[str]:

@@ -35,15 +35,15 @@ def review(
     as_json: options.AsJson = False,
 ) -> None:
     """Show the unknown rows on one page, in groups; names given there go to decisions.csv."""
-    from openset.cli._scoring import TableScorer
-    from openset.datasets.tables import open_table
     from openset.discovery import review_data, write_review
+    from openset.persistence import read_model
+    from openset.tables import TableModel, open_table
 
     options.prepare_output(output)
-    scorer = TableScorer(model, jobs)
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
     table = open_table(data, encoding)
-    shown: dict[str, list] = {name: [] for name in (text, image) if name is not None}
-    Z = scorer.read(table, shown)
+    X, shown = scorer.read(table, [name for name in (text, image) if name is not None])
+    Z = scorer.transform(X)
     images = None
     if image is not None:
         folder = Path() if str(data) == "-" else data.parent
@@ -77,13 +77,12 @@ def review(
 
 def _check_answers(table, expected: np.ndarray) -> None:
     """Raise TableError unless the table holds the answers of this model for these rows."""
-    from openset.cli._labels import label_text
-    from openset.datasets.tables import TableError, read_batches, require
+    from openset.tables import TableError, label_text
 
-    require(table, ["prediction"], "which `openset predict` writes")
+    table.require(["prediction"], "which `openset predict` writes")
     given = [
         label_text(value)
-        for batch in read_batches(table, "read")
+        for batch in table.batches("read")
         for value in batch.column("prediction").to_pylist()
     ]
     if len(given) != len(expected):

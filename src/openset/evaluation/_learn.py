@@ -55,6 +55,7 @@ def learn_decisions(
     X_new: Any,
     decisions: Decisions,
     *,
+    X_unknown: Any = None,
     remove: Iterable = (),
     rename: Mapping | None = None,
     random_state: int = 0,
@@ -84,6 +85,8 @@ def learn_decisions(
         The samples that the decisions are about.
     decisions : Decisions
         For example from :func:`openset.discovery.read_decisions`.
+    X_unknown : array-like of shape (u, d), or whatever the model takes, default=None
+        Further samples of no class, which are treated as junk.
     remove : iterable of labels, default=()
         Classes that are no longer answered.
     rename : mapping {old: new}, default=None
@@ -110,6 +113,13 @@ def learn_decisions(
     >>> print(learned.model.predict([[6, 6]]), learned.report["new"]["rejected_before"])
     ['c'] 1.0
     """
+    if X_unknown is not None and (n := len(X_unknown)):
+        decisions = Decisions(
+            np.append(decisions.rows, np.arange(len(X_new), len(X_new) + n)),
+            [*decisions.kinds, *["junk"] * n],
+            [*decisions.labels, *[None] * n],
+        )
+        X_new = _stack(X_new, X_unknown)
     warnings: list[str] = []
     model = _without_operating_point(model, warnings)
     transform, final = split_fitted(model)

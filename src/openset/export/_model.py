@@ -38,6 +38,8 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
         A fitted estimator of the SVM family, PI-SVM, W-SVM, EVM, LDA, centroids or k-NN, or a
         Pipeline, a search or a :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps
         by SimpleImputer and scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
+        Of a model that begins with a :class:`openset.tables.TableEncoder`, the input is what the
+        encoder returns: numbers, and 0 or 1 per value of a category.
     feature_names : sequence of str, default=None
         Names of the d features, in their order; None takes those that the model was fitted with,
         if any.
@@ -100,7 +102,7 @@ def _scores(graph, estimator, x):
 
 
 def _transform(graph, step, x):
-    if step is None or step == "passthrough":
+    if step is None or step == "passthrough" or _is_table_encoder(step):
         return x
     if type(step) not in _STEPS:
         raise ValueError(
@@ -108,6 +110,11 @@ def _transform(graph, step, x):
             f"{', '.join(sorted(kind.__name__ for kind in _STEPS))}."
         )
     return _STEPS[type(step)](graph, step, x)
+
+
+def _is_table_encoder(step):
+    """Whether this is a TableEncoder, which takes a matrix as it is; its module needs pyarrow."""
+    return type(step).__module__.startswith("openset.tables")
 
 
 def _impute(graph, imputer, x):
@@ -165,6 +172,11 @@ def _model(graph, estimator, labels, feature_names):
     decider = unwrap(estimator)
     # A Pipeline does not know if its first step is "passthrough".
     n_features = getattr(estimator, "n_features_in_", decider.n_features_in_)
+    names = getattr(estimator, "feature_names_in_", None)
+    for _, heads in layers(estimator):
+        if heads and _is_table_encoder(heads[0].steps[0][1]):
+            names = heads[0].steps[0][1].get_feature_names_out()
+            n_features = len(names)
     inputs = [describe("X", TensorProto.DOUBLE, ["n", n_features])]
     outputs = [
         describe("label", types[labels.dtype.kind], ["n"]),
@@ -185,7 +197,7 @@ def _model(graph, estimator, labels, feature_names):
         "unknown_label": labels[-1:].tolist()[0],
     }
     if feature_names is None:
-        feature_names = getattr(estimator, "feature_names_in_", None)
+        feature_names = names
     if feature_names is not None:
         if len(feature_names) != n_features:
             raise ValueError(

@@ -8,6 +8,14 @@ anything else is refused before anything in it is built, and a model whose array
 together is refused before it can answer.
 """
 
-from ._files import FORMAT, ModelFileError, descent, load_model, read_card, save_model
+from ._files import FORMAT, ModelFileError, descent, load_model, read_card, read_model, save_model
 
-__all__ = ["FORMAT", "ModelFileError", "descent", "load_model", "read_card", "save_model"]
+__all__ = [
+    "FORMAT",
+    "ModelFileError",
+    "descent",
+    "load_model",
+    "read_card",
+    "read_model",
+    "save_model",
+]

@@ -319,6 +319,8 @@ def _check_part(part):
             part.check_fitted()
     elif isinstance(part, BaseEstimator):
         check_estimator(part)
+        if type(part).__module__.startswith("openset.tables"):  # imported, it would need pyarrow
+            part.check_fitted()
         if is_classifier(part) or is_outlier_detector(part):
             _check_finite(part)
     elif sparse.issparse(part):

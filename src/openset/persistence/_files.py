@@ -61,7 +61,11 @@ def trusted_types() -> list[str]:
     ours += [kernels.InverseMultiquadric, kernels.Linear]
     ours += [sparse.csr_matrix, sparse.csr_array]
     # A dtype, which an imputer holds, is data; skops leaves the decision to its callers.
-    return sorted({"numpy.dtype"} | {f"{cls.__module__}.{cls.__qualname__}" for cls in ours})
+    # The encoder of tables is named, not imported, since it needs pyarrow.
+    return sorted(
+        {"numpy.dtype", "openset.tables._encoder.TableEncoder"}
+        | {f"{cls.__module__}.{cls.__qualname__}" for cls in ours}
+    )
 
 
 def save_model(
@@ -158,24 +162,38 @@ def load_model(path: str | os.PathLike) -> BaseEstimator:
         far more than its size, or holds arrays that do not fit together.
     FileNotFoundError
     """
+    return read_model(path)[0]
+
+
+def read_model(path: str | os.PathLike) -> tuple[BaseEstimator, dict[str, Any]]:
+    """Load a model as :func:`load_model` does, and its card; the file is opened once.
+
+    Parameters
+    ----------
+    path : path-like
+        File written by :func:`save_model`.
+
+    Returns
+    -------
+    model : estimator
+    card : dict
+    """
     _skops()
-    card = read_card(path)
-    try:
-        with open(path, "rb") as file:
-            return _build(file, os.fstat(file.fileno()).st_size)
-    except FileNotFoundError:
-        raise
-    except ForeignTypesError as error:
-        _check_renamed(path, str(error).split(", "))
-        raise ModelFileError(
-            f"{path} is refused: it asks for {error}, which is no part of a model of openset. Do "
-            "not open it by other means unless you trust its origin."
-        ) from error
-    except Exception as error:  # a damaged description may raise anything
-        raise ModelFileError(
-            f"{path} cannot be loaded (written by openset {card.get('openset', '?')}): it is "
-            f"damaged or incompatible ({type(error).__name__}: {error}). Fit and save it again."
-        ) from error
+    with _open(path) as file:
+        card = _checked_card(file, path)
+        try:
+            return _build(file, os.fstat(file.fileno()).st_size), card
+        except ForeignTypesError as error:
+            _check_renamed(path, str(error).split(", "))
+            raise ModelFileError(
+                f"{path} is refused: it asks for {error}, which is no part of a model of openset. "
+                "Do not open it by other means unless you trust its origin."
+            ) from error
+        except Exception as error:  # a damaged description may raise anything
+            raise ModelFileError(
+                f"{path} cannot be loaded (written by openset {card.get('openset', '?')}): it is "
+                f"damaged or incompatible ({type(error).__name__}: {error}). Fit and save it again."
+            ) from error
 
 
 def _build(file: IO[bytes], n_bytes: int) -> BaseEstimator:
@@ -207,6 +225,11 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
     -------
     dict
     """
+    with _open(path) as file:
+        return _checked_card(file, path)
+
+
+def _open(path: str | os.PathLike) -> IO[bytes]:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no model file {path}")
@@ -215,7 +238,14 @@ def read_card(path: str | os.PathLike) -> dict[str, Any]:
     if not path.is_file():  # reading a device or a FIFO might never end
         raise ModelFileError(f"{path} is a device or a FIFO, not a model file; copy it to a file")
     try:
-        card = _read_card(path, path)
+        return open(path, "rb")
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _checked_card(file: IO[bytes], path: str | os.PathLike) -> dict[str, Any]:
+    try:
+        card = _read_card(file, path)
     except ModelFileError:
         raise
     except OSError as error:

@@ -8,10 +8,9 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from openset.cli._training import read_training
-from openset.datasets.tables import TableError, numbers, open_table, open_writer
+from openset.tables import TableError, numbers, open_table, open_writer, read_training
 
-from .conftest import blobs
+from ..cli.conftest import blobs
 
 FEATURES = ["width", "height", "mass"]
 
@@ -37,7 +36,7 @@ def test_formats_of_frames(tmp_path, ending):
     assert data.y.tolist() == table.kind.tolist()
     assert data.features == FEATURES
     assert data.n_rows == len(table)
-    assert set(data.dropped) == {"id", "note"}
+    assert set(data.encoder.dropped_) == {"id", "note"}
 
 
 def test_formats_of_arrays(tmp_path):
@@ -66,7 +65,7 @@ def test_formats_of_arrays(tmp_path):
 
 
 def test_svmlight_is_read_in_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr("openset.datasets.tables._text.SVMLIGHT_CELLS", 100)
+    monkeypatch.setattr("openset.tables._files.SVMLIGHT_CELLS", 100)
     rng = np.random.default_rng(0)
     X = rng.random((50, 30)) * (rng.random((50, 30)) < 0.2)
     X[:, 29] = 0
@@ -92,11 +91,11 @@ def test_quoted_newlines_commas_and_quotes(tmp_path):
     text = 'x,note,c\n1,"two\nlines, and ""quotes""",a\n2.5,plain,b\n'
     data = _read(tmp_path / "t.csv", text)
     assert data.X.ravel().tolist() == [1.0, 2.5]
-    assert list(data.dropped) == ["note"]
+    assert list(data.encoder.dropped_) == ["note"]
 
 
 def test_quoted_newlines_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("openset.datasets.tables._text.CSV_BLOCK", 256)
+    monkeypatch.setattr("openset.tables._files.CSV_BLOCK", 256)
     rows = "".join(f'{i * i},"line\n{i}",{"ab"[i % 2]}\n' for i in range(200))
     data = _read(tmp_path / "t.csv", "x,note,c\n" + rows)
     assert data.X.ravel().tolist() == [i * i for i in range(200)]
@@ -158,7 +157,7 @@ def test_a_text_that_looks_like_a_decimal_comma_is_a_text(tmp_path):
     text = "x;note;c\n" + "".join(f"{i % 4};{notes[i]};{'ab'[i % 2]}\n" for i in range(30))
     data = _read(tmp_path / "t.csv", text)
     assert data.features == ["x"]
-    assert data.dropped == {"note": "not numeric, for example '1,5'"}
+    assert data.encoder.dropped_ == {"note": "not numeric, for example '1,5'"}
 
 
 def test_a_measurement_is_no_class(tmp_path):
@@ -221,7 +220,7 @@ def test_what_is_dropped_and_why(tmp_path):
     )
     data = read_training(open_table(_written(table, tmp_path / "t.csv")), "c")
     assert data.features == ["x"]
-    assert data.dropped == {
+    assert data.encoder.dropped_ == {
         "row": "counts the rows",
         "user_id": "an identifier: all values differ",
         "same": "always 2",
@@ -234,10 +233,10 @@ def test_what_is_dropped_and_why(tmp_path):
     assert chosen.features == ["x", "user_id"]
     table["split"], table["kind_of"] = ["train", "test"] * 2, ["blood_test", "skin_test"] * 2
     both = open_table(_written(table, tmp_path / "t.csv"))
-    assert [*read_training(both, "c").categories] == ["kind_of"]
-    assert [*read_training(both, "c", features=["x", "split"]).categories] == ["split"]
+    assert [*read_training(both, "c").encoder.categories_] == ["kind_of"]
+    assert [*read_training(both, "c", features=["x", "split"]).encoder.categories_] == ["split"]
     fewer = read_training(open_table(tmp_path / "t.csv"), "c", drop=["row"])
-    assert fewer.dropped["row"] == "by --drop"
+    assert fewer.encoder.dropped_["row"] == "by --drop"
     with pytest.raises(TableError, match="no column 'y', given as a feature"):
         read_training(open_table(tmp_path / "t.csv"), "c", features=["y"])
     with pytest.raises(TableError, match="cannot also be a feature"):

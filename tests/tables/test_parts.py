@@ -1,20 +1,18 @@
 """Parts of a folder that workers read: what each returns, and a fit on a cluster."""
 
-import json
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from numpy.testing import assert_array_equal
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from openset.cli import _fit  # noqa: E402
-from openset.cli._parts import PartReader  # noqa: E402
-from openset.cli._training import read_training  # noqa: E402
-from openset.datasets.tables import TableError, heads, open_table  # noqa: E402
-from openset.persistence import load_model, read_card  # noqa: E402
+from openset.tables import (  # noqa: E402
+    TableError,
+    open_table,
+    part_readers,
+    read_training,
+)
 
 
 def write(folder, frame, n_parts=3):
@@ -38,8 +36,8 @@ def frame(n=300):
 
 def parts_of(folder, missing="error", classes=None, n_rows=60):
     table = open_table(folder)
-    like = read_training(heads(table, n_rows), "kind", missing=missing)
-    return [PartReader(part, "kind", like, missing, classes) for part in table.parts]
+    like = read_training(table.head(n_rows), "kind", missing=missing)
+    return part_readers(table, like, classes)
 
 
 @pytest.mark.parametrize("labels", ["integers", "texts"])
@@ -88,28 +86,3 @@ def test_bad_cells_name_the_part(tmp_path, column, value, message):
     with pytest.raises(TableError, match=message) as error:
         second()
     assert "1.parquet" in str(error.value)
-
-
-@pytest.mark.slow
-def test_workers_read_what_the_caller_does_not(run, tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(_fit, "_HEADS", 300)
-    rng = np.random.default_rng(0)
-    y = np.arange(3000) % 4
-    data = pd.DataFrame(5 * rng.normal(size=(4, 3))[y] + rng.normal(size=(3000, 3)))
-    data.columns = list("pqr")
-    folder = write(tmp_path / "parts", data.assign(kind=np.array(["a", "b", "c", "d"])[y]))
-    model = tmp_path / "model.openset"
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
-    ) as cluster:
-        fit = ["fit", folder, "-t", "kind", "-o", model, "--landmarks", 60, "--turns", 0]
-        result = run(*fit, "--scheduler", cluster.scheduler_address, "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["data"]["rows_used"] == 3000
-    assert read_card(model)["data"]["rows_by_class"] == dict.fromkeys("abcd", 750)
-    fitted, X = load_model(model), data.to_numpy()
-    Z = fitted[:-1].transform(X)
-    expected = clone(fitted[-1]).fit(Z, np.array(["a", "b", "c", "d"])[y])
-    scores = fitted[-1].decision_function(Z)
-    assert_allclose(scores, expected.decision_function(Z), atol=5e-3)

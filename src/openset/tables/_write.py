@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from ...utils import atomic_write
-from ._table import TableError, text_suffix
+from ..utils import atomic_write
+from ._files import TableError, text_suffix
 
 WRITABLE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".feather")
 
@@ -72,7 +72,7 @@ class _ArrowWriter:
 
 
 def check_writable(path: Path) -> None:
-    """Raise TableError if the table cannot be written there; ``-`` is standard output."""
+    """Raise TableError if no table can be written there."""
     if str(path) == "-":
         return
     if text_suffix(path) not in WRITABLE:
@@ -85,10 +85,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowWriter]:
-    """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none.
-
-    ``-`` writes CSV to standard output, as it comes.
-    """
+    """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none."""
     check_writable(path)
     if str(path) == "-":
         yield _TextWriter(sys.stdout.buffer, schema, ",")

@@ -1,0 +1,494 @@
+"""Columns of a table as features: numbers, and one 0/1 feature per value of a category."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from ..base.fitted import require
+from ._files import Frame, Table, TableError
+
+# Texts that mean a missing value.
+_MISSING = ["", "na", "n/a", "nan", "null", "none", "?", "-"]
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
+# A number with a decimal comma.
+_DECIMAL_COMMA = r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$"
+# Larger numbers cannot be squared, so distances would overflow.
+_LARGEST = 1e150
+
+# If at least this share of a column are numbers, other cells are errors; else it is not a feature.
+_MEANT_AS_NUMBERS = 0.5
+# Most values of a text column that is categorical: one 0/1 feature per value.
+_MOST_CATEGORIES = 20
+# Values of a column that says which rows are for training.
+_PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
+_ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "uuid"}
+# What pandas calls its index in a CSV file, and what it reads that as.
+_INDEX_NAMES = {"", "unnamed: 0"}
+# From this many rows on, whole numbers that hardly repeat are recognised as a count of the rows.
+# In any order, if they are that dense: those of a sample of half of the rows.
+_ROWS_TO_COUNT, _DISTINCT, _SPREAD = 10, 0.95, 2
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn a table into a matrix: numbers as they are, categories as one 0/1 feature per value.
+
+    It is the first step of the models that ``openset fit`` writes, so these take a DataFrame with
+    the columns of their training table, in any order and among others. A text column with at most
+    20 different values is a category; a value that is new in `transform` is 0 in all its features.
+    True and false are 1 and 0. Columns without information are dropped: constants, row numbers,
+    identifiers, other texts, dates, the index of pandas.
+
+    Parameters
+    ----------
+    features : list of str, default=None
+        Columns to use; None takes all that are usable.
+    drop : list of str, default=None
+        Columns to leave out.
+    missing : {"error", "drop", "median"}, default="error"
+        "median" leaves missing numbers as NaN, for an imputer after this step. Otherwise
+        `transform` raises TableError; with "drop", ``openset fit`` skips rows with missing values.
+
+    Attributes
+    ----------
+    feature_names_in_ : ndarray of str
+        The columns that are used: those of numbers, then the categories.
+    n_features_in_ : int
+        Their number.
+    categories_ : dict {str: list of str}
+        The values of each categorical column, sorted.
+    dropped_ : dict {str: str}
+        Why a column is not used.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from openset.tables import TableEncoder
+    >>> table = pd.DataFrame({"width": [1.5, 2.5, 4.0], "colour": ["red", "blue", "red"]})
+    >>> encoder = TableEncoder(features=["width", "colour"]).fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['width', 'colour=blue', 'colour=red']
+    >>> encoder.transform(table[1:])
+    array([[2.5, 1. , 0. ],
+           [4. , 0. , 1. ]])
+    """
+
+    _parameter_constraints: dict = {
+        "features": ["array-like", None],
+        "drop": ["array-like", None],
+        "missing": [StrOptions({"error", "drop", "median"})],
+    }
+
+    def __init__(self, *, features=None, drop=None, missing="error"):
+        self.features = features
+        self.drop = drop
+        self.missing = missing
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Decide which columns are features.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow Table or RecordBatch, Table or array-like of shape (n, d)
+            An array holds the features already: columns x0, x1, ..., of which none is dropped.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        if _is_table(X):
+            read_columns(self, X if isinstance(X, Table) else Frame(X))
+            return self
+        names = [f"x{j}" for j in range(check_array(X, ensure_all_finite="allow-nan").shape[1])]
+        return self._set(names, {}, {})
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of the rows.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow Table or RecordBatch, Table or array-like of shape (n, d)
+            A table with the columns `feature_names_in_`; or an array of the features themselves.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
+        check_is_fitted(self)
+        d = len(self.get_feature_names_out())
+        if _is_table(X):
+            table = X if isinstance(X, Table) else Frame(X, self.feature_names_in_)
+            return np.vstack([np.empty((0, d)), *(rows for _, rows in self.batches(table))])
+        gaps: Any = "allow-nan" if self.missing == "median" else True
+        X = check_array(X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=0)
+        if X.shape[1] != d:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but TableEncoder is expecting {d} features as "
+                f"input: {', '.join(self.get_feature_names_out()[:8])}{', ...' * (d > 8)}. Or pass "
+                "a DataFrame with the columns of the training table."
+            )
+        return X
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Return the names of the features; "column=value" for those of categories.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        coded = [f"{name}={v}" for name, values in self.categories_.items() for v in values]
+        return np.array([*self._numeric, *coded], dtype=object)
+
+    def batches(
+        self, table: Table, title: str = "", gaps: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """Yield the batches of a table with their features, (n, d).
+
+        Parameters
+        ----------
+        table : Table
+        title : str, default=""
+            Of a progress bar.
+        gaps : bool, default=False
+            Whether a missing number is NaN, whatever `missing` says.
+
+        Yields
+        ------
+        batch : pyarrow.RecordBatch
+        features : ndarray of shape (n, d)
+        """
+        table.require(self.feature_names_in_.tolist(), "which the model needs")
+        gaps, n_before = gaps or self.missing == "median", 0
+        for batch in table.batches(title):
+            yield batch, self._encode(table, batch, n_before, gaps)
+            n_before += batch.num_rows
+
+    def check_fitted(self) -> None:
+        """Raise ValueError if the fitted attributes do not fit together."""
+        names = self.feature_names_in_
+        require(isinstance(names, np.ndarray) and names.ndim == 1, "feature_names_in_ is no array")
+        texts = [*names.tolist(), *self.dropped_, *self.dropped_.values()]
+        for values in self.categories_.values():
+            require(isinstance(values, list), "categories_ is not a dict of lists")
+            texts += values
+        require(all(isinstance(text, str) for text in texts), "a name or a value is no text")
+        fits = len(set(names)) == len(names) == self.n_features_in_ > 0
+        require(fits and set(self.categories_) <= set(names), "the columns do not fit together")
+        require(self.missing in ("error", "drop", "median"), f"missing is {self.missing!r}")
+
+    @property
+    def _numeric(self) -> list[str]:
+        return [name for name in self.feature_names_in_ if name not in self.categories_]
+
+    def _set(self, names, categories, dropped):
+        self.feature_names_in_ = np.array([*names, *categories], dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        self.categories_, self.dropped_ = categories, dropped
+        return self
+
+    def _encode(self, table, batch, n_before, gaps):
+        """Features of a batch, (n, d); errors count the rows from those before the batch."""
+        columns = []
+        for name in self._numeric:
+            values, bad = numbers(batch.column(name))
+            if len(bad):
+                content = batch.column(name)[int(bad[0])].as_py()
+                kind = "not more than 2^53" if isinstance(content, int) else "there"
+                raise TableError(
+                    f"{table.path}: column {name!r} has {content!r} in data row "
+                    f"{n_before + bad[0] + 1}; the model needs a number {kind}"
+                )
+            columns.append(values)
+        for name, values in self.categories_.items():
+            columns += [_indicator(batch.column(name), value) for value in values]
+        X = np.column_stack(columns)
+        huge = np.abs(X) > _LARGEST
+        for i, j in np.argwhere(huge if gaps else huge | np.isnan(X))[:1]:
+            where = f"in data row {n_before + i + 1}; fix it"
+            trouble = f"is {_too_large(X[i, j])} {where}"
+            if np.isnan(X[i, j]):
+                trouble = f"has no value {where}, or fit with --missing median to have it filled"
+            name = self.get_feature_names_out()[j]
+            raise TableError(f"{table.path}: column {name!r} {trouble}")
+        return X
+
+
+def encoder_of_columns(
+    names: list[str], categories: dict[str, list[str]], missing: str
+) -> TableEncoder:
+    """A fitted encoder of these features, "column=value" for those of categories."""
+    coded = {f"{name}={value}" for name, values in categories.items() for value in values}
+    numeric = [name for name in names if name not in coded]
+    return TableEncoder(missing=missing)._set(numeric, categories, {})
+
+
+def _is_table(X):
+    """Whether this has columns with names: a DataFrame, or a table of Arrow or of this package."""
+    return (
+        isinstance(X, Table)
+        or hasattr(X, "column_names")
+        or hasattr(X, "columns")
+        or (isinstance(X, pa.RecordBatch))
+    )
+
+
+def read_columns(
+    encoder: TableEncoder, table: Table, target: str | None = None
+) -> tuple[np.ndarray, pa.ChunkedArray]:
+    """Fit an encoder to a table that is read once.
+
+    Returns the features of all rows, (n, d), NaN where a value is missing, and the target.
+    """
+    encoder._validate_params()
+    features = None if encoder.features is None else list(encoder.features)
+    drop = list(encoder.drop or [])
+    table.require([] if target is None else [target], "the target")
+    table.require(features or [], "given as a feature")
+    table.require(drop, "given to be dropped")
+    if features and target in features:
+        raise TableError(f"the target {target!r} cannot also be a feature")
+    wanted = [name for name in features or table.names if name != target]
+    index = table.index.intersection([] if features else wanted)
+    columns = {name: _Column(name) for name in wanted if name not in index.union(drop)}
+    labels = []
+    for batch in table.batches("read"):
+        labels.append(batch.column(target if target is not None else 0))
+        for name, column in columns.items():
+            column.add(batch.column(name))
+    if not labels:
+        raise TableError(f"{table.path} has a header and no rows")
+
+    for column in columns.values():
+        column.check_decimals(table)
+    dropped = dict.fromkeys(sorted(index), "the index of pandas")
+    dropped |= dict.fromkeys(drop, "by --drop")
+    chosen = features is not None
+    categories = {
+        name: values
+        for name, column in columns.items()
+        if (values := column.categories()) and (chosen or not column.names_parts())
+    }
+    reasons = {
+        name: "" if chosen else column.reason()
+        for name, column in columns.items()
+        if name not in categories
+    }
+    dropped |= {name: reason for name, reason in reasons.items() if reason}
+    numeric = [name for name, reason in reasons.items() if not reason]
+    if not numeric and not categories:
+        other = "" if target is None else f" other than the target {target!r}"
+        told = "; ".join(f"{name!r}: {reason}" for name, reason in list(dropped.items())[:5])
+        raise TableError(
+            f"{table.path} has no numeric or categorical column{other}"
+            + (f" ({told})" if told else "")
+        )
+    for name in numeric:
+        columns[name].check(table)
+        if not chosen and columns[name].seems_to_count():
+            warnings.warn(
+                f"column {name!r} of {table.path} seems to count the rows, and is learned as a "
+                f"feature; if it does, use --drop {name!r}",
+                stacklevel=2,
+            )
+    encoder._set(numeric, categories, dropped)
+    matrix = [columns[name].values for name in numeric]
+    for name, values in categories.items():
+        matrix += [columns[name].indicator(value) for value in values]
+    X = np.column_stack(matrix)
+    huge = np.abs(X) > _LARGEST
+    if huge.any():
+        i, j = np.argwhere(huge)[0]
+        name = encoder.get_feature_names_out()[j]
+        raise TableError(
+            f"{table.path}: column {name!r} is {_too_large(X[i, j])} in data row {i + 1}; fix "
+            f"it or use --drop {name!r}"
+        )
+    return X, pa.chunked_array(labels)
+
+
+class _Column:
+    """A column while it is read: its numbers, and which cells are not numbers."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self._chunks: list[np.ndarray] = []
+        self._n_rows, self._n_bad = 0, 0
+        self._first = (0, "")  # row and content of the first cell that is not a number
+        self._too_large = False  # whether these are integers beyond 2^53
+        self._only_commas = True  # whether all of them have a decimal comma
+        self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
+        self._levels: set[str] | None = set()  # its values; None if there are too many
+
+    def add(self, cells: pa.Array):
+        values, bad = numbers(cells)
+        if len(bad) and not self._n_bad:
+            self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
+            self._too_large = pa.types.is_integer(cells.type)
+        self._n_rows += len(cells)
+        self._n_bad += len(bad)
+        self._chunks.append(values)
+        if len(bad) and self._only_commas:
+            commas = _is_text(cells) and pc.match_substring_regex(cells.take(bad), _DECIMAL_COMMA)
+            self._only_commas = commas and pc.all(commas).as_py()
+        if self._levels is not None and _is_text(cells):
+            found = pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist()
+            self._levels |= {value for value in found if value}
+            self._texts.append(cells)
+            if len(self._levels) > _MOST_CATEGORIES:
+                self._levels, self._texts = None, []
+
+    @property
+    def values(self) -> np.ndarray:
+        if len(self._chunks) > 1:
+            self._chunks = [np.concatenate(self._chunks)]
+        return self._chunks[0]
+
+    def categories(self) -> list[str]:
+        """The values of a categorical column, sorted; empty if it is another kind of column."""
+        n_numbers = self._n_rows - np.isnan(self.values).sum()
+        mostly_text = self._n_bad and n_numbers < _MEANT_AS_NUMBERS * (n_numbers + self._n_bad)
+        if not mostly_text or not self._levels:
+            return []
+        repeated = 2 <= len(self._levels) <= self._n_rows / 2
+        return sorted(self._levels) if repeated else []
+
+    def names_parts(self) -> bool:
+        """Whether the values are train, test, oos_test and the like, which new rows do not have."""
+        words = [value.lower().replace("-", "_").rpartition("_") for value in self._levels or ()]
+        plain = {last for first, _, last in words if not first}
+        return not plain.isdisjoint({"train", "training"}) and {w[2] for w in words} <= _PARTS
+
+    def indicator(self, value: str) -> np.ndarray:
+        return np.concatenate([_indicator(cells, value) for cells in self._texts])
+
+    def reason(self) -> str:
+        """Why the column is not a feature; empty if it is."""
+        present = self.values[~np.isnan(self.values)]
+        filled = len(present) + self._n_bad
+        if filled == 0:
+            return "no values"
+        if self.names_parts():
+            return f"names parts of the data: {', '.join(sorted(self._levels or ()))}"
+        name = self.name.strip().lower()
+        named_id = name in _ID_NAMES or self.name.lower().endswith(("_id", "-id", " id"))
+        if self._too_large and named_id:
+            return "an identifier: integers beyond 2^53"
+        if self._n_bad and len(present) < _MEANT_AS_NUMBERS * filled and not self._too_large:
+            return f"not numeric, for example {_short(self._first[1])}"
+        if self._n_bad:
+            return ""  # `check` raises
+        if len(present) > 1 and np.all(present == present[0]):
+            return f"always {present[0] + 0.0:g}"  # 0, not -0
+        if len(self.values) > 2 and np.all(np.diff(self.values) == 1):
+            return "counts the rows"
+        whole = np.all(present == np.floor(present))
+        if whole and name in _INDEX_NAMES:
+            return "the index of pandas"
+        if named_id and whole and len(np.unique(present)) == len(present) > 1:
+            return "an identifier: all values differ"
+        return ""
+
+    def seems_to_count(self) -> bool:
+        """Whether the numbers may only count rows: whole, hardly repeated, increasing or dense."""
+        present = self.values[~np.isnan(self.values)]
+        distinct = np.unique(present)
+        if len(present) < _ROWS_TO_COUNT or len(distinct) < _DISTINCT * len(present):
+            return False
+        increasing = np.all(np.diff(present) >= 0)
+        dense = distinct[-1] - distinct[0] < _SPREAD * len(present)
+        return bool(np.all(present == np.floor(present)) and (increasing or dense))
+
+    def check_decimals(self, table):
+        """Raise TableError if numbers are written with a decimal comma, which reads as text."""
+        if self._n_bad and self._only_commas:
+            row, content = self._first
+            raise TableError(
+                f"{table.path}: column {self.name!r} has numbers with a decimal comma (data row "
+                f"{row + 1}: {_short(content)}); write them with a point, or use --drop "
+                f"{self.name!r}"
+            )
+
+    def check(self, table):
+        """Raise TableError if there are cells that are not numbers."""
+        if self._n_bad:
+            row, content = self._first
+            cells = "non-numeric cells"
+            if self._too_large:
+                cells = "integers beyond 2^53, which a float64 cannot hold,"
+            raise TableError(
+                f"{table.path}: column {self.name!r} has {self._n_bad:,} {cells} out of "
+                f"{self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
+                f"--drop {self.name!r}"
+            )
+
+
+def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """A column as float64 (n,), NaN where there is no number, and the rows that are invalid.
+
+    True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these, nor
+    a text that means a missing value; also if it holds an integer that float64 cannot.
+    """
+    kind, types = column.type, pa.types
+    if _is_text(column):
+        try:
+            return _as_float(column), np.empty(0, dtype=np.intp)
+        except pa.ArrowInvalid:
+            text = pc.utf8_trim_whitespace(column)
+        text = pc.if_else(pc.equal(pc.utf8_lower(text), "true"), "1", text)
+        text = pc.if_else(pc.equal(pc.utf8_lower(text), "false"), "0", text)
+        missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array([*_MISSING, None]))
+        number = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
+        bad = np.flatnonzero(~pc.or_(missing, number).to_numpy(zero_copy_only=False))
+        return _as_float(pc.if_else(number, text, None)), bad
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    if any(test(kind) for test in tests):
+        try:
+            return _as_float(column), np.empty(0, dtype=np.intp)
+        except pa.ArrowInvalid:  # integers beyond 2^53
+            size = pc.abs(column.cast(pa.decimal128(20)))
+            bad = pc.fill_null(pc.greater(size, pa.scalar(2**53, size.type)), False)
+            return _as_float(pc.if_else(bad, None, column)), np.flatnonzero(bad)
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    return np.full(len(column), np.nan), np.flatnonzero(present)
+
+
+def _as_float(column):
+    return pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _is_text(cells):
+    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+
+
+def _indicator(cells: pa.Array, value: str) -> np.ndarray:
+    """1.0 where a text column has the value, else 0.0, also where it is missing; (n,)."""
+    if not _is_text(cells):
+        cells = cells.cast(pa.string())
+    same = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(cells), value), False)
+    return same.to_numpy(zero_copy_only=False).astype(float)
+
+
+def _short(content):
+    content = " ".join(content.split())
+    return repr(content if len(content) <= 30 else content[:27] + "...")
+
+
+def _too_large(value: float) -> str:
+    return "infinite" if np.isinf(value) else f"too large ({value:g})"

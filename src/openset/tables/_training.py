@@ -1,0 +1,276 @@
+"""A table as training data: which rows and which classes are used."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..base import find_unknown_label
+from ..utils import shortened
+from ._encoder import TableEncoder, read_columns
+from ._files import Table, TableError
+
+# Names of classes that look like rows of no class.
+_UNKNOWN_NAMES = {
+    *("unknown", "none", "none of these", "other", "others", "oos", "ood", "out of scope"),
+    *("out-of-scope", "out_of_scope", "background", "reject", "rest", "n/a", "misc"),
+}
+
+
+@dataclass
+class TrainingData:
+    """The training data of a table."""
+
+    path: Path
+    target: str
+    X: np.ndarray  # (n, d), float64
+    y: np.ndarray  # (n,): texts, or integers if all labels are integers
+    encoder: TableEncoder  # fitted to the table
+    n_rows: int  # of the table, including those that were left out
+    features: list[str] = field(init=False)
+
+    def __post_init__(self):
+        self.features = self.encoder.get_feature_names_out().tolist()
+
+    def choose(self, known: list[str] | None, unknown: str | None, fewest: int) -> Choice:
+        """Choose the classes to learn by their names; TableError if one has too few rows."""
+        label = self.unknown_label(unknown, known)
+        labels = np.unique(self.y)
+        explicit = find_unknown_label(label, labels)
+        classes = np.delete(labels, [] if explicit < 0 else [explicit])
+        if known is not None:
+            found = [find_label(name, classes.tolist(), f"--known: {self.path}") for name in known]
+            classes = np.unique(found)
+        if known is not None and len(classes) < (2 if explicit < 0 else 1):
+            raise TableError(f"--known names one class, {known[0]!r}; at least two are required")
+        counts = {c: int(np.sum(self.y == c)) for c in classes.tolist()}
+        small = [f"{c!r} ({n})" for c, n in counts.items() if n < fewest]
+        if small:
+            raise TableError(
+                f"too few rows of {shortened(small)}; at least {fewest} of each class are needed "
+                "to hold out, tune and fit: add rows, remove these, or name the other classes "
+                "with --known"
+            )
+        used = np.isin(self.y, classes) | (self.y == label if explicit >= 0 else False)
+        return Choice(classes, label, used)
+
+    def unknown_label(self, name: str | None, known: list[str] | None = None) -> Any:
+        """The label with this name; "auto" without a name.
+
+        Then there is a warning if a class that is learned, of all or of the `known` ones, looks
+        like a label of the unknown.
+        """
+        labels = np.unique(self.y).tolist()
+        if name is not None:
+            return find_label(name, labels, f"--unknown: {self.path}")
+        for text in map(str, labels) if known is None else known:
+            if text.strip().lower() in _UNKNOWN_NAMES:
+                warnings.warn(
+                    f"{text!r} is learned as a class; if its rows are examples of what belongs to "
+                    f"no class, use --unknown {text!r}",
+                    stacklevel=2,
+                )
+        return "auto"
+
+    def describe(self, used: np.ndarray) -> dict[str, Any]:
+        """The rows `used`, (n,) bool, for the card of a model, as JSON allows."""
+        low, high = np.nanmin(self.X[used], axis=0), np.nanmax(self.X[used], axis=0)
+        ranges = zip(low.tolist(), high.tolist(), strict=True)
+        labels, counts = np.unique(self.y[used], return_counts=True)
+        return {
+            "target": self.target,
+            "rows": self.n_rows,
+            "rows_used": int(used.sum()),
+            "rows_by_class": {str(k): int(n) for k, n in zip(labels, counts, strict=True)},
+            "features": self.features,
+            "categories": self.encoder.categories_,
+            # NaN, from a column without values, is not valid JSON.
+            "ranges": [[a, b] if np.isfinite(a) else None for a, b in ranges],
+            "dropped": self.encoder.dropped_,
+        }
+
+
+@dataclass
+class Choice:
+    """The classes that are learned."""
+
+    classes: np.ndarray  # (K,)
+    unknown_label: Any  # "auto" or a label
+    used: np.ndarray  # (n,) bool: rows of these classes, and known unknowns
+
+
+def read_training(
+    table: Table,
+    target: str,
+    *,
+    features: list[str] | None = None,
+    drop: list[str] | None = None,
+    missing: str = "error",
+) -> TrainingData:
+    """Read the features and classes of a table, once.
+
+    With `missing` "error" a row without a number raises TableError; "drop" leaves it out; "median"
+    keeps it as NaN for the model to fill. A row without a class is never kept.
+    """
+    encoder = TableEncoder(features=features, drop=drop, missing=missing)
+    X, column = read_columns(encoder, table, target)
+    texts, codes = label_codes(column)
+    labelled = codes >= 0
+    used = {texts[code] for code in np.unique(codes[labelled])}
+    n_labelled, where = int(labelled.sum()), f"the target {target!r} of {table.path}"
+    if not used:
+        raise TableError(f"{table.path} has no class in any row of the target {target!r}")
+    if len(used) == 1:
+        raise TableError(f"{where} has only one class, {used.pop()!r}; at least two are required")
+    if len(used) > max(20, n_labelled // 2):
+        raise TableError(
+            f"{where} has {len(used):,} different values in {n_labelled:,} rows; it looks like an "
+            "identifier or a measurement, not a class"
+        )
+    kept = _complete(table, encoder, X)
+    if missing == "error" and n_labelled < len(X):
+        raise TableError(
+            f"{table.path} has {len(X) - n_labelled:,} rows without a class in {target!r}, the "
+            f"first in data row {np.argmin(labelled) + 1}; fill them, or use --missing drop"
+        )
+    kept &= labelled
+    if not kept.any():
+        raise TableError(f"{table.path} has no row without a missing value; try --missing median")
+    integers = all(map(is_integer, used))
+    labels = np.array([to_integer(t) if t in used else 0 for t in texts] if integers else texts)
+    return TrainingData(table.path, target, X[kept], labels[codes[kept]], encoder, len(X))
+
+
+def _complete(table, encoder, X):
+    """Rows to keep; raise for a missing number that must not be skipped."""
+    gaps = np.isnan(X)
+    complete = ~gaps.any(axis=1)
+    if complete.all() or encoder.missing == "median":
+        return np.ones(len(X), dtype=bool)
+    if encoder.missing == "drop":
+        return complete
+    name = encoder.get_feature_names_out()[gaps.sum(axis=0).argmax()]
+    rows = np.flatnonzero(~complete)
+    raise TableError(
+        f"{table.path} has missing values in {len(rows):,} of {len(X):,} rows (data rows "
+        f"{', '.join(str(r + 1) for r in rows[:3])}{', ...' if len(rows) > 3 else ''}), most in "
+        f"column {name!r}: use --missing drop (skip the rows), --missing median "
+        f"(fill them) or --drop {name!r}"
+    )
+
+
+def read_rows(
+    encoder: TableEncoder, table: Table, target: str, missing: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d) and classes, texts (n,), of a table whose columns are chosen already."""
+    table.require([target], "the target")
+    blocks, labels, n_before = [np.empty((0, len(encoder.get_feature_names_out())))], [], 0
+    for batch, X in encoder.batches(table, gaps=missing != "error"):
+        texts, codes = label_codes(batch.column(target))
+        kept = codes >= 0
+        if missing == "error" and not kept.all():
+            raise TableError(
+                f"{table.path} has no class in data row {n_before + np.argmin(kept) + 1}; fill it, "
+                "or use --missing drop"
+            )
+        if missing == "drop":
+            kept &= ~np.isnan(X).any(axis=1)
+        blocks.append(X[kept])
+        labels += [texts[code] for code in codes[kept]]
+        n_before += len(X)
+    return np.vstack(blocks), np.array(labels, dtype=str)
+
+
+@dataclass
+class PartReader:
+    """Reads one part of a table, on a worker, as its first rows were read."""
+
+    part: Table
+    target: str
+    encoder: TableEncoder
+    dtype: np.dtype  # of the labels
+    classes: np.ndarray | None  # labels to keep; None for all
+
+    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features and labels of the rows."""
+        X, y = read_rows(self.encoder, self.part, self.target, self.encoder.missing)
+        if self.dtype.kind == "i":
+            odd = next((text for text in y.tolist() if not is_integer(text)), None)
+            if odd is not None:
+                raise TableError(
+                    f"{self.part.path} has the class {odd!r}, but the first classes of all parts "
+                    "are integers; name all classes alike"
+                )
+            y = np.array([to_integer(text) for text in y.tolist()], dtype=self.dtype)
+        if self.classes is None:
+            return X, y
+        rows = np.isin(y, self.classes)
+        return X[rows], y[rows]
+
+
+def part_readers(
+    table: Table, training: TrainingData, classes: np.ndarray | None = None
+) -> list[PartReader]:
+    """Readers of the files of a folder, whose first rows are the training data."""
+    like = training.target, training.encoder, training.y.dtype, classes
+    return [PartReader(part, *like) for part in table.parts or ()]
+
+
+def label_codes(column: pa.Array | pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
+    """The different labels of a column as texts, and the index of each row's, -1 without one.
+
+    A class may be called "NA"; only a blank means that there is none.
+    """
+    encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    texts = [label_text(value) for value in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    blank = np.array([text is None for text in texts] + [True])[codes]
+    return [text or "" for text in texts], np.where(blank, -1, codes)
+
+
+def label_text(value: Any) -> str | None:
+    """Return a label as text; None if there is none."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of integers with gaps is read as one of floats
+    return str(value).strip() or None
+
+
+def is_integer(text: str) -> bool:
+    """Whether the text is just how an integer is written, or 7.0; 007 is a name."""
+    text = text.removesuffix(".0")  # as pandas writes integers with gaps
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(text)) == text and len(text) < 18
+
+
+def to_integer(text: str) -> int:
+    """The integer that is written so, after `is_integer`."""
+    return int(text.removesuffix(".0"))
+
+
+def labels_by_text(labels: list) -> dict[str, Any]:
+    """Labels by how a table may write them: an integer 7 also as 7.0."""
+    texts = {label_text(label) or "": label for label in labels}
+    return {f"{text}.0": label for text, label in texts.items() if label != text} | texts
+
+
+def find_label(name: str, labels: list, where: str) -> Any:
+    """The label with this name; TableError, naming a similar one, if there is none."""
+    by_name = {str(label): label for label in labels}
+    if name in by_name:
+        return by_name[name]
+    close = get_close_matches(name, by_name, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {list(by_name)[:10]}"
+    whole = [label for label in by_name if name in map(str.strip, label.split(","))]
+    if whole:
+        hint = f"write a name with a comma in double quotes: '\"{whole[0]}\"'"
+    raise TableError(f"{where} has no class {name!r}; {hint}")
