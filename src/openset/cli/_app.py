@@ -9,7 +9,6 @@ from openset.cli import (
     _calibrate,
     _compare,
     _datasets,
-    _demo,
     _evaluate,
     _fit,
     _info,
@@ -29,7 +28,7 @@ for command in (_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.eval
     app.command()(command)
 for command in (_monitor.monitor, _review.review, _learn.learn):
     app.command()(command)
-for command in (_compare.compare, _info.export, _datasets.datasets, _demo.demo):
+for command in (_compare.compare, _info.export, _datasets.datasets, _compare.demo):
     app.command()(command)
 app.add_typer(_study.app, name="study")
 
