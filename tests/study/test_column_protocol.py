@@ -11,8 +11,17 @@ from sklearn.metrics import f1_score
 
 from openset import CalibratedRejector, OpenSetSVC
 from openset.evaluation import Evaluation
-from openset.study import Store, Study, Task, accuracy_by_rejection, load_study, run_study, run_task
-from openset.study._tasks import count_labels, draw_from_column
+from openset.study import (
+    Store,
+    Study,
+    Task,
+    accuracy_by_rejection,
+    draw_from_column,
+    load_study,
+    run_study,
+    run_task,
+)
+from openset.study._tasks import class_count
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -67,8 +76,7 @@ def test_a_draw_is_that_of_numpy(home, seed):
 @pytest.mark.parametrize(("dataset", "name"), [("clinc150", "oos"), ("banking77", "banking")])
 def test_the_draws_of_textoir(data_home, dataset, name):
     labels = json.loads((data_home / "textoir-labels.json").read_text())[name]
-    where = PROTOCOL["column"], PROTOCOL["train"]
-    assert count_labels(f"{dataset}-minilm", data_home, *where) == len(labels)
+    assert class_count(_study(), f"{dataset}-minilm", data_home) == len(labels)
     for ratio, seed in ((0.25, 0), (0.75, 9)):
         n = round(len(labels) * ratio)
         draw = draw_from_column(f"{dataset}-minilm", n, seed, data_home, **PROTOCOL)

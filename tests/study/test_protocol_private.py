@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from openset.study import make_split
-from openset.study._tasks import draw_seed, load, prepare
+from openset.study._tasks import draw_scaled, draw_seed, load
 
 COUNTS = [7, 20, 35, 4, 11]
 Y = np.repeat(np.arange(5), COUNTS)
@@ -48,8 +48,8 @@ def test_one_class_at_least_is_unknown(n_known):
 
 
 def test_scaling_by_the_training_set():
-    scaled, y, split = prepare("digits", 3, 0, 0, None)
-    X, _ = load("digits", None)
+    scaled, y, split, _ = draw_scaled("digits", 3, 0, 0, None)
+    X = load("digits", None).data
     train, test = scaled[split.train], scaled[split.test]
     low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
     varies = high > low
@@ -66,7 +66,7 @@ def test_scaling_by_the_training_set():
 
 def test_counts_of_the_published_experiments(data_home):
     # In every experiment on yeast ceil(n_c / 2) of each known class and all others were tested.
-    _, y = load("yeast", str(data_home))
+    y = load("yeast", str(data_home)).target
     counts = np.bincount(y)
     for run in range(3):
         known, _, test = make_split(y, "yeast", 6, run)

@@ -8,7 +8,7 @@ import pytest
 from openset import OpenSetSVC
 from openset.metrics import open_set_report
 from openset.study import Study, Task, run_task
-from openset.study._tasks import COLUMNS, prepare
+from openset.study._tasks import COLUMNS, draw_scaled
 
 STUDY = Study("s", ("digits",), ("OpenSetSVC",), (3,), 1, search={"preset": "paper"})
 
@@ -26,7 +26,7 @@ def _by_hand(estimator, row):
         if isinstance(value, dict):
             value = {int(c): v for c, v in value.items()}
         estimator.set_params(**{name: value})
-    X, y, split = prepare("digits", 3, 0, 0, None)
+    X, y, split, _ = draw_scaled("digits", 3, 0, 0, None)
     return X, y, split, estimator.fit(X[split.train], y[split.train])
 
 

@@ -122,45 +122,53 @@ def compare_methods(
     splits = list(splits)
     if not splits:
         raise ValueError("splits is empty; give at least one (a generator serves once only).")
-    compared = {name: ComparedMethod(name) for name in methods}
+    compared = [ComparedMethod(name) for name in methods]
     progress = Progress(len(splits) * len(methods), "comparing", verbose > 0)
     for k, split in enumerate(splits):
-        for name, estimator in methods.items():
-            method = compared[name]
+        for method in compared:
             if not method.error:
                 try:
-                    search = clone(estimator)
-                    is_search = "refit" in estimator.get_params(deep=False)
-                    if not is_search and "default" in unwrap(estimator).search_spec.grids:
-                        search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
-                    if "random_state" in search.get_params(deep=False):
-                        search.set_params(random_state=random_state + k)
-                    with warnings.catch_warnings():
-                        # Settings that fail are not chosen; two classes are tuned closed-set.
-                        warnings.simplefilter("ignore", FitFailedWarning)
-                        warnings.filterwarnings("ignore", message="y has 2 classes")
-                        warnings.filterwarnings("ignore", message="the search has")
-                        result = evaluate_method(search, X, y, split)
+                    search = _as_search(methods[method.name], n_repeats, n_jobs, random_state + k)
+                    result = _evaluate_quietly(search, X, y, split)
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
                 else:
-                    _check_measure(measure, result)
+                    _check_measure(measure, result.measures)
                     if k:
                         bare = replace(result.fitted, model=None, search=None)
                         result = replace(result, fitted=bare)
                     method.results.append(result)
             progress.step()
-    ranked = [method for method in compared.values() if not method.error]
-    ranked.sort(key=lambda method: -method.values(measure).mean())
-    return ranked + [method for method in compared.values() if method.error]
+    failed = [method for method in compared if method.error]
+    ranked = [method for method in compared if not method.error]
+    return sorted(ranked, key=lambda method: -method.values(measure).mean()) + failed
 
 
-def _check_measure(measure, result):
-    if measure not in result.measures:
+def _check_measure(measure, measures):
+    if measure not in measures:
         raise ValueError(
             f"measure={measure!r} is not one of those found on the test rows of a split: "
-            f"{sorted(result.measures)}."
+            f"{sorted(measures)}."
         )
+
+
+def _as_search(estimator, n_repeats, n_jobs, seed):
+    """A copy, or the search over the default grid of an estimator that has one."""
+    search = clone(estimator)
+    is_search = "refit" in estimator.get_params(deep=False)
+    if not is_search and "default" in unwrap(estimator).search_spec.grids:
+        search = OpenSetSearchCV(estimator, n_repeats=n_repeats, n_jobs=n_jobs)
+    if "random_state" in search.get_params(deep=False):
+        search.set_params(random_state=seed)
+    return search
+
+
+def _evaluate_quietly(search, X, y, split):
+    """Evaluate without the warnings of settings that fail, two classes and few rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitFailedWarning)
+        warnings.filterwarnings("ignore", message="y has 2 classes|the search has")
+        return evaluate_method(search, X, y, split)
 
 
 def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:

@@ -73,17 +73,19 @@ class Evaluation:
         """Which samples are of a known class, (n,) bool."""
         return np.isin(self.truth, self.classes)
 
+    @property
+    def _labels(self) -> dict[str, Any]:
+        return {"known": self.classes, "unknown_label": self.unknown_label}
+
     @cached_property
     def report(self) -> metrics.OpenSetReport:
         """Measures of the answers, and precision, recall and F per class."""
-        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
-        return metrics.open_set_report(self.truth, self.answers, **labels)
+        return metrics.open_set_report(self.truth, self.answers, **self._labels)
 
     @cached_property
     def confusion_matrix(self) -> np.ndarray:
         """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
-        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
-        return metrics.open_set_confusion_matrix(self.truth, self.answers, **labels)
+        return metrics.open_set_confusion_matrix(self.truth, self.answers, **self._labels)
 
     @cached_property
     def measures(self) -> dict[str, float]:
@@ -153,12 +155,12 @@ def make_method(
     OpenSetPipeline
     """
     known = method_names()
-    found = known | {cls.__name__.lower(): cls for cls in known.values()}
-    if name.lower() not in found:
-        close = get_close_matches(name.lower(), found, n=1)
+    every = known | {cls.__name__.lower(): cls for cls in known.values()}
+    if name.lower() not in every:
+        close = get_close_matches(name.lower(), every, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ValueError(f"no such method: {name}; {hint}there are {', '.join(known)}")
-    model: BaseEstimator = found[name.lower()](unknown_label=unknown_label)
+    model: BaseEstimator = every[name.lower()](unknown_label=unknown_label)
     if "n_jobs" in model.get_params():
         model.set_params(n_jobs=n_jobs)
     if landmarks is not None:
@@ -321,45 +323,38 @@ def _fit_on_cluster(model, X, y, readers):
     import dask
     import dask.array as da
 
-    steps = getattr(model, "steps", [("model", model)])
-    for _, step in steps[:-1]:
+    *steps, (name, final) = getattr(model, "steps", [("model", model)])
+    transforms = [step for _, step in steps]
+    for step in transforms:
         X = step.fit_transform(X, y)
     X, counts = np.asarray(X), None
     if readers is True:
         size = max(1, _PART // X.shape[1])
-        rows = da.from_array(X, (size, -1)), da.from_array(y, size)
+        rows = [da.from_array(X, (size, -1)), da.from_array(y, size)]
     else:
-        transforms = [step for _, step in steps[:-1]]
-        parts = [dask.delayed(_read_part)(read, transforms, steps[-1][1]) for read in readers]
-        parts = dask.persist(*parts)
-        counts = sum(dask.compute(*(dask.delayed(_counted)(part[1]) for part in parts)), Counter())
-        shapes = (np.nan, X.shape[1]), (np.nan,)
-        rows = tuple(
-            da.concatenate(
-                [da.from_delayed(part[k], shape, (X, y)[k].dtype) for part in parts],
-                allow_unknown_chunksizes=True,
-            )
-            for k, shape in enumerate(shapes)
-        )
-    fitted = fit_distributed(steps[-1][1], *rows)
-    if steps[:-1]:
-        model.steps[-1] = (steps[-1][0], fitted)
-        return model, counts
-    return fitted, counts
+        read = dask.delayed(_read_part)
+        parts = dask.persist(*(read(reader, transforms, final) for reader in readers))
+        rows = []
+        for k, like in enumerate((X, y)):
+            shape = np.nan, *like.shape[1:]
+            arrays = [da.from_delayed(part[k], shape, like.dtype) for part in parts]
+            rows.append(da.concatenate(arrays, allow_unknown_chunksizes=True))
+        counts = sum(dask.compute(*(part[2] for part in parts)), Counter())
+    fitted = fit_distributed(final, *rows)
+    if not steps:
+        return fitted, counts
+    model.steps[-1] = name, fitted
+    return model, counts
 
 
 def _read_part(read, transforms, final):
-    """Features, transformed, and labels of one part; called on a worker."""
+    """Features, transformed, labels and their counts of one part; called on a worker."""
     X, y = read()
     rows = usable_rows(final, y)
     X, y = X[rows], y[rows]
     for step in transforms if len(X) else ():
         X = step.transform(X)
-    return np.asarray(X), y
-
-
-def _counted(y):
-    return Counter(y.tolist())
+    return np.asarray(X), y, Counter(y.tolist())
 
 
 def _warn_of_few_rows(y):

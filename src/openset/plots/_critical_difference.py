@@ -105,14 +105,14 @@ class CriticalDifferenceDisplay(Display):
 
     def _draw(self, ax):
         k = len(self.ranks)
-        worst_first = sorted(self.ranks, key=self.ranks.__getitem__, reverse=True)
-        n_left = -(-k // 2)
-        self._draw_axis(ax, k, n_left)
+        best_first = sorted(self.ranks, key=self.ranks.__getitem__)
+        n_right = k // 2
+        self._draw_axis(ax, k, k - n_right)
         self.names_: dict[str, Text] = {}
         self.lines_: dict[str, Line2D] = {}
-        for depth, name in enumerate(worst_first[:n_left], start=1):
+        for depth, name in enumerate(reversed(best_first[n_right:]), start=1):
             self._draw_method(ax, name, depth, k, "right")
-        for depth, name in enumerate(reversed(worst_first[n_left:]), start=1):
+        for depth, name in enumerate(best_first[:n_right], start=1):
             self._draw_method(ax, name, depth, 1, "left")
         reach = self.critical_difference * np.array([-1, 1])
         ends = np.clip(self.ranks[self.control] + reach, 1, k)
@@ -127,12 +127,12 @@ class CriticalDifferenceDisplay(Display):
             raise ValueError(
                 f"control={self.control!r} must be one of the methods {list(self.ranks)}."
             )
-        outside = [name for name, rank in self.ranks.items() if not 1 <= rank <= k]
-        if outside:
-            raise ValueError(
-                f"ranks[{outside[0]!r}] = {self.ranks[outside[0]]!r} is not an average rank of {k} "
-                f"methods; it must lie between 1 and {k}."
-            )
+        for name, rank in self.ranks.items():
+            if not 1 <= rank <= k:
+                raise ValueError(
+                    f"ranks[{name!r}] = {rank!r} is not an average rank of {k} methods; it must "
+                    f"lie between 1 and {k}."
+                )
 
     def _draw_axis(self, ax, k, n_left):
         ax.plot([1, k], [0, 0], color=INK, linewidth=1.2)
@@ -151,12 +151,7 @@ class CriticalDifferenceDisplay(Display):
         side = 0.03 * (len(self.ranks) - 1) * (1 if align == "right" else -1)
         stop = end + side
         (self.lines_[name],) = ax.plot([rank, rank, stop], [0, -depth, -depth], color=INK, lw=1)
-        weight = "bold" if name == self.control else "normal"
-        self.names_[name] = ax.text(
-            stop + side / 2,
-            -depth,
-            f"{plain_text(name)} ({rank:.2f})",
-            ha=align,
-            va="center",
-            weight=weight,
-        )
+        style = {"ha": align, "va": "center"}
+        style["weight"] = "bold" if name == self.control else "normal"
+        text = f"{plain_text(name)} ({rank:.2f})"
+        self.names_[name] = ax.text(stop + side / 2, -depth, text, **style)

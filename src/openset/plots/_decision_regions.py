@@ -360,16 +360,18 @@ class DecisionSurfaceDisplay(Display):
 
     def _draw(self, ax):
         u, v = np.meshgrid(self.x0, self.x1)
-        colors = tint([0.7] * 3), tint(self.color, 0.75)
         share = self._accepted_share()[..., np.newaxis]
-        faces = (1 - share) * colors[0] + share * colors[1]
+        faces = (1 - share) * tint([0.7] * 3) + share * tint(self.color, 0.75)
         self.surface_ = ax.plot_surface(
             u, v, self.values, rcount=len(self.x1), ccount=len(self.x0), facecolors=faces
         )
         # Leave room below the surface to see the floor, and always show the level 0.
         low, high = min(self.values.min(), 0.0), max(self.values.max(), 0.0)
         floor = low - 0.5 * (high - low)
-        self.border_ = self._draw_border(ax, u, v, floor)
+        self.border_ = None
+        if self.values.min() < 0 < self.values.max():
+            style = {"colors": [self.color], "linewidths": 1.5}
+            self.border_ = ax.contour(u, v, self.values, [0.0], zdir="z", offset=floor, **style)
         self.walls_ = self._draw_walls(ax)
         ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]], zlim=(floor, high), title=self.title)
         first, second = map(plain_text, self.labels)
@@ -385,13 +387,6 @@ class DecisionSurfaceDisplay(Display):
         low, high = corners.min(axis=0), corners.max(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(low >= 0, 1.0, np.clip(high / (high - low), 0.0, 1.0))
-
-    def _draw_border(self, ax, u, v, floor):
-        if not self.values.min() < 0 < self.values.max():
-            return None
-        return ax.contour(
-            u, v, self.values, [0.0], zdir="z", offset=floor, colors=[self.color], linewidths=1.5
-        )
 
     def _draw_walls(self, ax):
         # The two walls that the viewer sees from inside.
@@ -412,71 +407,6 @@ def _title(model, c):
         return f"{name}: $b = {model.intercept_[c]:+.3f}$, {'bounded' if bounded else 'unbounded'}"
     # Without a bias, False may only mean that boundedness is not proved.
     return f"{name}: bounded" if bounded else name
-
-
-@dataclass(frozen=True)
-class Plane:
-    """Points ``origin + u @ directions`` of the feature space."""
-
-    origin: np.ndarray  # (d,)
-    directions: np.ndarray  # (2, d), orthonormal
-    labels: tuple[str, str]  # names of the two coordinates
-
-    def embed(self, u: np.ndarray) -> np.ndarray:
-        """Points of the feature space, (n, d), from coordinates, (n, 2)."""
-        return self.origin + u @ self.directions
-
-    def project(self, X: np.ndarray) -> np.ndarray:
-        """Coordinates, (n, 2), of the points of the plane nearest to X, (n, d)."""
-        return (X - self.origin) @ self.directions.T
-
-
-def find_plane(plane: str | ArrayLike | None, X: np.ndarray, y: Any, names: Any) -> Plane:
-    """Resolve the argument `plane` of a display, for samples X, (n, d), and features `names`.
-
-    None is the feature space itself for d = 2, and "pca" otherwise; only "means" needs y.
-    """
-    d = X.shape[1]
-    if d < 2:
-        raise ValueError(f"X has {d} feature; decision regions need at least 2.")
-    if plane is None and d == 2:
-        first, second = ("feature 0", "feature 1") if names is None else map(str, names)
-        return Plane(np.zeros(2), np.eye(2), (first, second))
-    if plane is None or (isinstance(plane, str) and plane == "pca"):
-        pca = PCA(n_components=2).fit(X)
-        share = 100 * pca.explained_variance_ratio_
-        first, second = (f"principal direction {k + 1} ({share[k]:.0f} %)" for k in range(2))
-        return Plane(pca.mean_, pca.components_, (first, second))
-    if isinstance(plane, str):
-        if plane != "means":
-            raise ValueError(f"plane={plane!r} must be None, 'pca', 'means' or an array (3, d).")
-        plane = _three_means(X, y)
-    return _through(np.asarray(plane, dtype=np.float64), d)
-
-
-def _three_means(X, y):
-    """Means of the first three classes."""
-    if y is None:
-        raise ValueError("plane='means' passes through the means of three classes; pass y.")
-    classes = np.unique(y)[:3]
-    if len(classes) < 3:
-        raise ValueError(f"plane='means' needs three classes in y, which has {len(classes)}.")
-    return np.stack([X[y == c].mean(axis=0) for c in classes])
-
-
-def _through(points, d):
-    """The plane through three points."""
-    if points.shape != (3, d):
-        raise ValueError(f"plane has shape {points.shape}; pass three points, of shape (3, {d}).")
-    first = points[1] - points[0]
-    directions, triangle = np.linalg.qr(np.stack([first, points[2] - points[0]]).T)
-    size = np.abs(np.diag(triangle))
-    if size[1] <= 1e-10 * size[0] or size[0] == 0:
-        raise ValueError("the three points of plane lie on one line; choose others.")
-    # Orient the directions: the first towards the second point, the other towards the third.
-    directions = directions * np.sign(np.diag(triangle))
-    labels = ("coordinate 1 in the plane", "coordinate 2 in the plane")
-    return Plane(points[0], directions.T, labels)
 
 
 class PlaneGrid(NamedTuple):
@@ -504,12 +434,50 @@ def plane_grid(
         raise ValueError(f"margin={margin!r} must be a number >= 0.")
     values = check_array(X, dtype=np.float64)
     columns = getattr(X, "columns", None)
-    chosen = find_plane(plane, values, None if y is None else np.asarray(y), columns)
-    points = chosen.project(values)
+    y = None if y is None else np.asarray(y)
+    origin, directions, labels = _find_plane(plane, values, y, columns)
+    points = (values - origin) @ directions.T
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.where(high > low, high - low, 1.0)
     x0, x1 = np.linspace(low - margin * size, high + margin * size, resolution).T
-    samples = chosen.embed(np.stack(np.meshgrid(x0, x1), axis=-1).reshape(-1, 2))
+    samples = origin + np.stack(np.meshgrid(x0, x1), axis=-1).reshape(-1, 2) @ directions
     if columns is not None:
         samples = type(X)(samples, columns=columns)
-    return PlaneGrid(x0, x1, samples, points, chosen.labels)
+    return PlaneGrid(x0, x1, samples, points, labels)
+
+
+def _find_plane(plane, X, y, names):
+    """Origin, (d,), directions, (2, d), orthonormal, and names of the coordinates of a plane.
+
+    None is the feature space itself for d = 2, and "pca" otherwise; only "means" needs y.
+    """
+    d = X.shape[1]
+    if d < 2:
+        raise ValueError(f"X has {d} feature; decision regions need at least 2.")
+    if plane is None and d == 2:
+        labels = ("feature 0", "feature 1") if names is None else tuple(map(str, names))
+        return np.zeros(2), np.eye(2), labels
+    if plane is None or (isinstance(plane, str) and plane == "pca"):
+        pca = PCA(n_components=2).fit(X)
+        shares = enumerate(100 * pca.explained_variance_ratio_, start=1)
+        labels = tuple(f"principal direction {k} ({share:.0f} %)" for k, share in shares)
+        return pca.mean_, pca.components_, labels
+    if isinstance(plane, str):
+        if plane != "means":
+            raise ValueError(f"plane={plane!r} must be None, 'pca', 'means' or an array (3, d).")
+        if y is None:
+            raise ValueError("plane='means' passes through the means of three classes; pass y.")
+        classes = np.unique(y)[:3]
+        if len(classes) < 3:
+            raise ValueError(f"plane='means' needs three classes in y, which has {len(classes)}.")
+        plane = [X[y == c].mean(axis=0) for c in classes]
+    points = np.asarray(plane, dtype=np.float64)
+    if points.shape != (3, d):
+        raise ValueError(f"plane has shape {points.shape}; pass three points, of shape (3, {d}).")
+    directions, triangle = np.linalg.qr((points[1:] - points[0]).T)
+    size = np.abs(np.diag(triangle))
+    if size[1] <= 1e-10 * size[0] or size[0] == 0:
+        raise ValueError("the three points of plane lie on one line; choose others.")
+    # Orient the directions: the first towards the second point, the other towards the third.
+    directions = (directions * np.sign(np.diag(triangle))).T
+    return points[0], directions, ("coordinate 1 in the plane", "coordinate 2 in the plane")

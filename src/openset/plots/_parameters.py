@@ -92,23 +92,22 @@ class LambdaPathDisplay:
         -------
         LambdaPathDisplay
         """
-        accuracies = {}
-        if y_validation is not None:
-            if path.scores is None:
-                raise ValueError(
-                    "y_validation was passed, but the path has no scores; "
-                    "call lambda_path with X_validation=."
-                )
-            true = encode_labels(y_validation, path.classes)
-            if len(true) != path.scores.shape[2]:
-                raise ValueError(
-                    f"y_validation has {len(true)} labels, the path scores of "
-                    f"{path.scores.shape[2]} samples."
-                )
-            answers = decide(np.moveaxis(path.scores, 0, -1))
-            counts = OpenSetCounts.from_codes(true, answers, len(path.classes))
-            names = ("accuracy_known", "accuracy_unknown")
-            accuracies = {name: getattr(counts, name)() for name in names}
+        if y_validation is None:
+            return cls(path=path).plot(ax=ax)
+        if path.scores is None:
+            raise ValueError(
+                "y_validation was passed, but the path has no scores; "
+                "call lambda_path with X_validation=."
+            )
+        true, n_scored = encode_labels(y_validation, path.classes), path.scores.shape[2]
+        if len(true) != n_scored:
+            raise ValueError(
+                f"y_validation has {len(true)} labels, the path scores of {n_scored} samples."
+            )
+        answers = decide(np.moveaxis(path.scores, 0, -1))
+        counts = OpenSetCounts.from_codes(true, answers, len(path.classes))
+        accuracies = {"accuracy_known": counts.accuracy_known()}
+        accuracies["accuracy_unknown"] = counts.accuracy_unknown()
         return cls(path=path, **accuracies).plot(ax=ax)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> LambdaPathDisplay:
@@ -295,17 +294,13 @@ def _rows_of(results, class_label):
                 f"class_label={class_label!r} was passed, but the search chose one setting for "
                 "all classes; leave class_label out."
             )
+        # A default of the estimator may be a name, such as gamma="scale", without a place.
         first = results["params"][0]
-        # The estimator's own setting may name a value, such as gamma="scale", without a place.
-        own = [
-            any(
-                isinstance(v, str) and not isinstance(first[k], str)
-                for k, v in params.items()
-                if k in first
-            )
+        has_place = [
+            all(isinstance(v, str) <= isinstance(first.get(k, v), str) for k, v in params.items())
             for params in results["params"]
         ]
-        return np.flatnonzero(~np.array(own))
+        return np.flatnonzero(has_place)
     classes = results["class"]
     rows = np.flatnonzero(classes == class_label) if class_label is not None else []
     if len(rows) == 0:

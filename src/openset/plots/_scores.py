@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -28,7 +27,7 @@ from ._display import (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _CurveDisplay(Display, ABC):
+class _CurveDisplay(Display):
     """A curve against the share of accepted unknown samples, with the point at threshold 0.
 
     Several curves on the same axes differ in colour and in line style.
@@ -39,6 +38,7 @@ class _CurveDisplay(Display, ABC):
     operating_point: tuple[float, float]
     name: str | None = None
 
+    _named: ClassVar[bool]  # do only samples count that are given their own class?
     _rate: ClassVar[str]  # attribute with the vertical coordinates
     _ylabel: ClassVar[str]
     _area: ClassVar[str]
@@ -72,7 +72,8 @@ class _CurveDisplay(Display, ABC):
         display
         """
         model = unwrap(estimator)
-        scores = cls._reduce(estimator.decision_function(X))
+        scores = estimator.decision_function(X)
+        scores = scores if cls._named else scores.max(axis=1)
         name = type(model).__name__ if name is None else name
         return cls.from_predictions(y, scores, known=model.classes_, name=name, ax=ax)
 
@@ -104,30 +105,19 @@ class _CurveDisplay(Display, ABC):
         -------
         display
         """
-        fpr, rate, thresholds = cls._curve(y_true, scores, known)
+        if not cls._named:  # the OSCR curve of a single class that all known samples belong to
+            y_true = encode_labels(y_true, known) < len(known)  # type: ignore[arg-type]
+            scores, known = np.reshape(scores, (-1, 1)), [True]
+        fpr, rate, thresholds = oscr_curve(y_true, scores, known=known)
         for share, kind in ((fpr[-1], "unknown"), (rate[-1], "known")):
             if np.isnan(share):
                 raise ValueError(
                     f"y_true has no {kind} sample; the curve needs known and unknown ones."
                 )
         at = np.flatnonzero(thresholds >= 0)[-1]
-        area = float(np.trapezoid(rate, fpr))
-        curve: dict[str, Any] = {
-            "fpr": fpr,
-            cls._rate: rate,
-            "operating_point": (fpr[at], rate[at]),
-        }
-        return cls(area=area, name=name, **curve).plot(ax=ax)
-
-    @staticmethod
-    def _reduce(scores: np.ndarray) -> np.ndarray:
-        """The scores that the curve needs, from acceptance scores of shape (n, K)."""
-        return scores
-
-    @staticmethod
-    @abstractmethod
-    def _curve(y_true: ArrayLike, scores: ArrayLike, known: ArrayLike) -> tuple[np.ndarray, ...]:
-        """Horizontal coordinates, vertical ones and thresholds."""
+        curve: dict[str, Any] = {"fpr": fpr, cls._rate: rate}
+        curve |= {"area": float(np.trapezoid(rate, fpr)), "operating_point": (fpr[at], rate[at])}
+        return cls(name=name, **curve).plot(ax=ax)
 
     def _draw(self, ax):
         k = len(ax.get_legend_handles_labels()[0])  # number of curves already drawn
@@ -186,10 +176,7 @@ class OSCRDisplay(_CurveDisplay):
     _rate = "ccr"
     _ylabel = "known samples accepted and correct"
     _area = "OSCR area"
-
-    @staticmethod
-    def _curve(y_true, scores, known):
-        return oscr_curve(y_true, scores, known=known)
+    _named = True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -226,16 +213,7 @@ class KnownROCDisplay(_CurveDisplay):
     _rate = "tpr"
     _ylabel = "known samples accepted"
     _area = "AUROC"
-
-    @staticmethod
-    def _reduce(scores):
-        return scores.max(axis=1)
-
-    @staticmethod
-    def _curve(y_true, scores, known):
-        # The ROC curve is the OSCR curve when all known samples belong to one class.
-        is_known = encode_labels(y_true, known) < len(known)
-        return oscr_curve(is_known, np.reshape(scores, (-1, 1)), known=[True])
+    _named = False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -350,16 +328,13 @@ class ScoreHistogramDisplay(Display):
         red, _, blue = class_colors(3)
         self.patches_: list = []
         # Filled and hatched: the two can be told apart without colour and where they overlap.
-        filled = {"facecolor": tint(blue), "edgecolor": blue}
-        hatched = {"facecolor": "none", "edgecolor": red, "hatch": "//"}
-        for name, scores, style in (
-            ("known", self.known_scores, filled),
-            ("unknown", self.unknown_scores, hatched),
+        for name, style in (
+            ("known", {"facecolor": tint(blue), "edgecolor": blue}),
+            ("unknown", {"facecolor": "none", "edgecolor": red, "hatch": "//"}),
         ):
-            if len(scores):
+            if n := len(scores := getattr(self, f"{name}_scores")):
                 style |= {"density": True, "histtype": "stepfilled"}
-                label = f"{name}, {len(scores)} samples"
-                self.patches_ += axes.hist(scores, edges, label=label, **style)[2]
+                self.patches_ += axes.hist(scores, edges, label=f"{name}, {n} samples", **style)[2]
         self.threshold_ = axes.axvline(0, color=INK, linewidth=1.2, linestyle="--")
         axes.set(xlabel="highest acceptance score (0 or more: accepted)", ylabel="density")
         self.legend_ = axes.legend()

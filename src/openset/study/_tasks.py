@@ -19,6 +19,7 @@ import scipy
 import sklearn
 from numpy.typing import ArrayLike
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.utils import Bunch
 from threadpoolctl import threadpool_limits
 
 import openset
@@ -65,19 +66,58 @@ _EMBEDDED = {
 
 
 @lru_cache(maxsize=2)
-def load(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Features and classes of an embedded dataset or of one in the data home."""
+def load(dataset: str, data_home: Any) -> Bunch:
+    """An embedded dataset or one in the data home; the fields ``data``, ``target`` and others."""
     if dataset in _EMBEDDED:
-        return _EMBEDDED[dataset]()
-    return datasets.load_dataset(dataset, data_home=data_home, return_X_y=True)
+        return Bunch(**dict(zip(("data", "target"), _EMBEDDED[dataset](), strict=True)))
+    return datasets.load_dataset(dataset, data_home=data_home)
+
+
+def _read_column(dataset: str, data_home: Any, column: str, train: str) -> tuple[Bunch, np.ndarray]:
+    """A dataset and the column, (n,), that tells its training rows apart."""
+    table = load(dataset, data_home)
+    if column not in table or column in ("data", "target", "feature_names", "name"):
+        raise ValueError(
+            f"dataset {dataset!r} has no text column {column!r}, which [protocol] names; set "
+            "column to the one that tells train, validation and test rows apart."
+        )
+    part = np.asarray(table[column]).astype(str)
+    if not np.any(part == train):
+        values = ", ".join(np.unique(part)[:10])
+        raise ValueError(
+            f"dataset {dataset!r} has no row with {column} = {train!r}; there are {values}. Set "
+            "train in [protocol]."
+        )
+    return table, part
 
 
 def class_count(study: Study, dataset: str, data_home: Any) -> int:
     """Number of classes from which the known ones are drawn; an error if it cannot be loaded."""
-    if study.protocol:
-        where = study.protocol["column"], study.protocol["train"]
-        return count_labels(dataset, data_home, *where)
-    return len(np.unique(load(dataset, data_home)[1]))
+    if not study.protocol:
+        return len(np.unique(load(dataset, data_home).target))
+    train = study.protocol["train"]
+    table, part = _read_column(dataset, data_home, study.protocol["column"], train)
+    return len(np.unique(table.target[part == train]))
+
+
+class ColumnDraw(NamedTuple):
+    """Features, classes and rows of one draw.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        Features and classes of all rows of the dataset.
+    split : Split
+        Known classes, training rows and test rows.
+    validation : ndarray of shape (n_validation,)
+        Sorted validation rows of the known classes.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    split: Split
+    validation: np.ndarray
 
 
 def draw_seed(dataset: str, n_known: int, run: int, seed: int) -> np.ndarray:
@@ -120,16 +160,15 @@ def make_split(y: ArrayLike, dataset: str, n_known: int, run: int, seed: int = 0
 
 
 @lru_cache(maxsize=2)  # the methods of a draw follow each other
-def prepare(
-    dataset: str, n_known: int, run: int, seed: int, data_home: Any
-) -> tuple[np.ndarray, np.ndarray, Split]:
-    """Features scaled to [0, 1] by the training rows (0 where constant), classes and split."""
-    X, y = load(dataset, data_home)
+def draw_scaled(dataset: str, n_known: int, run: int, seed: int, data_home: Any) -> ColumnDraw:
+    """Draw as `make_split`, features scaled to [0, 1] by the training rows (0 where constant)."""
+    table = load(dataset, data_home)
+    X, y = table.data, table.target
     split = make_split(y, dataset, n_known, run, seed)
     low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
     varies = high > low
     scaled = np.where(varies, (X - low) / np.where(varies, high - low, 1.0), 0.0)
-    return scaled, y, split
+    return ColumnDraw(scaled, y, split, np.array([], dtype=int))
 
 
 def run_task(
@@ -173,33 +212,32 @@ def _row(task, **values):
 
 
 def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any]:
-    draw = (task.dataset, task.n_known, task.run, study.seed)
-    validation = None
+    dataset, n_known, run, method = task
     if study.protocol:
-        X, y, split, validation = draw_from_column(
-            task.dataset, task.n_known, study.seed + task.run, data_home, **study.protocol
-        )
+        draw = draw_from_column(dataset, n_known, study.seed + run, data_home, **study.protocol)
     else:
-        X, y, split = prepare(*draw, data_home)
-    _warm_up(study, task.method)
+        draw = draw_scaled(dataset, n_known, run, study.seed, data_home)
+    _warm_up(study, method)
     # The same seed for all methods, so that they see the same simulations.
-    search = study.make_search(task.method, int(draw_seed(*draw)[0]), threads)
+    seed = int(draw_seed(dataset, n_known, run, study.seed)[0])
+    search = study.make_search(method, seed, threads)
+    X, y, split, validation = draw
     point = study.operating_point or None
     result = evaluate_method(search, X, y, split, operating_point=point, calibration=validation)
     record = study.recorder
     extra = record(result, X[split.train], y[split.train]) if record else None
     if point and not record:
         extra = accuracy_by_rejection(result.evaluation)
-    n_test_known = int(result.evaluation.is_known.sum())
+    n_test_known, fitted = int(result.evaluation.is_known.sum()), result.fitted
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},
-        "params": json.dumps(result.fitted.params),
+        "params": json.dumps(fitted.params),
         "extra": json.dumps(extra) if extra else None,
-        "n_train": result.fitted.n_rows,
+        "n_train": fitted.n_rows,
         "n_test_known": n_test_known,
         "n_test_unknown": len(split.test) - n_test_known,
-        "seconds_search": result.fitted.seconds_search,
-        "seconds_fit": result.fitted.seconds_fit,
+        "seconds_search": fitted.seconds_search,
+        "seconds_fit": fitted.seconds_fit,
         "seconds_predict": result.seconds_predict,
     }
 
@@ -219,56 +257,6 @@ def _warm_up(study: Study, method: str) -> None:
 def _versions() -> str:
     modules = {m.__name__: m.__version__ for m in (openset, np, scipy, sklearn, numba)}
     return json.dumps({**modules, "python": platform.python_version()})
-
-
-class ColumnDraw(NamedTuple):
-    """Features, classes and rows of one draw.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-        Features and classes of all rows of the dataset.
-    split : Split
-        Known classes, training rows and test rows.
-    validation : ndarray of shape (n_validation,)
-        Sorted validation rows of the known classes.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    split: Split
-    validation: np.ndarray
-
-
-class _Columns(NamedTuple):
-    X: np.ndarray
-    y: np.ndarray
-    part: np.ndarray  # what the column says about each row
-    labels: np.ndarray  # the sorted classes of the training split
-
-
-@lru_cache(maxsize=2)
-def _load(dataset: str, data_home: Any, column: str, train: str) -> _Columns:
-    found: Any = datasets.load_dataset(dataset, data_home=data_home)
-    if column not in found or column in ("data", "target", "feature_names", "name"):
-        raise ValueError(
-            f"dataset {dataset!r} has no text column {column!r}, which [protocol] names; set "
-            "column to the one that tells train, validation and test rows apart."
-        )
-    part = np.asarray(found[column]).astype(str)
-    if not np.any(part == train):
-        values = ", ".join(np.unique(part)[:10])
-        raise ValueError(
-            f"dataset {dataset!r} has no row with {column} = {train!r}; there are {values}. Set "
-            "train in [protocol]."
-        )
-    return _Columns(found.data, found.target, part, np.unique(found.target[part == train]))
-
-
-def count_labels(dataset: str, data_home: Any, column: str, train: str) -> int:
-    """Number of classes in the training split, from which the known ones are drawn."""
-    return len(_load(dataset, data_home, column, train).labels)
 
 
 @lru_cache(maxsize=2)  # the methods of a draw follow each other
@@ -317,15 +305,17 @@ def draw_from_column(
     >>> draw.split.known, draw.split.train, draw.split.test
     (array(['b', 'c'], dtype=object), array([1, 2]), array([3, 4, 5]))
     """
-    X, y, part, labels = _load(dataset, data_home, column, train)
+    table, part = _read_column(dataset, data_home, column, train)
+    labels = np.unique(table.target[part == train])
     known = np.random.RandomState(seed).choice(labels, n_known, replace=False)
-    is_known = np.isin(y, known)
+    is_known = np.isin(table.target, known)
     split = Split(
         np.sort(known),
         np.flatnonzero(is_known & (part == train)),
         np.flatnonzero((part != train) & (part != validation)),
     )
-    return ColumnDraw(X, y, split, np.flatnonzero(is_known & (part == validation)))
+    rows = np.flatnonzero(is_known & (part == validation))
+    return ColumnDraw(table.data, table.target, split, rows)
 
 
 # Shares of the known test rows that are rejected.

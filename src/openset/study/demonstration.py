@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from ..base.parameters import BOXES, SCALED_GAMMAS, unit_gamma
-from ..evaluation import MethodResult, draw_split, evaluate_method
+from ..evaluation import MethodResult, compare_methods, draw_split
 from ..model_selection import OpenSetSearchCV
 from ..svm import OneVsRestSVC, OpenSetSVC
 from ..utils import atomic_write, text_table
@@ -57,21 +57,20 @@ class Demonstration:
         margins["estimator__gamma"] = [unit * factor for factor in SCALED_GAMMAS]
         logistic = ThresholdRejector(LogisticRegression(max_iter=5000))
         svm = ThresholdRejector(OneVsRestSVC(), response_method="decision_function")
-        methods = {
-            "logistic regression": (logistic, boxes | probabilities),
-            "SVM": (svm, boxes | margins),
-            _CONTROL: (OpenSetSVC(), None),
+        searches = {
+            "logistic regression": OpenSetSearchCV(logistic, boxes | probabilities),
+            "SVM": OpenSetSearchCV(svm, boxes | margins),
+            _CONTROL: OpenSetSearchCV(OpenSetSVC()),
         }
+        compared = compare_methods(searches, self.X, self.y, [self.split], random_state=self.seed)
+        results = {method.name: method.results[0] for method in compared}
         directions = np.random.default_rng(self.seed).normal(size=(_N_NOISE, self.X.shape[1]))
         noise = 100 * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-        results = {}
-        for name, (estimator, grid) in methods.items():
-            search = OpenSetSearchCV(estimator, grid, random_state=self.seed)
-            result = evaluate_method(search, self.X, self.y, self.split)
-            unknown = result.evaluation.unknown_label
-            rejected = int(np.sum(result.fitted.model.predict(noise) == unknown))
-            results[name] = result, rejected
-        return results
+        rejected = {
+            name: int(np.sum(result.fitted.model.predict(noise) == -1))
+            for name, result in results.items()
+        }
+        return {name: (results[name], rejected[name]) for name in searches}
 
     @property
     def answers(self) -> list[str]:
