@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from openset.cli import app
-from openset.cli._paths import Role, guard
+from openset.cli._options import Role, guard
 
 from .conftest import blobs
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, say
+from openset.cli._options import reported, say
 
 
 @reported

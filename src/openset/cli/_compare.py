@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, say, stage
+from openset.cli._options import reported, say, stage
 
 # Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
 _DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import printable, reported
+from openset.cli._options import printable, reported
 
 if TYPE_CHECKING:
     from openset.datasets import DatasetRow

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, say
-from openset.cli._paths import Role
+from openset.cli._options import Role, reported, say
 
 if TYPE_CHECKING:
     from openset.evaluation import Evaluation

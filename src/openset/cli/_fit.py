@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, say, stage
+from openset.cli._options import reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3

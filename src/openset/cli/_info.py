@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported, say
-from openset.cli._paths import READS, WRITES
+from openset.cli._options import READS, WRITES, reported, say
 
 # Parameters that do not change the model.
 _TECHNICAL = {"cache_size", "n_jobs", "verbose", "max_iter", "unknown_label"}

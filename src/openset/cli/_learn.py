@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported, say
-from openset.cli._paths import READS
+from openset.cli._options import READS, complain, reported, say
 from openset.cli._text import describe_changes
 
 

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import reported
-from openset.cli._paths import READS, WRITES
+from openset.cli._options import READS, WRITES, reported
 
 # Exit code of an alarm: neither success nor failure.
 ALARM = 3

@@ -1,16 +1,42 @@
-"""Options that several commands share, and checks of their values."""
+"""What commands share: options, the files that they read and write, errors in one line.
+
+No output takes the place of anything else that the command reads or writes: each parameter that
+names a file carries a `Role`, and `reported` checks these before any work.
+"""
 
 import csv
 import io
 import os
-from collections.abc import Iterable
+import stat
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import typer
 
 from openset import registry
-from openset.cli._paths import READS, REPLACES, WRITES
+
+# Exit codes: 0 success; FAILED for bad data, models or system errors; 2 (click's) for bad usage.
+FAILED = 1
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a command does with the files that a parameter names."""
+
+    kind: Literal["reads", "replaces", "writes"]  # replaces: read, and the output may be it
+    patterns: tuple[str, ...] = ()  # of the files that are written, if the parameter is a folder
+    more: Callable[[dict[str, Any]], Iterable[Path]] = lambda arguments: ()  # files beside it
+
+
+READS, REPLACES, WRITES = Role("reads"), Role("replaces"), Role("writes")
 
 Data = Annotated[
     Path,
@@ -112,3 +138,157 @@ def prepare_output(output: Path) -> None:
         ) from error
     if not os.access(output.parent, os.W_OK):
         raise PermissionError(f"cannot write {output}: the folder {output.parent} is read-only")
+
+
+def reported(command: Callable) -> Callable:
+    """Decorate a command so that an error is one line and an exit code, not a traceback.
+
+    If OPENSET_DEBUG is set in the environment, errors are raised, for bug reports.
+    """
+
+    @wraps(command)
+    def guarded(**arguments):
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            written: list = []
+            try:
+                from openset.utils import last_written  # late: --help must not load what computes
+
+                written = last_written
+                written.clear()
+                with guard(command, arguments):
+                    return command(**arguments)
+            except KeyboardInterrupt:
+                complete = ", ".join(map(str, written)) or "nothing"
+                complain(f"interrupted; {complete} was written")
+                raise typer.Exit(INTERRUPTED) from None
+            except BrokenPipeError:
+                raise  # the reader of our output has gone; click exits quietly
+            except Exception as error:
+                if isinstance(error, typer.Exit | typer.BadParameter):
+                    raise  # typer exits, or reports wrong usage
+                if os.environ.get("OPENSET_DEBUG"):
+                    raise
+                complain(_line(error))
+                raise typer.Exit(FAILED) from None
+
+    return guarded
+
+
+def printable(text: str) -> str:
+    """The text with every character that a terminal would act on written as an escape."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines of text, which may hold names from untrusted files."""
+    typer.echo("\n".join(printable(line) for line in lines), err=err)
+
+
+def complain(message: str) -> None:
+    """Print one line on standard error, replacing a line of progress."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{clear}openset: {printable(message)}", file=sys.stderr)
+
+
+def stage(message: str) -> None:
+    """Print what is going on, on a terminal only."""
+    if sys.stderr.isatty():
+        print(printable(message), file=sys.stderr)
+
+
+def _line(error):
+    message = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    ours = type(error).__module__.partition(".")[0] == "openset"
+    if ours or isinstance(error, ValueError | OSError | ImportError):
+        return message
+    return f"{type(error).__name__}: {message} (set OPENSET_DEBUG=1 to see where)"
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    # Deprecations are for developers; those of some libraries are also UserWarnings.
+    if issubclass(category, UserWarning) and not issubclass(category, DeprecationWarning):
+        complain(f"warning: {' '.join(str(message).split())}")
+
+
+class _File(NamedTuple):
+    path: Path
+    role: Role
+
+
+def guard(command: Callable, arguments: dict[str, Any]) -> AbstractContextManager:
+    """Raise FileExistsError if an output is a file that the command reads or writes otherwise.
+
+    The context holds the lock of a model that the command replaces.
+    """
+    from openset.utils import update_lock  # late: --help must not load what computes
+
+    files = []
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        for role in getattr(hint, "__metadata__", ()):
+            if isinstance(role, Role):
+                value = arguments.get(name)
+                named = [*value] if isinstance(value, tuple | list) else [value]
+                paths = [*named, *role.more(arguments)]
+                files += [_File(_opened(path, role), role) for path in paths if path is not None]
+    outputs = [file for file in files if file.role.kind == "writes"]
+    context: AbstractContextManager = nullcontext()
+    for output, other in product(outputs, files):
+        if output is not other:
+            _check(output, other)
+        if other.role.kind == "replaces" and _identity(output.path) == _identity(other.path):
+            context = update_lock(other.path)
+    return context
+
+
+def keep_apart(output: Path, read: Path) -> None:
+    """Raise FileExistsError if writing the output would change what is read."""
+    _check(_File(output, WRITES), _File(read, READS))
+
+
+def _check(output: _File, other: _File) -> None:
+    if other.role.patterns:  # checked the other way round, file by file
+        return
+    path, kind = other
+    does = "reads" if kind.kind != "writes" else "writes, too"
+    members = [*map(_identity, path.iterdir())] if path.is_dir() else []
+    replaced = [found for p in output.role.patterns for found in output.path.glob(p)]
+    for written in (output.path, *replaced):
+        own = _identity(written)
+        if own == _identity(path):
+            if kind is REPLACES:
+                continue
+            what = f"it is {path}, which this command {does}"
+            if kind.kind == "reads":
+                what = "it is read by this command"
+        elif own in members or (path.is_dir() and _identity(path) in _ancestors(written)):
+            what = f"it belongs to {path}, which this command {does}"
+        else:
+            continue
+        raise FileExistsError(f"cannot write {written}: {what}; choose another name")
+
+
+def _opened(path: Path, role: Role) -> Path:
+    """The path, or the file that a standard stream was redirected to."""
+    if str(path) != "-":
+        return path
+    return Path("/dev/stdout" if role.kind == "writes" else "/dev/stdin")
+
+
+def _identity(path: Path) -> object:
+    """Equal for all names of one file: links, relative paths, another case."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return os.path.normcase(os.path.realpath(path))
+    ordinary = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return (found.st_dev, found.st_ino) if ordinary else str(path)
+
+
+def _ancestors(path: Path) -> list[object]:
+    return [_identity(folder) for folder in Path(os.path.realpath(path)).parents]

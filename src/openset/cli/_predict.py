@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported, say
 from openset.cli._monitor import ALARM, as_dict
-from openset.cli._paths import WRITES
+from openset.cli._options import WRITES, complain, reported, say
 
 
 @reported

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._failures import complain, reported, say
-from openset.cli._paths import READS, keep_apart
+from openset.cli._options import READS, complain, keep_apart, reported, say
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from openset.cli._failures import FAILED, INTERRUPTED, complain, reported, say
-from openset.cli._options import split
-from openset.cli._paths import READS, WRITES, Role
+from openset.cli._options import (
+    FAILED,
+    INTERRUPTED,
+    READS,
+    WRITES,
+    Role,
+    complain,
+    reported,
+    say,
+    split,
+)
 
 app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
 
