@@ -100,14 +100,22 @@ def test_never_stale():
     assert np.abs(model.decision_function(X) - scores).max() > 0.01
 
 
-def test_a_change_in_place_is_refused():
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_fitted_arrays_stay_writable(layout):
     X, y = data()
-    model = OpenSetSVC(gamma=0.2).fit(X, y)
-    model.dual_coef_ *= 1.0  # nothing is prepared yet
-    model.predict(X)
-    for array in (model.dual_coef_, model.support_vectors_, model.gamma_):
-        with pytest.raises(ValueError, match="read-only"):
-            array *= 2
+    model = OpenSetSVC(gamma=0.2).fit(layout(X), y)
+    model.predict(layout(X))
+    vectors = model.support_vectors_
+    for array in (
+        model.dual_coef_,
+        model.gamma_,
+        vectors.data if layout != np.asarray else vectors,
+    ):
+        before = model.decision_function(layout(X))
+        array *= 1.5  # noticed
+        expected = pickle.loads(pickle.dumps(model)).decision_function(layout(X))
+        assert_array_equal(model.decision_function(layout(X)), expected)
+        assert np.abs(expected - before).max() > 1e-3
 
 
 class Power(Kernel):

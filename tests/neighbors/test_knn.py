@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsClassifier
 
 from openset.neighbors import OpenSetKNN
-from openset.neighbors import _kth as engine
+from openset.neighbors import _knn as engine
 
 
 def _draw(d, seed=0):
@@ -53,7 +53,7 @@ def test_exact_where_few_directions_are_multiplied(k):
     X = few + 0.3 * rng.normal(size=few.shape) + 5
     X, Z = X[:1000], np.vstack([X[1000:], 1e3 * X[:3], 1e18 * X[:2], 1e200 * X[:1]])
     model = OpenSetKNN(k).fit(X, y)
-    assert model._engine()._single.shape == (1000, 7)
+    assert model._engine()._basis.shape == (100, 6)
     expected = _expected(X, y, Z[:-1], k)
     scores = model.decision_function(Z)
     assert_allclose(scores[:-1], expected, rtol=1e-8, atol=1e-8)

@@ -7,7 +7,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ..kernels import Kernel, Linear
-from ..solver.points import DistancesTo, center_of, row_blocks
+from ..solver.points import (
+    DistancesTo,
+    center_of,
+    left_factor,
+    right_factor,
+    row_blocks,
+    squared_norms,
+)
 from ..utils import thread_map
 
 # Relative slack of the radius, so that rounding cannot break the promise.
@@ -82,7 +89,7 @@ class Certificate:
         self._vectors = model.support_vectors_
         self._positive = model.dual_coef_ > 0
         self._owner, self._column = np.nonzero(self._positive)
-        self._planes: tuple | None = None
+        self._balls: tuple | None = None
 
     @property
     def complete(self) -> bool:
@@ -123,8 +130,8 @@ class Certificate:
         """Return which samples certainly lie outside the certificate of every class, fast.
 
         Each support vector carries the largest radius of the classes it is positive for. Then one
-        comparison per support vector suffices: ``|x - s|^2 <= r_s^2``, or
-        ``2 x.s - |s|^2 + r_s^2 >= |x|^2``, in float32 with an allowance for rounding.
+        comparison per support vector suffices, ``|x - s|^2 - r_s^2 <= 0``, from one product in
+        float32 with an allowance for rounding.
 
         Parameters
         ----------
@@ -136,21 +143,20 @@ class Certificate:
         -------
         ndarray of shape (n,), bool
         """
-        if self._planes is None:
-            self._planes = self._make_planes()
-        planes, center, size, largest = self._planes
+        if self._balls is None:
+            self._balls = self._make_balls()
+        balls, center, size, largest = self._balls
         with np.errstate(over="ignore"):
             X = np.clip((np.asarray(X, dtype=np.float64) - center) / size, -_FAR, _FAR)
-        norms = np.einsum("ij,ij->i", X, X)
-        extended = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
+        points, norms = left_factor(X, np.float32), squared_norms(X)
 
-        def reach(start):
-            return (extended[start : start + _TILE] @ planes).max(axis=1)
+        def beyond(start):
+            return (points[start : start + _TILE] @ balls).min(axis=1)
 
-        tiles = list(thread_map(reach, range(0, len(X), _TILE), n_jobs))
-        return np.concatenate([np.zeros(0), *tiles]) < norms - _ROUNDING * (norms + largest)
+        tiles = list(thread_map(beyond, range(0, len(X), _TILE), n_jobs))
+        return np.concatenate([np.zeros(0), *tiles]) > _ROUNDING * (norms + largest)
 
-    def _make_planes(self):
+    def _make_balls(self):
         if not self.complete:
             raise ValueError("outside() needs a certificate of every class; see bounded_.")
         reach = np.where(self._positive, self.radius[:, None], -np.inf).max(axis=0)
@@ -160,6 +166,5 @@ class Certificate:
         # In units of the largest distance that matters: float32 holds no 1e25 squared.
         size = max(np.abs(support - center).max(), reach[used].max()) or 1.0
         support, reach = (support - center) / size, reach[used] / size
-        norms = np.einsum("ij,ij->i", support, support)
-        planes = np.column_stack([2 * support, reach**2 - norms]).T.astype(np.float32)
-        return planes, center, size, norms.max()
+        balls = np.ascontiguousarray(right_factor(support, np.float32, less=reach**2).T)
+        return balls, center, size, squared_norms(support).max()

@@ -236,6 +236,10 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     # None leaves the arrays of a model file unchecked.
     fitted_attributes: Mapping[str, str] | None = None
 
+    def __getstate__(self):
+        # Without what predict has prepared: it can be computed again.
+        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Acceptance scores.
 

@@ -10,19 +10,22 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import EXACT_BAND
+from ..solver import EXACT_BAND, DecisionValues
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
-from ._prepared import prepared, share_prepared
 from ._validation import validate_samples
-from .fitted import require
+from .fitted import Prepared, require
 
 # Sum of the coefficients of a machine in a model file, above which the file is damaged.
 _LARGEST = 1e150
 
 
 class KernelExpansionClassifier(OpenSetClassifier):
-    """The part of a kernel machine classifier that a fitted model uses."""
+    """The part of a kernel machine classifier that a fitted model uses.
+
+    The expansion is prepared at the first prediction and kept until an array or the kernel is
+    replaced. Assign new arrays: a change of a few values in place may go unnoticed.
+    """
 
     kernel: str | Kernel | Linear
     n_jobs: int | None
@@ -64,7 +67,13 @@ class KernelExpansionClassifier(OpenSetClassifier):
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
-        values = prepared(self, support_vectors, coef, self.gamma_, get_kernel(self.kernel))
+        arrays, kernel = (support_vectors, coef, self.gamma_), self.kernel
+        settings = kernel if isinstance(kernel, str) else (type(kernel), dict(vars(kernel)))
+        prepared = Prepared.of(self)
+        values = prepared.get(arrays, settings)
+        if values is None:
+            values = DecisionValues(support_vectors, coef, get_kernel(kernel), self.gamma_)
+            prepared.keep(arrays, settings, values)
         return values(X, bias, self.n_jobs, self.device)
 
     @property
@@ -97,7 +106,7 @@ class KernelExpansionClassifier(OpenSetClassifier):
         moved = copy(self)
         moved.intercept_ = self.intercept_ - thresholds
         moved._certify()
-        share_prepared(self, moved)
+        vars(moved)["_prepared"] = Prepared.of(self)  # only the bias differs
         return moved
 
     def check_fitted(self):

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from ..base import DistanceClassifier, SearchSpec, Traits
-from ..base.fitted import require
+from ..base.fitted import Prepared, require
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
-from ._kth import KthDistances
+from ..solver.cuda import on_gpu, to_host
+from ..solver.points import (
+    NARROW,
+    DistancesTo,
+    left_factor,
+    right_factor,
+    scaled_square,
+    squared_norms,
+)
+from ..utils import thread_map
+from ..utils.compiled import njit
 
-# The engine of each live model; no attribute, so that it is in no pickle and no model file.
-_PREPARED: WeakKeyDictionary = WeakKeyDictionary()
+# Small classes are multiplied together, up to about this many samples.
+_COLUMNS = 4096
+# Distances per block on the CPU and on the GPU.
+_BLOCK = 2**21
+_GPU_BLOCK = 2**27
+
+# The product takes the directions that hold the share _VARIANCE of the variance if they are at most
+# the share _DIRECTIONS of the features. They are found from _SAMPLES samples.
+_VARIANCE = 0.97
+_DIRECTIONS = 1 / 3
+_SAMPLES = 4096
+# Number of bounds that are compared with the limit at once.
+_CHUNK = 64
+
+_UNIT = np.finfo(np.float32).eps / 2
 
 _GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
 
@@ -145,15 +169,224 @@ class OpenSetKNN(DistanceClassifier):
 
     def _engine(self):
         """Distances to the training samples, prepared once per fitted model."""
-        key = (id(self._X), self.n_jobs, self.device)
-        found = _PREPARED.get(self)
-        if found is None or found[0] != key:
-            found = key, KthDistances(self._X, self._starts, self.n_jobs, self.device)
-            _PREPARED[self] = found
-        return found[1]
+        prepared, arrays = Prepared.of(self), (self._X, self._starts)
+        settings = self.n_jobs, self.device
+        engine = prepared.get(arrays, settings)
+        if engine is None:
+            engine = prepared.keep(arrays, settings, KthDistances(*arrays, *settings))
+        return engine
 
     def far_scores(self) -> np.ndarray:
         return np.full(len(self.classes_), np.inf if self.normalize else -np.inf)
 
     def kept_samples(self):
         return self._X, self._rows, "cosine" if self.normalize else "euclidean"
+
+
+class KthDistances:
+    """Distances from any points to the k-th nearest row of each class; the last if it has fewer.
+
+    With many features a product in single precision gives lower bounds of the squared distances.
+    They only choose candidates: all samples that could be among the k nearest, given a bound of the
+    rounding error. Their distances are then computed in double precision.
+
+    The product takes all features, or few directions that hold most of the variance, where there
+    are such. With x = (u, v), u the part in these directions, a.b <= a_u.b_u + |a_v| |b_v|: the
+    norm of the rest is one more feature.
+
+    Parameters
+    ----------
+    B : ndarray of shape (m, d), float64
+        Rows sorted by class.
+    starts : ndarray of shape (K + 1,)
+        The rows of class c are starts[c], ..., starts[c + 1] - 1.
+    n_jobs : int or None
+        Number of threads.
+    device : {"cpu", "cuda", "auto"}
+    """
+
+    def __init__(self, B: np.ndarray, starts: np.ndarray, n_jobs: int | None, device: str):
+        self._B, self._starts, self._n_jobs, self._size = B, starts, n_jobs, _BLOCK
+        self._prepare: Callable = np.asarray
+        gpu = on_gpu(device)
+        if not gpu and B.shape[1] <= NARROW:
+            self._block, self._to = self._narrow, DistancesTo(B, "euclidean")
+            return
+        # Centred, and scaled so that single precision neither over- nor underflows.
+        self._center = B.mean(axis=0)
+        centred = B - self._center
+        self._scale = max(np.abs(centred).max(), np.finfo(np.float64).tiny)
+        centred /= self._scale
+        self._largest = np.sqrt(squared_norms(centred).max())
+        if gpu:
+            from ..solver.cuda.points import DevicePoints
+
+            self._points = DevicePoints(centred, self._center, 1.0 / self._scale, 1e150)
+            self._block, self._size, self._n_jobs = self._gpu, _GPU_BLOCK, 1
+        else:
+            self._block, self._prepare = self._wide, self._queries
+            self._basis = _main_directions(centred)
+            self._single = right_factor(self._reduced(centred), np.float32)[:, :-1]
+
+    def __call__(self, A: np.ndarray, k: int) -> np.ndarray:
+        """Distances to all classes, (len(A), K); inf where a square overflows."""
+        return self._between(A, k, 0, len(self._starts) - 1)
+
+    def within(self, k: int) -> np.ndarray:
+        """Distance from each row of B to the k-th nearest other row of its class.
+
+        NaN for the row of a class that has no other.
+        """
+        result = np.full(len(self._B), np.nan)
+        for c, (start, stop) in enumerate(pairwise(self._starts)):
+            if stop - start > 1:  # the row itself is among the nearest, at distance 0
+                own = self._between(self._B[start:stop], k + 1, c, c + 1)
+                result[start:stop] = own[:, 0]
+        return result
+
+    def _between(self, A, k, first, last):
+        out = np.empty((len(A), last - first))
+        groups = list(self._groups(first, last))
+        width = max(self._starts[hi] - self._starts[lo] for lo, hi in groups)
+        step = int(max(16, self._size // max(width, 1)))
+
+        def fill(start):
+            rows = slice(start, start + step)
+            with np.errstate(over="ignore", invalid="ignore"):
+                queries = self._prepare(A[rows])
+                for lo, hi in groups:
+                    self._block(queries, k, lo, hi, out[rows, lo - first : hi - first])
+
+        for _ in thread_map(fill, range(0, len(A), step), self._n_jobs):
+            pass
+        return out
+
+    def _groups(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Ranges of classes that have about _COLUMNS rows together."""
+        while first < last:
+            stop = np.searchsorted(self._starts, self._starts[first] + _COLUMNS, side="right") - 1
+            stop = int(min(max(stop, first + 1), last))
+            yield first, stop
+            first = stop
+
+    def _narrow(self, A, k, lo, hi, out):
+        starts = self._starts
+        distances = self._to(A, starts[lo], starts[hi])
+        for c in range(lo, hi):
+            own = distances[:, starts[c] - starts[lo] : starts[c + 1] - starts[lo]]
+            last = min(k, own.shape[1]) - 1
+            out[:, c - lo] = np.partition(own, last, axis=1)[:, last]
+
+    def _reduced(self, Z):
+        """Z in the main directions, and the norm of the rest; distances do not grow."""
+        if self._basis is None:
+            return Z
+        main = Z @ self._basis
+        rest = np.sqrt(np.maximum(0.0, squared_norms(Z) - squared_norms(main)))
+        return np.column_stack([main, rest])
+
+    def _queries(self, A):
+        """A, the left factor without its norms, a bound of the error, and the squared norms."""
+        Z = (A - self._center) / self._scale
+        norms = squared_norms(Z)
+        huge = norms > 1e30  # squares could overflow in single precision
+        Z[huge] = 0.0
+        factor = left_factor(self._reduced(Z), np.float32)[:, :-1]
+        # Bound of the error of |b|^2 - 2 a.b in single precision, whatever the order of the sum.
+        lengths = np.sqrt(norms) + self._largest
+        slack = 4 * (factor.shape[1] + 8) * _UNIT * lengths * self._largest
+        slack[huge] = np.inf  # all samples are candidates
+        return A, factor, slack, norms
+
+    def _wide(self, queries, k, lo, hi, out):
+        A, factor, slack, norms = queries
+        starts = self._starts[lo : hi + 1]
+        rows = slice(starts[0], starts[-1])
+        bounds = factor @ self._single[rows].T, slack, norms
+        _kth_distances(bounds, k, starts - starts[0], (A, self._B[rows]), self._scale, out)
+
+    def _gpu(self, A, k, lo, hi, out):
+        points, starts = self._points, self._starts
+        xp, index = points.xp, slice(starts[lo], starts[hi])
+        factors = points.factors(points.scaled(A))
+        squares = points.squares(factors, index)
+        rounding = factors.shape[1] * np.finfo(np.float64).eps
+        squares[squares <= rounding * (factors[:, -1:] + points.extended[index, -2])] = 0.0
+        for c in range(lo, hi):
+            own = squares[:, starts[c] - starts[lo] : starts[c + 1] - starts[lo]]
+            last = min(k, own.shape[1]) - 1
+            nearest = xp.sqrt(xp.partition(own, last, axis=1)[:, last]) * self._scale
+            out[:, c - lo] = to_host(nearest)
+
+
+@njit(cache=True, nogil=True)
+def _insert(smallest, value, rows, row):
+    """Insert a value and its row into ascending arrays of fixed length; the largest falls out."""
+    j = smallest.size - 1
+    while j > 0 and smallest[j - 1] > value:
+        smallest[j], rows[j] = smallest[j - 1], rows[j - 1]
+        j -= 1
+    smallest[j], rows[j] = value, row
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _lowest(bounds):
+    """The smallest bound of a chunk."""
+    lowest = np.float32(np.inf)
+    for j in range(bounds.size):
+        lowest = min(lowest, bounds[j])
+    return lowest
+
+
+@njit(cache=True, nogil=True)
+def _kth_distances(bounds, k, starts, points, scale, out):
+    """out[i, c]: distance from A[i] to the k-th nearest of the rows of class c of B.
+
+    `points` is (A, B). `bounds` are (values, slack, norms): values[i, j] - slack[i] + norms[i] is
+    at most the squared distance between A[i] and B[j], in units of the scale.
+    """
+    A, B = points
+    values, slack, norms = bounds
+    lowest = np.empty(np.diff(starts).max() // _CHUNK + 1, np.float32)
+    for i in range(len(A)):
+        row = values[i]
+        for c in range(starts.size - 1):
+            begin, end = starts[c], starts[c + 1]
+            smallest = np.full(min(k, end - begin), np.inf)
+            nearest = np.full(smallest.size, -1)
+            for chunk, first in enumerate(range(begin, end, _CHUNK)):
+                last = min(first + _CHUNK, end)
+                lowest[chunk] = _lowest(row[first:last])
+                if lowest[chunk] < smallest[-1]:
+                    for j in range(first, last):
+                        if row[j] < smallest[-1]:
+                            _insert(smallest, np.float64(row[j]), nearest, j)
+            limit = np.inf
+            if slack[i] < np.inf:  # the k-th nearest is no farther than any k samples are
+                farthest = 0.0
+                for j in nearest:
+                    farthest = max(farthest, scaled_square(A[i], B[j], 1.0))
+                limit = farthest / scale / scale - norms[i] + slack[i]
+            squares = np.full(smallest.size, np.inf)
+            for chunk, first in enumerate(range(begin, end, _CHUNK)):
+                if not lowest[chunk] > limit:
+                    for j in range(first, min(first + _CHUNK, end)):
+                        if not row[j] > limit:
+                            square = scaled_square(A[i], B[j], 1.0)
+                            if square < squares[-1]:
+                                _insert(squares, square, nearest, j)
+                                new = squares[-1] / scale / scale - norms[i] + slack[i]
+                                limit = min(limit, new)
+            out[i, c] = np.sqrt(squares[-1])
+
+
+def _main_directions(centred):
+    """Few orthonormal directions (d, p) that hold most of the variance; None if there are none."""
+    m, d = centred.shape
+    if m < 8 * d:  # finding them would take as long as the products
+        return None
+    some = centred[:: -(-m // _SAMPLES)]
+    variance, directions = np.linalg.eigh(some.T @ some)
+    total = np.cumsum(variance[::-1])
+    p = int(np.searchsorted(total, _VARIANCE * total[-1])) + 1
+    return directions[:, ::-1][:, :p].copy() if p <= _DIRECTIONS * d else None

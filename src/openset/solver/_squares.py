@@ -187,7 +187,7 @@ def _expand_row(dots, points, queries, k, start, target):
             if _any_close(target[begin:stop], limits[begin:stop], limit):
                 for t in range(begin, stop):
                     if target[t] <= fmax(limit, limits[t]):
-                        target[t] = _scaled_square(queries.X[k], points.X[start + t], points.scale)
+                        target[t] = scaled_square(queries.X[k], points.X[start + t], points.scale)
     # The distance of a point to itself must not be left to rounding.
     if start <= queries.same[k] < end:
         target[queries.same[k] - start] = 0.0
@@ -203,7 +203,7 @@ def _any_close(squares, limits, limit):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
-def _scaled_square(a, b, scale):
+def scaled_square(a, b, scale):
     """Squared distance of two points, times the square of `scale`."""
     total = 0.0
     for f in range(a.size):

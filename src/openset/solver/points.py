@@ -28,6 +28,7 @@ from ._squares import (
     direct_distances,
     expand_all,
     padded_columns,
+    scaled_square,
     sparse_pairs,
     write_products,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "left_factor",
     "right_factor",
     "row_blocks",
+    "scaled_square",
     "squared_norms",
     "with_sorted_indices",
 ]
