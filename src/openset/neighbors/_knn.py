@@ -308,10 +308,10 @@ class KthDistances:
     def _gpu(self, A, k, lo, hi, out):
         points, starts = self._points, self._starts
         xp, index = points.xp, slice(starts[lo], starts[hi])
-        factors = points.factors(points.scaled(A))
-        squares = points.squares(factors, index)
-        rounding = factors.shape[1] * np.finfo(np.float64).eps
-        squares[squares <= rounding * (factors[:, -1:] + points.extended[index, -2])] = 0.0
+        left = points.left(points.scaled(A))
+        squares = points.squares(left, index)
+        rounding = left.shape[1] * np.finfo(np.float64).eps
+        squares[squares <= rounding * (left[:, -1:] + points.right[index, -2])] = 0.0
         for c in range(lo, hi):
             own = squares[:, starts[c] - starts[lo] : starts[c + 1] - starts[lo]]
             last = min(k, own.shape[1]) - 1

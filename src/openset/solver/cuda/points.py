@@ -13,6 +13,7 @@ from scipy import linalg, sparse
 
 from ...kernels import RBF
 from .._tuning import tuning
+from ..points import Points, left_factor, right_factor
 from . import array_module, free_memory, to_host
 from .smo import Matrix, launch
 
@@ -23,40 +24,40 @@ _SHARE = 0.6
 
 
 class DevicePoints:
-    """Points on the GPU, in the units of the kernel: the only place there that expands distances.
+    """Points on the GPU, and squared distances to them.
 
-    |z|^2 + |s|^2 - 2 z.s is one product of points with two more coordinates. Z are the points, of
-    shape (n, d), centred and scaled; other points are brought to their units, and clipped at `far`.
+    Z are the points, of shape (n, d), centred and scaled; other points are brought to their units,
+    and clipped at `far`. A square is one product of points with two more coordinates.
     """
 
     def __init__(self, Z, center=0.0, scale: float = 1.0, far: float = np.inf):
-        self.xp = xp = array_module()
-        self._center, self._scale, self._far = xp.asarray(center), scale, far
-        Z = xp.asarray(Z)
-        norms = (Z * Z).sum(axis=1)[:, None]
-        self.extended = xp.hstack([-2 * Z, norms, xp.ones_like(norms)])
+        self.xp = array_module()
+        self._center, self._scale, self._far = self.xp.asarray(center), scale, far
+        self.right = right_factor(self.xp.asarray(Z), xp=self.xp)
+
+    @classmethod
+    def of(cls, points: Points, far: float) -> DevicePoints:
+        """Points of the host."""
+        return cls(points.scaled(points.X), points.center, points.scale, far)
 
     def scaled(self, X):
-        """Other points in the units of the kernel."""
+        """Other points in the units of these."""
         return (self.xp.asarray(X) - self._center) * self._scale
 
-    def factors(self, Z):
-        """The other factor of the product, for points in the units of the kernel."""
-        xp = self.xp
-        xp.clip(Z, -self._far, self._far, out=Z)
-        norms = (Z * Z).sum(axis=1)[:, None]
-        return xp.hstack([Z, xp.ones_like(norms), norms])
+    def left(self, Z):
+        """The left factor of scaled points, (n, d + 2); these are clipped."""
+        return left_factor(self.xp.clip(Z, -self._far, self._far, out=Z), xp=self.xp)
 
-    def factors_of(self, index):
-        """The other factor for some of the points themselves."""
-        points = self.extended[index]
-        factors = -0.5 * points
-        factors[..., -2], factors[..., -1] = 1.0, points[..., -2]
-        return factors
+    def left_of(self, index):
+        """The left factor of some of the points themselves."""
+        right = self.right[index]
+        left = -0.5 * right
+        left[..., -2], left[..., -1] = 1.0, right[..., -2]
+        return left
 
-    def squares(self, factors, index=slice(None)):
-        """Squared distances of some points from the points `index`, in float64."""
-        s = factors @ self.xp.swapaxes(self.extended[index], -1, -2)
+    def squares(self, left, index=slice(None)):
+        """Squared distances to the points `index`, in float64."""
+        s = left @ self.xp.swapaxes(self.right[index], -1, -2)
         return self.xp.maximum(s, 0, out=s)
 
 
@@ -111,7 +112,7 @@ class WholeMatrix:
         step = tuning().cuda_block
         for start in range(0, self.n_rows, step):
             rows = slice(start, min(start + step, self.n_rows))
-            out[rows] = self._points.squares(self._points.factors_of(rows)) * ratio
+            out[rows] = self._points.squares(self._points.left_of(rows)) * ratio
         index = self._xp.arange(self.n_rows)
         out[index, index] = 0
 
@@ -168,7 +169,7 @@ class MatrixInPieces:
 
     def _values(self, rows, outside=False):
         columns = slice(self.n_rows, None) if outside else slice(0, self.n_rows)
-        s = self._points.squares(self._points.factors_of(rows), columns) * self._ratio
+        s = self._points.squares(self._points.left_of(rows), columns) * self._ratio
         return self._kernel.value(s, out=s)
 
     def product(self, betas, outside=False):
@@ -188,7 +189,7 @@ class MatrixInPieces:
         index = self._working_sets(batch, q)
         problem = xp.arange(len(index))[:, None]
         part = batch.part(problem, index)
-        s = self._points.squares(self._points.factors_of(index), index) * self._ratio
+        s = self._points.squares(self._points.left_of(index), index) * self._ratio
         s[:, xp.arange(q), xp.arange(q)] = 0
         values = self._kernel.value(s.astype(np.float32)).reshape(-1, q)
         batch.measure()
@@ -227,10 +228,8 @@ class CudaExpansion:
         self._xp = xp = array_module()
         self._host = expansion
         self._band = xp.asarray(expansion.band)
-        points = expansion.points
-        Z = points.scaled(points.X)
-        self._points = DevicePoints(Z, points.center, points.scale, expansion.far)
-        self._exact = self._points.extended.T, xp.asarray(expansion.coef.T)
+        self._points = DevicePoints.of(expansion.points, expansion.far)
+        self._exact = self._points.right.T, xp.asarray(expansion.coef.T)
         self._fast = [a.astype(np.float32) for a in self._exact] if expansion.fast else self._exact
 
     def evaluate(self, X, bias, scores, group):
@@ -240,7 +239,7 @@ class CudaExpansion:
         for start in range(0, len(X), step):
             Z = self._points.scaled(X[start : start + step])
             beyond = self._host.beyond(Z, self._host.far)
-            Z = self._points.factors(Z)
+            Z = self._points.left(Z)
             out = self._sum(Z, *self._fast) + bias
             if self._host.fast:
                 close = xp.flatnonzero((xp.abs(out) <= self._band).any(axis=1))
@@ -295,8 +294,7 @@ class CudaFeatures:
     def __init__(self, features, n_rows: int, n_classes: int):
         self.xp = xp = array_module()
         self._kernel, self.n_features = features.kernel, features.n_features
-        frame = features.center, features.scale, features.far
-        self._points = DevicePoints(features.support, *frame)
+        self._points = DevicePoints.of(features.points, features.far)
         self._factor = xp.asarray(features.factor)
         self._single = self._factor.astype(np.float32)
         largest = max(self.n_features, n_classes)
@@ -305,7 +303,7 @@ class CudaFeatures:
 
     def kernel_values(self, X):
         """Kernel values of samples with the landmarks, shape (n, r), float32."""
-        s = self._points.squares(self._points.factors(self._points.scaled(X))).astype(np.float32)
+        s = self._points.squares(self._points.left(self._points.scaled(X))).astype(np.float32)
         return self._kernel.value(s, out=s)
 
     def in_blocks(self, X, n_jobs=None):

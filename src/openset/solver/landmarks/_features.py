@@ -12,22 +12,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import strsm
 from scipy.linalg.lapack import dpstrf
 
 from ...utils import thread_map
-from .._squares import direct_distances, expand_all, padded_columns
 from ..cuda import module_of, on_gpu, to_host
-from ..points import (
-    center_of,
-    fits_single,
-    left_factor,
-    needs_differences,
-    right_factor,
-    squared_norms,
-)
+from ..points import Points, fits_single, left_factor, needs_differences, right_factor
 
 # A landmark whose feature-space distance to the span of the others is below the root of this adds
 # nothing but rounding errors, and is dropped.
@@ -80,27 +71,22 @@ class LandmarkFeatures:
     on_gpu, xp = False, np
 
     def __init__(self, landmarks, kernel: Any, gamma: float):
-        self.kernel, self.scale = kernel, np.sqrt(gamma)
-        self._sparse = sparse.issparse(landmarks)
-        # Centring keeps expanded distances accurate; it would fill a sparse matrix.
-        self.center = 0.0 if self._sparse else center_of(landmarks)
-        self.support = self._scaled(landmarks)
-        self.norms = squared_norms(self.support)
-        largest = np.sqrt(2 * self.norms.max())
-        self.far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
-        direct = not self._sparse and needs_differences(kernel, largest)
-        self.by_products = not self._sparse and not direct
-        self._fast = not self._sparse and fits_single(kernel, largest, True)
-        gram = self._exact_values(self.support, np.float64)
-        np.fill_diagonal(gram, 1.0)
-        factor, pivots, rank, _ = dpstrf(gram, tol=_NULL, lower=1, overwrite_a=1)
+        self.kernel = kernel
+        exact = Points(landmarks, np.sqrt(gamma))  # every square in float64
+        gram = np.empty((exact.n_points, exact.n_points))
+        exact.kernel_values(kernel, 1.0, exact.own(np.arange(exact.n_points)), 0, gram)
+        factor, pivots, rank, _ = dpstrf(gram.T, tol=_NULL, lower=1, overwrite_a=1)
         self.kept = pivots[:rank] - 1
         self.factor = np.asfortranarray(np.tril(factor[:rank, :rank]))
         self._single = np.asfortranarray(self.factor, dtype=np.float32)
-        del gram, factor
-        self.support, self.norms = self.support[self.kept], self.norms[self.kept]
-        if self._fast:
-            self._fast_support = right_factor(self.support, np.float32)
+        self.points = Points(landmarks[self.kept], np.sqrt(gamma), kernel)
+        largest = np.sqrt(2 * self.points.norms.max())
+        self.far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
+        dense = not self.points.is_sparse
+        self.by_products = dense and not needs_differences(kernel, largest)
+        self._right = None
+        if dense and fits_single(kernel, largest, expanded=True):  # narrow points, too
+            self._right = right_factor(self.points.scaled(self.points.X), np.float32).T
 
     @property
     def n_features(self) -> int:
@@ -153,12 +139,15 @@ class LandmarkFeatures:
         -------
         ndarray of shape (n, r), float32
         """
-        Z = self._clipped(X)
-        if not self._fast:
-            return self._exact_values(Z, np.float32)
-        values = left_factor(Z, np.float32) @ self._fast_support.T
-        np.maximum(values, 0, out=values)
-        return self.kernel.value(values, out=values)
+        Z = self.points.scaled(X)
+        coordinates = Z.data if self.points.is_sparse else Z
+        np.clip(coordinates, -self.far, self.far, out=coordinates)
+        if self._right is not None:
+            values = left_factor(Z, np.float32) @ self._right
+            return self.kernel.value(np.maximum(values, 0, out=values), out=values)
+        values = np.empty((X.shape[0], self.n_features), dtype=np.float32)
+        self.points.kernel_values(self.kernel, 1.0, self.points.queries(X, Z), 0, values)
+        return values
 
     def whiten(self, values: np.ndarray) -> np.ndarray:
         """Features from kernel values, which are overwritten.
@@ -187,29 +176,6 @@ class LandmarkFeatures:
         ndarray of shape (K, r)
         """
         return solve_triangular(self.factor, w.T, lower=True, trans="T").T
-
-    def _scaled(self, X):
-        with np.errstate(over="ignore"):
-            return (X * self.scale).tocsr() if self._sparse else (X - self.center) * self.scale
-
-    def _clipped(self, X):
-        """Scaled samples, so near that their squares do not overflow."""
-        Z = self._scaled(X)
-        values = Z.data if self._sparse else Z
-        np.clip(values, -self.far, self.far, out=values)
-        return Z
-
-    def _exact_values(self, Z, dtype):
-        """Kernel values from distances in float64."""
-        s = np.empty((Z.shape[0], self.support.shape[0]), dtype=dtype)
-        if not self.by_products and not self._sparse:
-            direct_distances(np.ascontiguousarray(Z), padded_columns(self.support), 0, s)
-        else:
-            dots = Z @ self.support.T
-            dots = dots.toarray() if sparse.issparse(dots) else dots
-            expand_all(squared_norms(Z), self.norms, dots)
-            s[...] = dots
-        return self.kernel.value(s, out=s)
 
 
 class Query(NamedTuple):
