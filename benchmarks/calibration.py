@@ -21,7 +21,8 @@ from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC
 from openset.base import OpenSetClassifier
-from openset.calibration._operating_point import OperatingPoint
+from openset.calibration import Accuracy, Cost, KnownRejected, Precision, UnknownRejected
+from openset.calibration._criterion import CalibrationScores
 from openset.datasets import load_dataset
 
 K = 3
@@ -64,7 +65,7 @@ that is answered wrongly, a *heavy* share of the unknown rows is one row. Each t
 formed it moves by up to *noise*. Columns:
 
 * *fu*: the mean share of new known rows that are rejected; at most 0.05 is promised. *own*: that
-  their own class rejects. *class*: the worst class with `per_class=True`.
+  their own class rejects. *class*: the worst class with `within="class"`.
 * *precision*: the share of all calibrations whose true precision is below the target, which is two
   points below the precision at half coverage; 5 % are allowed. In brackets the same of those that
   gave a threshold, and the share that did. Without unknown rows, and with {share:.0%}.
@@ -76,8 +77,8 @@ formed it moves by up to *noise*. Columns:
 _OVERLAPPING = """OpenSetSVC with the parameters of the default search, fitted on at most 900 rows;
 calibrated and tested on other rows. *single*: unknown rows rejected by one threshold of
 `known_score` that rejects as many new known rows, by the lowest and the highest such one. *told*:
-`price_` from the classes that the search withheld. `by="own"` was the default before; its columns
-are on the right.
+`price_` from the classes that the search withheld. `own_class=True` was the default before; its
+columns are on the right.
 """
 
 _OTHERS = """The same with seed 1, on sets that were not looked at when the limits of the warnings
@@ -86,8 +87,8 @@ were chosen. *texts*: 384 features drawn as embeddings of texts are, see `texts`
 """
 
 _SUMMARY = """Of {total} calibrations {outside} are outside of what is allowed, and {apart} are more
-than a point from the single threshold. Of all {both}, with `by="own"`, {silent} lose half of the
-rejected unknown rows or more without a warning."""
+than a point from the single threshold. Of all {both}, with `own_class=True`, {silent} lose half of
+the rejected unknown rows or more without a warning."""
 
 
 class Population(NamedTuple):
@@ -124,25 +125,13 @@ def population(pool, heavy, noise, seed):
     return Population(known, codes, np.vstack([unknown, [kind] * n_heavy]), noise)
 
 
-def point(criterion, precision=0.5, **params):
-    """The operating point of a criterion."""
-    rejector = CalibratedRejector(
-        FrozenEstimator(OpenSetSVC()),
-        ALPHA,
-        criterion=criterion,
-        precision=precision,
-        confidence=CONFIDENCE,
-        costs=COSTS if criterion == "cost" else None,
-        **params,
-    )
-    return OperatingPoint.of(rejector)
-
-
 def threshold_of(asked, known, codes, unknown, noise):
     """Thresholds (K,) as fit finds them, without a model; None if there are none."""
     band = 1e-6 + 10 * noise
+    classes, far = np.arange(K), np.full(K, np.inf)
     try:
-        return asked._choose(known, codes, unknown, band, np.arange(K), np.full(K, np.inf))[0]
+        scores = CalibrationScores(known, codes, unknown, classes, far, band)
+        return asked.thresholds(scores).values
     except ValueError:
         return None
 
@@ -170,15 +159,15 @@ def simulate_design(design, n_runs, seed=0):
     half = np.median(data.known.max(axis=1))
     asked, targets = {}, {}
     for by in ("highest", "own"):
-        asked[f"fu, {by}"] = point("fu", by=by)
-    asked["fu, per class"] = point("fu", per_class=True)
+        asked[f"fu, {by}"] = KnownRejected(ALPHA, own_class=by == "own")
+    asked["fu, per class"] = KnownRejected(ALPHA, within="class")
     for share in (0.0, UNKNOWN_SHARE):
         name = f"precision, {share:g} unknown"
         true = precision_of(data.known, data.codes, data.unknown, np.full(K, half), share)
         targets[name] = float(np.clip(true - MARGIN, 0.05, 0.99)), share
-        asked[name] = point("precision", targets[name][0], unknown_share=share)
-    for name, params in {"aus": {}, "hna": {}, "cost": {"unknown_share": UNKNOWN_SHARE}}.items():
-        asked[name] = point(name, **params)
+        asked[name] = Precision(targets[name][0], CONFIDENCE, unknown_share=share)
+    asked |= {"aus": UnknownRejected(1 - ALPHA), "hna": Accuracy()}
+    asked["cost"] = Cost(**COSTS, unknown_share=UNKNOWN_SHARE)
     figures = {name: [] for name in asked}
     for _ in range(n_runs):
         known, own, unknown = data.draw(rng)
@@ -250,9 +239,8 @@ def end_to_end(design, n_runs, seed=0):
     new = data.again(np.repeat(data.known, COPIES, axis=0), rng)
     codes = np.repeat(data.codes, COPIES)
     new_unknown = data.again(np.repeat(data.unknown, COPIES, axis=0), rng)
-    precise = CalibratedRejector(
-        model, criterion="precision", precision=target, unknown_share=UNKNOWN_SHARE
-    )
+    point = Precision(target, unknown_share=UNKNOWN_SHARE)
+    precise = CalibratedRejector(model, criterion=point)
     for _ in range(n_runs):
         known, own, unknown = data.draw(rng)
         with warnings.catch_warnings():
@@ -336,7 +324,8 @@ def calibrate_overlapping(name, data_home, *, seed=0, bys=("own", "highest")):
     for alpha, by in product(ALPHAS, bys):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = CalibratedRejector(FrozenEstimator(search), alpha, by=by)
+            point = KnownRejected(alpha, own_class=by == "own")
+            model = CalibratedRejector(FrozenEstimator(search), criterion=point)
             model.fit(X[calibration], y[calibration])
         share = np.mean(model.predict(X[test]) == model.unknown_label_)
         k, ordered = round(share * len(scores)), np.sort(scores)

@@ -17,6 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC
+from openset.calibration import Accuracy
 from openset.evaluation import confidence_interval
 from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.metrics import normalized_accuracy
@@ -110,7 +111,7 @@ def clinc():
             weights = {"oos": float(weight)} if n else None
             model = OpenSetSVC(**SETTING, class_weight=weights, unknown_label="oos", n_jobs=-1)
             model.fit(np.vstack([X, outside[rows]]), np.append(y, ["oos"] * n))
-            point = CalibratedRejector(FrozenEstimator(model), criterion="hna").fit(
+            point = CalibratedRejector(FrozenEstimator(model), criterion=Accuracy()).fit(
                 *data.part["val"], X_unknown=data.part["oos_val"][0]
             )
             score = model.known_score(data.X_test)

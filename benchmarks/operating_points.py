@@ -20,7 +20,7 @@ from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSVC
 from openset.base import OpenSetClassifier
-from openset.calibration import find_unknowns
+from openset.calibration import KnownRejected, Precision, find_unknowns
 from openset.datasets import load_dataset
 
 SIZES = [19, 20, 50, 500]
@@ -78,7 +78,9 @@ def simulate_p_values(n_splits, sizes=SIZES, seed=0):
             for size in sizes:
                 n = 2 * size if per_class else size
                 values = np.zeros((n_splits, len(ALPHAS), len(FIGURES)))
-                model = CalibratedRejector(frozen(2), alpha=0.5, per_class=per_class)
+                model = CalibratedRejector(
+                    frozen(2), criterion=KnownRejected(0.5, within="class" if per_class else None)
+                )
                 for split in range(n_splits):
                     model.fit(*draw_scores(kind, n, rng, in_turn=per_class))
                     X, codes = draw_scores(kind, 10, rng)
@@ -181,13 +183,8 @@ def simulate_precision(
     best = data.known.max(axis=1)
     at_half = precision_at(data, np.median(best), unknown_share)
     target = min(at_half - margin, 0.999)
-    model = CalibratedRejector(
-        frozen(data.known.shape[1]),
-        criterion="precision",
-        precision=target,
-        confidence=confidence,
-        unknown_share=unknown_share,
-    )
+    point = Precision(target, confidence, unknown_share)
+    model = CalibratedRejector(frozen(data.known.shape[1]), criterion=point)
     broken, given, naive, coverage = 0, 0, 0, []
     for _ in range(n_runs):
         rows = rng.integers(len(best), size=size)

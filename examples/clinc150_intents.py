@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC
-from openset.calibration import operating_curve
+from openset.calibration import Accuracy, operating_curve
 from openset.datasets import load_dataset
 from openset.metrics import auroc_known
 from openset.plots import ScoreHistogramDisplay
@@ -79,7 +79,9 @@ def operating_points(model, X, y, part):
     for alpha in PROMISES:
         rejector = CalibratedRejector(frozen, alpha=alpha).fit(X[val], y[val])
         points[f"(a) at most {alpha:.0%} of known rejected"] = rejector.thresholds_[0]
-    rejector = CalibratedRejector(frozen, criterion="hna").fit(X[val], y[val], X_unknown=X[oos])
+    rejector = CalibratedRejector(frozen, criterion=Accuracy()).fit(
+        X[val], y[val], X_unknown=X[oos]
+    )
     points["(b) best harmonic mean"] = rejector.thresholds_[0]
     both = np.concatenate([val, oos])
     curve = operating_curve(model, X[both], y[both])

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSVC
-from openset.calibration import operating_curve
+from openset.calibration import Accuracy, operating_curve
 from openset.metrics import accuracy_known, accuracy_unknown, false_unknown_rate
 
 ALPHA = 0.05
@@ -34,7 +34,7 @@ def main():
     promise.fit(X[calibration], y[calibration], X_unknown=X[seen])  # these only tell the price
     for kind, share in promise.price_.items():
         print(f"{kind} rejected: {share['before']:.1%} before, {share['after']:.1%} now")
-    best = CalibratedRejector(svc, criterion="hna")
+    best = CalibratedRejector(svc, criterion=Accuracy())
     best.fit(X[calibration], y[calibration], X_unknown=X[seen])
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSVC
-from openset.calibration import cost_curve, find_unknowns
+from openset.calibration import Cost, KnownRejected, Precision, cost_curve, find_unknowns
 
 COSTS = {"reject": 1, "wrong": 10, "accept_unknown": 20}
 UNKNOWN_SHARE = 0.1
@@ -30,15 +30,16 @@ def main():
     seen, unseen = np.array_split(rng.permutation(np.flatnonzero(y > 5)), 2)
     svc = FrozenEstimator(OpenSetSVC(gamma=0.2, C=8).fit(X[fit], y[fit]))
 
-    def calibrated(unknown=None, **params):
-        model = CalibratedRejector(svc, **params)
+    def calibrated(criterion, unknown=None):
+        model = CalibratedRejector(svc, criterion=criterion)
         return model.fit(X[calibration], y[calibration], X_unknown=unknown)
 
-    share = {"unknown_share": UNKNOWN_SHARE, "unknown": X[seen]}
     models = {
-        "at most 5 % of known rejected": calibrated(alpha=0.05),
-        "97 % of the answers right": calibrated(criterion="precision", precision=0.97, **share),
-        "least cost": calibrated(criterion="cost", costs=COSTS, **share),
+        "at most 5 % of known rejected": calibrated(KnownRejected(0.05)),
+        "97 % of the answers right": calibrated(
+            Precision(0.97, unknown_share=UNKNOWN_SHARE), X[seen]
+        ),
+        "least cost": calibrated(Cost(**COSTS, unknown_share=UNKNOWN_SHARE), X[seen]),
     }
 
     # The curves are those of the test set.

@@ -8,7 +8,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import openset
-from openset.calibration import CalibratedRejector
+from openset.calibration import CalibratedRejector, KnownRejected
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.neighbors import OSNN, OpenSetKNN
@@ -59,7 +59,7 @@ VARIANTS = [
     OpenSetCentroids(per_class=False),
     OpenSetKNN(n_neighbors=7, normalize=True),
     ThresholdRejector(RidgeClassifier(), threshold=0.0),
-    CalibratedRejector(OSNN(), alpha=0.4, per_class=True, calibration_size=0.4),
+    CalibratedRejector(OSNN(), criterion=KnownRejected(0.4, within="class"), calibration_size=0.4),
 ]
 
 

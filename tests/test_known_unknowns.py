@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, OneClassSVM
 
 from openset import all_estimators
-from openset.calibration import CalibratedRejector
+from openset.calibration import Accuracy, CalibratedRejector
 from openset.evaluation import comparison_splits, evaluate_method, fit_method, held_out_report
 from openset.evt import ExtremeValueMachine
 from openset.gaussian import OpenSetCentroids, OpenSetLDA
@@ -291,8 +291,8 @@ def test_calibration_without_them(data, by):
     assert with_them.n_known_unknowns_ == np.sum(y[1::2] == "oos") and with_them.promise_
     # Where a criterion needs unknown samples, they serve.
     held = y[1::2] == "oos"
-    used = CalibratedRejector(FrozenEstimator(svc), criterion="hna").fit(X[1::2], y[1::2])
-    given = CalibratedRejector(FrozenEstimator(svc), criterion="hna").fit(
+    used = CalibratedRejector(FrozenEstimator(svc), criterion=Accuracy()).fit(X[1::2], y[1::2])
+    given = CalibratedRejector(FrozenEstimator(svc), criterion=Accuracy()).fit(
         X[1::2][~held], y[1::2][~held], X_unknown=X[1::2][held]
     )
     assert_allclose(used.thresholds_, given.thresholds_)

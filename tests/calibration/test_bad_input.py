@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from openset.base import OpenSetClassifier
-from openset.calibration import CalibratedRejector
+from openset.calibration import Accuracy, CalibratedRejector, KnownRejected, UnknownRejected
 from openset.model_selection import OpenSetSearchCV
 from openset.neighbors import OSNN
 from openset.svm import OpenSetSVC
@@ -39,10 +39,7 @@ def frozen(iris):
         ({"alpha": -0.1}, "'alpha' parameter"),
         ({"alpha": np.nan}, "'alpha' parameter"),
         ({"alpha": "5%"}, "'alpha' parameter"),
-        ({"per_class": "yes"}, "'per_class' parameter"),
-        ({"by": "lowest"}, "'by' parameter"),
-        ({"by": "highest", "per_class": True}, "by='highest' is for one threshold"),
-        ({"criterion": "na"}, "'criterion' parameter"),
+        ({"criterion": 5}, "'criterion' parameter"),
         ({"prefer": "both"}, "'prefer' parameter"),
         ({"calibration_size": 1.0}, "'calibration_size' parameter"),
         ({"calibration_size": 30}, "'calibration_size' parameter"),
@@ -50,13 +47,45 @@ def frozen(iris):
         ({"unknown_label": 1}, "is also a class"),
         ({"estimator": 5}, "'estimator' parameter"),
         ({"estimator": LinearRegression()}, "'estimator' parameter"),
-        ({"criterion": "aus"}, "needs X_unknown"),
-        ({"criterion": "hna"}, "needs X_unknown"),
+        ({"criterion": UnknownRejected()}, "needs X_unknown"),
+        ({"criterion": Accuracy()}, "needs X_unknown"),
+        ({"criterion": "hna"}, r"criterion='hna' use Accuracy\(\)"),
+        ({"criterion": "aus"}, r"criterion='aus' use UnknownRejected\(share\)"),
+        ({"criterion": Accuracy(), "alpha": 0.1}, "alpha=0.1 is for criterion=None"),
     ],
 )
 def test_bad_parameters(iris, frozen, params, message):
     with pytest.raises(ValueError, match=message):
         CalibratedRejector(frozen).set_params(**params).fit(*iris)
+
+
+@pytest.mark.parametrize("name", ["per_class", "by", "precision", "confidence", "costs"])
+def test_old_arguments_name_the_new_spelling(frozen, name):
+    with pytest.raises(TypeError, match=f"no parameter '{name}'; use criterion="):
+        CalibratedRejector(frozen, **{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'alpa'"):
+        CalibratedRejector(frozen, alpa=0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KnownRejected(0), "alpha must be more than 0 and less than 1"),
+        (lambda: KnownRejected(1), "alpha must be"),
+        (lambda: KnownRejected(np.nan), "alpha must be"),
+        (lambda: KnownRejected("5%"), "alpha must be"),
+        (lambda: KnownRejected(True), "alpha must be"),
+        (lambda: KnownRejected(confidence=1), "confidence must be"),
+        (lambda: KnownRejected(within="classes"), "None, 'class' or"),
+        (lambda: KnownRejected(own_class="yes"), "True or False"),
+        (lambda: KnownRejected(aggregate="votes"), "None, 'mean' or"),
+        (lambda: UnknownRejected(1.0), "share must be"),
+        (lambda: Accuracy(balanced=False), r"Use Cost\(reject=1, wrong=1, accept_unknown=1"),
+    ],
+)
+def test_bad_criteria(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_closed_set_estimator(iris):
@@ -75,9 +104,11 @@ def test_too_few_samples(iris, frozen):
     with pytest.raises(
         ValueError, match="at least 99 calibration samples of class 0; there are 50"
     ):
-        CalibratedRejector(frozen, alpha=0.01, per_class=True).fit(X, y)
+        CalibratedRejector(frozen, criterion=KnownRejected(0.01, within="class")).fit(X, y)
     with pytest.raises(ValueError, match="of class 2; there are 0"):
-        CalibratedRejector(frozen, alpha=0.1, per_class=True).fit(X[:100], y[:100])
+        CalibratedRejector(frozen, criterion=KnownRejected(0.1, within="class")).fit(
+            X[:100], y[:100]
+        )
     # Before a fit, not after it.
     with pytest.raises(ValueError, match="at least 99"):
         CalibratedRejector(NeverFit(), alpha=0.01).fit(X, y)
@@ -96,7 +127,7 @@ class NeverFit(OpenSetClassifier):
 def test_classes_too_small_for_both_parts(iris):
     X, y = iris
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    model = CalibratedRejector(NeverFit(), alpha=0.3, per_class=True)
+    model = CalibratedRejector(NeverFit(), criterion=KnownRejected(0.3, within="class"))
     with pytest.raises(ValueError, match=r"y has 1 sample of \['virginica'\]. Give more"):
         model.fit(X[:101], names[:101])
     rows = np.r_[0:3, 50:53, 100:103]
@@ -123,9 +154,7 @@ def test_strange_classes(iris, frozen):
 
 def test_bad_unknowns(iris, frozen):
     X, y = iris
-    with pytest.raises(ValueError, match="one threshold for all classes"):
-        CalibratedRejector(frozen, criterion="hna", per_class=True).fit(X, y, X_unknown=X)
-    model = CalibratedRejector(frozen, criterion="hna")
+    model = CalibratedRejector(frozen, criterion=Accuracy())
     with pytest.raises(ValueError, match="3 features"):
         model.fit(X, y, X_unknown=X[:, :3])
     with pytest.raises(ValueError, match="NaN"):
@@ -167,7 +196,7 @@ def test_a_class_without_samples_to_fit(iris):
             model = CalibratedRejector(OSNN(), alpha=0.3, random_state=seed)
             model.fit(X[few], y[few])
     with pytest.raises(ValueError, match=r"y has 1 sample of \[2\]"):
-        CalibratedRejector(OSNN(), alpha=0.3, per_class=True).fit(X[few], y[few])
+        CalibratedRejector(OSNN(), criterion=KnownRejected(0.3, within="class")).fit(X[few], y[few])
 
 
 class Broken(OpenSetSVC):
@@ -183,7 +212,7 @@ def test_scores_that_are_not_finite(iris):
     with pytest.raises(ValueError, match="decision_function of Broken gives scores"):
         CalibratedRejector(broken).fit(X, y)
     with pytest.raises(ValueError, match="decision_function of Broken gives scores"):
-        CalibratedRejector(broken, criterion="hna").fit(X, y, X_unknown=X)
+        CalibratedRejector(broken, criterion=Accuracy()).fit(X, y, X_unknown=X)
 
 
 def test_conventions(iris, frozen):

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 from openset.base import OpenSetClassifier
-from openset.calibration import CalibratedRejector
+from openset.calibration import CalibratedRejector, KnownRejected
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.gaussian import OpenSetCentroids, OpenSetLDA
 from openset.neighbors import OSNN, OpenSetKNN
@@ -197,7 +197,8 @@ def test_one_class_of_two_is_lifted():
     svc = _line()
     Z = np.array([[-0.1], [0.0], [0.1], [9.9], [10.0], [500.0]])
     y = np.repeat([0, 1], 3)
-    model = CalibratedRejector(FrozenEstimator(svc), 0.25, per_class=True, prefer="bounded")
+    point = KnownRejected(0.25, within="class")
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=point, prefer="bounded")
     with pytest.warns(UserWarning, match=r"classes \[1\] were lifted"):
         model.fit(Z, y)
     assert model.lifted_.tolist() == [False, True]
@@ -240,7 +241,8 @@ def test_the_lowest_score_is_the_threshold_and_lies_above_the_score_far_away(per
     scores = np.repeat(np.linspace(gap, 1, 25), 2)[:, None] + [-0.2, -0.2]
     frozen = FrozenEstimator(_Scores().fit(None, [0, 1]))
     with pytest.warns(UserWarning, match="hardly above the score far away"):
-        model = CalibratedRejector(frozen, alpha=0.0385 if per_class else 0.02, per_class=per_class)
+        point = KnownRejected(0.0385, within="class") if per_class else KnownRejected(0.02)
+        model = CalibratedRejector(frozen, criterion=point)
         model.fit(scores, np.tile([0, 1], 25))
     assert model.bounded_.all() and model.promise_
     assert (model.predict(scores) != -1).all()

@@ -8,7 +8,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from openset.calibration import CalibratedRejector, operating_curve
+from openset.calibration import (
+    Accuracy,
+    CalibratedRejector,
+    UnknownRejected,
+    operating_curve,
+)
 from openset.metrics import (
     accuracy_known,
     accuracy_unknown,
@@ -67,7 +72,7 @@ def test_curve_through_a_pipeline(digits):
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.5])
 def test_target_aus(digits, alpha):
     svc, X, y, unknown = digits
-    model = CalibratedRejector(FrozenEstimator(svc), alpha=alpha, criterion="aus")
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=UnknownRejected(1 - alpha))
     model.fit(X, y, X_unknown=unknown)
     away = np.mean(model.predict(unknown) == -1)
     assert 1 - alpha <= away <= 1 - alpha + 1 / len(unknown) + 1e-12
@@ -84,7 +89,9 @@ def test_best_hna(digits):
     svc, X, y, unknown = digits
     X, y, unknown = X[:100], y[:100], unknown[:100]
     Z, z = np.vstack([X, unknown]), np.append(y, np.full(len(unknown), 9))
-    model = CalibratedRejector(FrozenEstimator(svc), criterion="hna").fit(X, y, X_unknown=unknown)
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=Accuracy()).fit(
+        X, y, X_unknown=unknown
+    )
     found = harmonic_normalized_accuracy(z, model.predict(Z), known=svc.classes_, unknown_label=-1)
     scores = svc.decision_function(Z)
     best = max(_measures(scores, z, t, svc.classes_)[-1] for t in scores.max(axis=1))
@@ -97,7 +104,7 @@ def test_best_hna(digits):
 def test_unknowns_with_an_estimator_fitted_here(digits):
     _, X, y, unknown = digits
     pipeline = make_pipeline(StandardScaler(), OpenSetSVC(gamma=0.01))
-    model = CalibratedRejector(pipeline, alpha=0.1, criterion="aus", random_state=0)
+    model = CalibratedRejector(pipeline, criterion=UnknownRejected(0.9), random_state=0)
     model.fit(X, y, X_unknown=unknown[::2])
     away = np.mean(model.predict(unknown[1::2]) == model.unknown_label_)
     assert 0.8 < away < 0.98
@@ -107,7 +114,7 @@ def test_unknowns_with_an_estimator_fitted_here(digits):
 def test_no_threshold_but_the_last(digits):
     svc, X, y, _ = digits
     order = svc.known_score(X).argsort()
-    model = CalibratedRejector(FrozenEstimator(svc), alpha=0.01, criterion="aus")
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=UnknownRejected(0.99))
     with pytest.raises(ValueError, match="rejects all known samples"):
         model.fit(X[order[:20]], y[order[:20]], X_unknown=X[order[-20:]])
 

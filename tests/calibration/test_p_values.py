@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from openset import CalibratedRejector, OpenSetSVC
-from openset.calibration import find_unknowns
+from openset.calibration import Accuracy, KnownRejected, find_unknowns
 from openset.neighbors import OSNN
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "operating_points.py"
@@ -52,7 +52,8 @@ def _by_definition(svc, X_cal, y_cal, X, per_class):
 def test_definition(digits, per_class):
     svc, X_cal, y_cal, X, *_ = digits
     X = X[::8]
-    model = CalibratedRejector(FrozenEstimator(svc), per_class=per_class).fit(X_cal, y_cal)
+    point = KnownRejected(within="class" if per_class else None)
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=point).fit(X_cal, y_cal)
     p, known = _by_definition(svc, X_cal, y_cal, X, per_class)
     # Scores that differ by less than their rounding error count as equal.
     one = 1.01 / (np.bincount(y_cal).min() + 1)
@@ -68,11 +69,12 @@ def test_definition(digits, per_class):
 def test_p_values_do_not_depend_on_the_operating_point(digits):
     svc, X_cal, y_cal, X, _, X_unknown = digits
     first = CalibratedRejector(FrozenEstimator(svc), alpha=0.3).fit(X_cal, y_cal)
-    for params in ({"alpha": 0.02}, {"criterion": "hna"}, {"by": "highest"}):
+    own = KnownRejected(own_class=True)
+    for params in ({"alpha": 0.02}, {"criterion": Accuracy()}, {"criterion": own}):
         model = CalibratedRejector(FrozenEstimator(svc), **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # far samples may be accepted
-            unknown = X_unknown if "criterion" in params else None
+            unknown = X_unknown if params.get("criterion") == Accuracy() else None
             model.fit(X_cal, y_cal, X_unknown=unknown)
         assert_array_equal(model.p_values(X), first.p_values(X))
 
@@ -104,7 +106,7 @@ def test_behind_a_pipeline_and_in_a_model_file(digits, tmp_path):
 def test_warning_and_bad_alpha(digits):
     svc, X_cal, y_cal, X, *_ = digits
     few = np.concatenate([np.flatnonzero(y_cal == c)[:20] for c in range(6)])
-    model = CalibratedRejector(FrozenEstimator(svc), per_class=True, alpha=0.2)
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=KnownRejected(0.2, within="class"))
     model.fit(X_cal[few], y_cal[few])
     assert_allclose(model.p_values(np.full((1, 64), 50.0)), 1 / 21)
     with pytest.warns(
@@ -144,8 +146,9 @@ def test_bad_discoveries(digits):
     frozen = FrozenEstimator(svc)
     with pytest.raises(TypeError, match="OpenSetSVC, which has no p-values; calibrate it"):
         find_unknowns(svc, X)
-    with pytest.raises(ValueError, match="per_class=False"):
-        find_unknowns(CalibratedRejector(frozen, alpha=0.2, per_class=True).fit(X_cal, y_cal), X)
+    with pytest.raises(ValueError, match="p-values per class"):
+        point = KnownRejected(0.2, within="class")
+        find_unknowns(CalibratedRejector(frozen, criterion=point).fit(X_cal, y_cal), X)
     model = CalibratedRejector(frozen).fit(X_cal[:30], y_cal[:30])
     with pytest.raises(
         ValueError, match=r"q=0.01 needs at least 99 calibration samples; there are 30"

@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSVC
 from openset.base import OpenSetClassifier
-from openset.calibration import cost_curve
+from openset.calibration import Cost, Precision, cost_curve
 
 COSTS = {"reject": 1, "wrong": 10, "accept_unknown": 20}
 
@@ -40,12 +40,12 @@ def _scores(best, right):
 
 
 def _precision(**params):
-    return CalibratedRejector(FROZEN, criterion="precision", **params)
+    return CalibratedRejector(FROZEN, criterion=Precision(**params))
 
 
 def test_a_faultless_model_accepts_everything_but_the_sample_that_sets_the_threshold():
     X, y = _scores(np.arange(1000), np.ones(1000))
-    model = _precision(precision=0.99).fit(X, y)
+    model = _precision(target=0.99).fit(X, y)
     assert model.promise_
     assert np.sum(model.predict(X) == 0) == 999
 
@@ -55,7 +55,7 @@ def test_the_accepted_samples_pass_the_binomial_test_and_more_do_not_help():
     best = np.sort(rng.uniform(size=3000))[::-1]
     right = rng.uniform(size=3000) < 0.9 + 0.1 * best
     X, y = _scores(best, right)
-    model = _precision(precision=0.95).fit(X, y)
+    model = _precision(target=0.95).fit(X, y)
     accepted = model.predict(X) != -1
     n, k = accepted.sum(), (model.predict(X)[accepted] == 0).sum()
     assert 300 < n < 3000
@@ -71,11 +71,9 @@ def test_unknown_samples_lower_the_coverage():
     rng = np.random.default_rng(1)
     X, y = _scores(rng.uniform(size=4000), np.ones(4000))
     unknown = _scores(rng.uniform(high=0.7, size=1000), np.ones(1000))[0]
-    without = _precision(precision=0.95).fit(X, y)
+    without = _precision(target=0.95).fit(X, y)
     shares = [0.01, 0.1, 0.3]
-    models = [
-        _precision(precision=0.95, unknown_share=s).fit(X, y, X_unknown=unknown) for s in shares
-    ]
+    models = [_precision(target=0.95, unknown_share=s).fit(X, y, X_unknown=unknown) for s in shares]
     thresholds = [without.thresholds_[0], *(model.thresholds_[0] for model in models)]
     assert np.all(np.diff(thresholds) >= -1e-3)  # each lies anywhere between two scores
     assert thresholds[-1] > thresholds[0] + 0.3
@@ -86,26 +84,26 @@ def test_unknown_samples_lower_the_coverage():
 
 def test_the_error_names_the_highest_target():
     X, y = _scores(np.arange(300), np.ones(300))
-    with pytest.raises(ValueError, match=r"precision=0.999 cannot be promised") as caught:
-        _precision(precision=0.999).fit(X, y)
+    with pytest.raises(ValueError, match=r"target=0.999 cannot be promised") as caught:
+        _precision(target=0.999).fit(X, y)
     message = str(caught.value)
     highest = float(message.split("promise is ")[1].split(". Lower")[0])
     # 299 right answers in a row, with half of the error.
     assert highest == np.floor(1000 * 0.025 ** (1 / 299)) / 1000
-    _precision(precision=highest).fit(X, y)
+    _precision(target=highest).fit(X, y)
     with pytest.raises(ValueError, match="cannot be promised"):
-        _precision(precision=highest + 0.001).fit(X, y)
+        _precision(target=highest + 0.001).fit(X, y)
 
 
 def test_nothing_can_be_promised():
     X, y = _scores(np.arange(200), np.zeros(200))
     with pytest.raises(ValueError, match="no precision can be promised"):
-        _precision(precision=0.9).fit(X, y)
+        _precision(target=0.9).fit(X, y)
 
 
 def test_ties_stay_together():
     X, y = _scores(np.repeat([3, 2, 1], 400), np.repeat([1, 1, 0], 400))
-    model = _precision(precision=0.9).fit(X, y)
+    model = _precision(target=0.9).fit(X, y)
     assert np.sum(model.predict(X) != -1) == 800  # all of the lowest score are wrong
 
 
@@ -124,7 +122,7 @@ def test_cost_by_brute_force():
         expected += 0.2 * 20 * np.mean(answer[~is_known] != -1)
         assert cost == pytest.approx(expected)
     model = CalibratedRejector(
-        FrozenEstimator(svc), criterion="cost", costs=COSTS, unknown_share=0.2, prefer="promise"
+        FrozenEstimator(svc), criterion=Cost(**COSTS, unknown_share=0.2), prefer="promise"
     )
     model.fit(X[known][60:], y[known][60:], X_unknown=X[~known][:400])
     assert_allclose(model.cost_curve_.cost, curve.cost)
@@ -136,31 +134,32 @@ def test_cost_by_brute_force():
 
 def test_costs_without_unknowns():
     X, y = _scores([4, 3, 2, 1], [1, 1, 0, 0])
-    model = CalibratedRejector(FROZEN, criterion="cost", costs=COSTS).fit(X, y)
+    model = CalibratedRejector(FROZEN, criterion=Cost(**COSTS)).fit(X, y)
     assert 2 < model.thresholds_[0] <= 3
     with pytest.raises(ValueError, match="cheapest to reject every sample"):
-        CalibratedRejector(FROZEN, criterion="cost", costs=COSTS).fit(X[2:], y[2:])
+        CalibratedRejector(FROZEN, criterion=Cost(**COSTS)).fit(X[2:], y[2:])
 
 
 @pytest.mark.parametrize(
-    ("params", "unknown", "message"),
+    ("criterion", "unknown", "message"),
     [
-        ({"criterion": "precision", "precision": 1.0}, False, "'precision' parameter"),
-        ({"criterion": "precision", "confidence": 0.0}, False, "'confidence' parameter"),
-        ({"criterion": "precision", "unknown_share": 1.0}, True, "'unknown_share' parameter"),
-        ({"criterion": "precision", "unknown_share": 0.1}, False, "needs X_unknown in fit"),
-        ({"criterion": "precision"}, True, "unknown_share=0 says that no unknown"),
-        ({"criterion": "precision", "per_class": True}, False, "one threshold for all classes"),
-        ({"criterion": "cost"}, False, "costs=None must be a dict with the keys reject"),
-        ({"criterion": "cost", "costs": {"reject": 1}}, False, "must be a dict with the keys"),
-        ({"criterion": "cost", "costs": COSTS | {"wrong": -1}}, False, r"costs\['wrong'\]=-1 must"),
-        ({"criterion": "cost", "costs": COSTS, "unknown_share": 0.1}, False, "needs X_unknown"),
+        ((Precision, {"target": 1.0}), False, "target must be"),
+        ((Precision, {"confidence": 0.0}), False, "confidence must be"),
+        ((Precision, {"unknown_share": 1.0}), True, "unknown_share must be"),
+        ((Precision, {"unknown_share": 0.1}), False, "needs X_unknown in fit"),
+        ((Precision, {}), True, "says that no unknown"),
+        ((Precision, {"unknown_share": 0}), True, "says that no unknown"),
+        ((Cost, COSTS | {"wrong": -1}), False, r"costs\['wrong'\]=-1 must"),
+        ((Cost, COSTS | {"wrong": "much"}), False, r"costs\['wrong'\]='much' must"),
+        ((Cost, COSTS | {"unknown_share": 0.1}), False, "needs X_unknown"),
     ],
 )
-def test_bad_input(params, unknown, message):
+def test_bad_input(criterion, unknown, message):
     X, y = _scores(np.arange(500), np.ones(500))
     with pytest.raises(ValueError, match=message):
-        CalibratedRejector(FROZEN, **params).fit(X, y, X_unknown=X if unknown else None)
+        kind, params = criterion
+        rejector = CalibratedRejector(FROZEN, criterion=kind(**params))
+        rejector.fit(X, y, X_unknown=X if unknown else None)
 
 
 def test_bad_cost_curves():

@@ -10,13 +10,26 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC, make_pipeline
-from openset.calibration import calibrate
+from openset.calibration import (
+    Accuracy,
+    Cost,
+    KnownRejected,
+    Precision,
+    UnknownRejected,
+    calibrate,
+)
 from openset.evaluation import fit_method
 from openset.utils import unwrap
 
 from .test_precision_and_cost import COSTS, FROZEN
 
-WEAKER = {"precision": {"precision": 0.5}, "cost": {"costs": COSTS | {"wrong": 0}}}
+CRITERIA = [
+    KnownRejected(),
+    Precision(0.5, unknown_share=0.1),
+    Cost(**COSTS | {"wrong": 0}, unknown_share=0.1),
+    UnknownRejected(),
+    Accuracy(),
+]
 
 
 def _overlapping(n=600, seed=0):
@@ -46,8 +59,9 @@ def test_the_default_is_the_tightest_threshold_that_keeps_the_promise(alpha):
     assert abs(np.mean(model.predict(Z) == -1) - alpha) <= error
     assert np.mean(model.predict(unknown) == -1) == 1
     # The stronger promise, that the own class accepts, is kept, and loses all rejection.
-    with pytest.warns(UserWarning, match=r"rejected falls from 100.0% to .* or by='highest'"):
-        strong = CalibratedRejector(FROZEN, alpha=alpha, by="own").fit(X, y, X_unknown=unknown)
+    with pytest.warns(UserWarning, match=r"rejected falls from 100.0% to .* or own_class=False"):
+        point = KnownRejected(alpha, own_class=True)
+        strong = CalibratedRejector(FROZEN, criterion=point).fit(X, y, X_unknown=unknown)
     own = strong.decision_function(Z)[np.arange(len(Z)), z]
     assert abs(np.mean(own < 0) - alpha) <= error
     assert strong.price_["unknown"]["after"] == 0
@@ -56,27 +70,27 @@ def test_the_default_is_the_tightest_threshold_that_keeps_the_promise(alpha):
 def test_the_own_class_counts_per_class():
     X, y, _ = _overlapping()
     plain, own = (
-        CalibratedRejector(FROZEN, 0.1, per_class=True, by=by).fit(X, y) for by in (None, "own")
+        CalibratedRejector(FROZEN, criterion=KnownRejected(0.1, within="class", own_class=own)).fit(
+            X, y
+        )
+        for own in (False, True)
     )
     assert plain.thresholds_.tolist() == own.thresholds_.tolist()
 
 
-@pytest.mark.parametrize("criterion", ["fu", "precision", "cost", "aus", "hna"])
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_shares_before_and_after(criterion):
     X, y, unknown = _overlapping()
-    params = {"criterion": criterion, **WEAKER.get(criterion, {})}
-    if criterion in ("precision", "cost"):
-        params["unknown_share"] = 0.1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = CalibratedRejector(FROZEN, **params).fit(X, y, X_unknown=unknown)
+        model = CalibratedRejector(FROZEN, criterion=criterion).fit(X, y, X_unknown=unknown)
     for kind, rows in (("known", X), ("unknown", unknown)):
         found = model.price_[kind]
         assert [found["before"], found["after"]] == _shares(model, rows)
         assert str(len(rows)) in found["source"]
 
 
-@pytest.mark.parametrize("params", [{}, {"criterion": "precision", "precision": 0.5}])
+@pytest.mark.parametrize("params", [{}, {"criterion": Precision(0.5)}])
 def test_unknown_rows_of_calibrate_tell_the_price(params):
     # Also where the criterion does not look at them.
     X, y, unknown = _overlapping()
@@ -134,14 +148,15 @@ def test_withheld_classes_tell_the_price(digits, search, path, per_class):
     X, y, _, rows, others = digits
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = PATHS[path](search, X[rows], y[rows], alpha=0.1, per_class=per_class)
+        within = "class" if per_class else None
+        model = PATHS[path](search, X[rows], y[rows], criterion=KnownRejected(0.1, within=within))
     found = unwrap(model).price_["unknown"]
     assert found["source"] == "classes withheld in the search"
     for share, judged in ((found["before"], search), (found["after"], model)):
         true = np.mean(judged.predict(X[others]) == unwrap(judged).unknown_label_)
         assert abs(share - true) < 0.2
     with pytest.warns(UserWarning, match="classes withheld in the search"):
-        PATHS[path](search, X[rows], y[rows], alpha=0.02, per_class=per_class)
+        PATHS[path](search, X[rows], y[rows], criterion=KnownRejected(0.02, within=within))
 
 
 def test_an_estimate_is_warned_of_earlier_than_a_count():
@@ -204,8 +219,9 @@ def test_a_threshold_near_the_score_far_away_is_warned_of_without_unknown_sample
 def test_warnings_point_to_the_caller():
     X, y, unknown = _overlapping()
     with pytest.warns(UserWarning, match="rejected falls") as caught:
-        CalibratedRejector(FROZEN, by="own").fit(X, y, X_unknown=unknown)
+        point = KnownRejected(own_class=True)
+        CalibratedRejector(FROZEN, criterion=point).fit(X, y, X_unknown=unknown)
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="rejected falls") as caught:
-        calibrate(FROZEN.estimator, [*X, *unknown], [*y, *[7] * len(unknown)], by="own")
+        calibrate(FROZEN.estimator, [*X, *unknown], [*y, *[7] * len(unknown)], criterion=point)
     assert caught[0].filename == __file__

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from openset.base import OpenSetClassifier, validate_samples, validate_training_data
-from openset.calibration import CalibratedRejector
+from openset.calibration import CalibratedRejector, KnownRejected
 from openset.neighbors import OSNN
 from openset.svm import OpenSetSVC
 from openset.wrappers import ThresholdRejector
@@ -57,7 +57,9 @@ def test_ties_are_accepted(per_class):
     codes = np.repeat([0, 0, 1], 50)
     rows = np.arange(150)[:, None]
     frozen = FrozenEstimator(Table(scores).fit(rows, codes))
-    model = CalibratedRejector(frozen, alpha=0.3, per_class=per_class).fit(rows, codes)
+    model = CalibratedRejector(
+        frozen, criterion=KnownRejected(0.3, within="class" if per_class else None)
+    ).fit(rows, codes)
     assert_array_equal(model.predict(rows), codes)
     assert np.all(model.thresholds_ <= 0.3)
     assert np.all(model.thresholds_ > 0.3 - 1e-5)

@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from openset.base import OpenSetClassifier, validate_samples, validate_training_data
-from openset.calibration import CalibratedRejector
-from openset.calibration._quantile import fewest_samples, largest_rank
+from openset.calibration import CalibratedRejector, KnownRejected
+from openset.calibration._known_rejected import fewest_samples, largest_rank
 from openset.datasets import make_four_gauss
 from openset.model_selection import OpenSetSearchCV
 from openset.neighbors import OSNN
@@ -70,7 +70,7 @@ def test_over_random_splits(data, by):
     frozen, codes = _pool(data)
     rng = np.random.default_rng(1)
     n, alpha = len(codes) // 2, 0.1
-    model = CalibratedRejector(frozen, alpha=alpha, by=by)
+    model = CalibratedRejector(frozen, criterion=KnownRejected(alpha, own_class=by == "own"))
     away, below = np.empty((2, N_SPLITS))
     for split in range(N_SPLITS):
         rows = rng.permutation(len(codes))[:, None]
@@ -91,7 +91,7 @@ def test_over_random_splits_for_each_class(data):
     frozen, codes = _pool(data)
     rng = np.random.default_rng(2)
     n_classes, alpha = codes.max() + 1, 0.15
-    model = CalibratedRejector(frozen, alpha=alpha, per_class=True)
+    model = CalibratedRejector(frozen, criterion=KnownRejected(alpha, within="class"))
     away, below, expected, one_less = np.empty((4, N_SPLITS, n_classes))
     members = [np.flatnonzero(codes == c)[:, None] for c in range(n_classes)]
     for split in range(N_SPLITS):
@@ -133,7 +133,8 @@ def test_kernel_machines_in_any_batch(per_class):
     X = X / 16
     svc = OpenSetSVC(gamma=0.1, C=8.0).fit(X[::3], y[::3])
     Z, z = np.repeat(X[1::3], 2, axis=0), np.repeat(y[1::3], 2)
-    model = CalibratedRejector(FrozenEstimator(svc), 0.1, per_class=per_class, by="own").fit(Z, z)
+    point = KnownRejected(0.1, within="class" if per_class else None, own_class=True)
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=point).fit(Z, z)
     for order in (np.arange(len(Z)), np.arange(len(Z))[::-1]):
         own = model.decision_function(Z[order])[np.arange(len(Z)), z[order]]
         for group in [z[order] == c for c in range(10)] if per_class else [np.full(len(z), True)]:
@@ -159,7 +160,8 @@ def test_noise_of_single_precision_is_measured():
     X = X / 16
     osnn = DependsOnTheBatch().fit(X[::3], y[::3])
     Z, z = X[1::3], y[1::3]
-    model = CalibratedRejector(FrozenEstimator(osnn), alpha=0.2, by="own").fit(Z, z)
+    point = KnownRejected(0.2, own_class=True)
+    model = CalibratedRejector(FrozenEstimator(osnn), criterion=point).fit(Z, z)
     own = osnn.decision_function(Z)[np.arange(len(Z)), z]
     order = np.argsort(own)
     k = largest_rank(0.2, len(own))
@@ -177,7 +179,8 @@ def test_threshold_lies_midway_between_order_statistics():
     X = X / 16
     svc = OpenSetSVC(gamma=0.1, C=8.0).fit(X[::3], y[::3])
     Z, z = X[1::3], y[1::3]
-    model = CalibratedRejector(FrozenEstimator(svc), alpha=0.1, by="own").fit(Z, z)
+    point = KnownRejected(0.1, own_class=True)
+    model = CalibratedRejector(FrozenEstimator(svc), criterion=point).fit(Z, z)
     squares = ((Z[:, None, :] - svc.support_vectors_[None]) ** 2).sum(axis=-1)
     f = np.exp(-0.1 * squares) @ svc.dual_coef_.T + svc.intercept_
     own = np.sort(f[np.arange(len(Z)), z])

@@ -13,18 +13,19 @@ from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector, OpenSetSVC
 from openset.base import OpenSetClassifier
+from openset.calibration import Accuracy, Cost, KnownRejected, Precision, UnknownRejected
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "calibration.py"
 COSTS = {"reject": 1, "wrong": 5, "accept_unknown": 5}
 POINTS = {
-    "fu": {},
-    "own": {"by": "own"},
-    "per class": {"per_class": True},
-    "precision": {"criterion": "precision", "precision": 0.6},
-    "precision of a mixture": {"criterion": "precision", "precision": 0.5, "unknown_share": 0.3},
-    "cost": {"criterion": "cost", "costs": COSTS, "unknown_share": 0.2},
-    "aus": {"criterion": "aus", "alpha": 0.1},
-    "hna": {"criterion": "hna"},
+    "fu": KnownRejected(),
+    "own": KnownRejected(own_class=True),
+    "per class": KnownRejected(within="class"),
+    "precision": Precision(0.6),
+    "precision of a mixture": Precision(0.5, unknown_share=0.3),
+    "cost": Cost(**COSTS, unknown_share=0.2),
+    "aus": UnknownRejected(0.9),
+    "hna": Accuracy(),
 }
 
 
@@ -67,16 +68,16 @@ def _draw(rng, n_known=300, n_unknown=200, pool=12):
 
 @pytest.mark.parametrize("name", POINTS)
 def test_a_row_gets_the_same_answer_whenever_it_is_scored(name):
-    params = POINTS[name]
+    point = POINTS[name]
     frozen = FrozenEstimator(Rescored().fit(None, [0, 1]))
     given = 0
     for seed in range(12):
         X, y, unknown = _draw(np.random.default_rng(seed))
-        needed = params.get("unknown_share") or params.get("criterion") in ("aus", "hna")
+        needed = point.needs_unknown
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = CalibratedRejector(frozen, **params)
+                model = CalibratedRejector(frozen, criterion=point)
                 model.fit(X, y, X_unknown=unknown if needed else None)
         except ValueError:
             continue  # no threshold satisfies the criterion
@@ -93,20 +94,20 @@ def test_a_row_gets_the_same_answer_whenever_it_is_scored(name):
 
 @pytest.mark.parametrize("name", POINTS)
 def test_neither_the_order_of_rows_nor_a_score_of_zero_decides(name):
-    params = POINTS[name]
+    point = POINTS[name]
     frozen = FrozenEstimator(Scores().fit(None, [0, 1]))
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X, y, unknown = _draw(rng)
         X[rng.random(len(X)) < 0.55] = 0.0  # the typical score is 0
         X[0] *= 1e5  # and ties in the highest score have other scores of very different size
-        needed = params.get("unknown_share") or params.get("criterion") in ("aus", "hna")
+        needed = point.needs_unknown
         order = rng.permutation(len(X))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 first, again = (
-                    CalibratedRejector(frozen, **params)
+                    CalibratedRejector(frozen, criterion=point)
                     .fit(X[rows], y[rows], X_unknown=unknown if needed else None)
                     .thresholds_
                     for rows in (np.arange(len(X)), order)
@@ -121,7 +122,7 @@ def test_precision_with_a_heavy_wrong_row():
     # The answer to the heavy row is wrong. Below its score the precision is 0.75, above it 1.
     rng = np.random.default_rng(0)
     model = CalibratedRejector(
-        FrozenEstimator(Rescored().fit(None, [0, 1])), criterion="precision", precision=0.9
+        FrozenEstimator(Rescored().fit(None, [0, 1])), criterion=Precision(0.9)
     )
     for _ in range(30):
         right = rng.choice([0.8, 0.9, 1.0, 1.1], size=300)
@@ -144,7 +145,7 @@ def test_precision_of_a_kernel_machine_with_repeated_rows():
     for _ in range(10):
         rows, strange = rng.choice(pool, size=500), rng.choice(others, size=400)
         model = CalibratedRejector(
-            FrozenEstimator(svc), criterion="precision", precision=0.8, unknown_share=0.3
+            FrozenEstimator(svc), criterion=Precision(0.8, unknown_share=0.3)
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

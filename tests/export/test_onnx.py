@@ -25,6 +25,7 @@ from sklearn.preprocessing import (
 )
 
 import openset
+from openset.calibration import KnownRejected
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
 from openset.export import to_onnx
 from openset.gaussian import OpenSetCentroids, OpenSetLDA
@@ -175,8 +176,7 @@ def test_calibrated_thresholds(estimator, per_class, blobs):
     X, y, points = blobs
     model = openset.CalibratedRejector(
         make_pipeline(StandardScaler(), estimator),
-        alpha=0.2,
-        per_class=per_class,
+        criterion=KnownRejected(0.2, within="class" if per_class else None),
         random_state=0,
         unknown_label=7,
     ).fit(X, y)

@@ -10,7 +10,8 @@ from sklearn.frozen import FrozenEstimator
 
 from openset import CalibratedRejector
 from openset.base import OpenSetClassifier
-from openset.calibration._quantile import largest_rank
+from openset.calibration import Accuracy, Cost, KnownRejected, Precision, UnknownRejected
+from openset.calibration._known_rejected import largest_rank
 
 CRITERIA = ["fu", "fu", "fu", "precision", "cost", "aus", "hna"]
 COSTS = {"reject": 1.0, "wrong": 5.0, "accept_unknown": 3.0}
@@ -68,25 +69,19 @@ def attack(rng: np.random.Generator) -> dict:
     X, unknown = X * scale, unknown * scale
     far = scale * rng.normal() if rng.random() < 0.3 else None
     criterion = CRITERIA[rng.integers(len(CRITERIA))]
-    params = {"criterion": criterion, "alpha": float(rng.uniform(0.01, 0.6))}
-    if criterion == "fu":
-        params["per_class"] = bool(rng.random() < 0.3)
-        params["by"] = None if params["per_class"] else [None, "own", "highest"][rng.integers(3)]
-    if criterion in ("precision", "cost"):
-        params["unknown_share"] = float(rng.uniform(0, 0.5)) if rng.random() < 0.5 else 0.0
-        params["precision"], params["costs"] = float(rng.uniform(0.3, 0.95)), COSTS
-    given = unknown if criterion == "fu" or params.get("unknown_share", 1) else None
+    point = _criterion(rng, criterion)
+    given = unknown if criterion == "fu" or point.needs_unknown else None
     frozen = FrozenEstimator(Scores(far).fit(None, np.arange(K)))
     measured = {"group": criterion, "refused": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = CalibratedRejector(frozen, **params).fit(X, y, X_unknown=given)
+            model = CalibratedRejector(frozen, criterion=point).fit(X, y, X_unknown=given)
         except ValueError as error:
             assert any(part in str(error) for part in REFUSALS), error
             return measured | {"refused": 1}
         order = rng.permutation(n)
-        again = CalibratedRejector(frozen, **params).fit(X[order], y[order], X_unknown=given)
+        again = CalibratedRejector(frozen, criterion=point).fit(X[order], y[order], X_unknown=given)
     t = model.thresholds_
     assert np.isfinite(t).all()
     assert again.thresholds_.tolist() == t.tolist(), "the order of the rows matters"
@@ -98,8 +93,23 @@ def attack(rng: np.random.Generator) -> dict:
         every = np.concatenate([X, unknown] if given is not None else [X]).max(axis=1)
         _check_gap(every, t[0])
         _check_far(every, t[0], far)
-        _CHECKS[criterion](X, y, unknown, t[0], params)
+        _CHECKS[criterion](X, y, unknown, t[0], point)
     return measured | {"points": n}
+
+
+def _criterion(rng, name):
+    """A random criterion of a kind."""
+    alpha = float(rng.uniform(0.01, 0.6))
+    share = float(rng.uniform(0, 0.5)) if rng.random() < 0.5 else 0.0
+    if name == "fu":
+        if rng.random() < 0.3:
+            return KnownRejected(alpha, within="class")
+        return KnownRejected(alpha, own_class=bool(rng.random() < 0.4))
+    if name == "precision":
+        return Precision(float(rng.uniform(0.3, 0.95)), unknown_share=share)
+    if name == "cost":
+        return Cost(**COSTS, unknown_share=share)
+    return UnknownRejected(1 - alpha) if name == "aus" else Accuracy()
 
 
 def _check_price(model, X, unknown):
@@ -127,10 +137,12 @@ def _check_gap(scores, t):
 
 def _check_ranks(model, X, y, far):
     """At most k - 1 are below the threshold, and no more than rounding leaves out."""
-    counted = X[np.arange(len(y)), y] if model.per_class or model.by == "own" else X.max(axis=1)
+    point = model.criterion_
+    within = point.within == "class"
+    counted = X[np.arange(len(y)), y] if point.counts_own_class else X.max(axis=1)
     for c, t in enumerate(model.thresholds_):
-        group = np.sort(counted[y == c] if model.per_class else counted)
-        k = largest_rank(model.alpha, len(group))
+        group = np.sort(counted[y == c] if within else counted)
+        k = largest_rank(point.alpha, len(group))
         assert np.sum(group < t) <= k - 1
         size = np.median(np.abs(X).max(axis=1))
         band = 3e-6 * min(1.0, 10 * size) + 1e-11 * np.abs(X).max()
@@ -139,21 +151,21 @@ def _check_ranks(model, X, y, far):
         _check_far(group, t, far)
 
 
-def _check_precision(X, y, unknown, t, params):
+def _check_precision(X, y, unknown, t, point):
     accepted = X.max(axis=1) >= t
     right = np.sum(accepted & (X.argmax(axis=1) == y))
-    if not params["unknown_share"]:
-        assert binom.sf(right - 1, accepted.sum(), params["precision"]) <= 0.05
+    if not point.unknown_share:
+        assert binom.sf(right - 1, accepted.sum(), point.target) <= 0.05
         return
-    share = params["unknown_share"]
+    share = point.unknown_share
     good = (1 - share) * right / len(y)
     bad = (1 - share) * (accepted.sum() - right) / len(y)
     bad += share * np.mean(unknown.max(axis=1) >= t)
-    assert good >= params["precision"] * (good + bad)
+    assert good >= point.target * (good + bad)
 
 
-def _check_aus(X, y, unknown, t, params):
-    assert np.mean(unknown.max(axis=1) >= t) <= params["alpha"] + 1e-12
+def _check_aus(X, y, unknown, t, point):
+    assert np.mean(unknown.max(axis=1) >= t) <= 1 - point.share + 1e-12
     assert np.any(X.max(axis=1) >= t) or np.any(unknown.max(axis=1) >= t)
 
 
@@ -165,7 +177,7 @@ def _separated(X, unknown):
     return np.append((every[:-1] + every[1:])[wide] / 2, every[0] - size)
 
 
-def _check_hna(X, y, unknown, t, params):
+def _check_hna(X, y, unknown, t, point):
     def hna(at):
         aks = np.mean((X.max(axis=1) >= at) & (X.argmax(axis=1) == y))
         aus = np.mean(unknown.max(axis=1) < at)
@@ -174,8 +186,8 @@ def _check_hna(X, y, unknown, t, params):
     assert hna(t) >= max(map(hna, _separated(X, unknown))) - 1e-12
 
 
-def _check_cost(X, y, unknown, t, params):
-    share = params["unknown_share"]
+def _check_cost(X, y, unknown, t, point):
+    share = point.unknown_share
 
     def cost(at):
         accepted = X.max(axis=1) >= at

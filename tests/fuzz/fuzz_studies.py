@@ -30,7 +30,7 @@ _STUDIES = [
         "search": {"level": "model", "scoring": "harmonic_normalized_accuracy", "n_repeats": 2},
         "grids": {"OneVsRestSVC": {"C": [1.0, 10.0], "gamma": [0.5]}, "OSNN": {"threshold": [0.5]}},
         "protocol": {"column": "split", "train": "train", "validation": "dev"},
-        "operating_point": {"alpha": 0.05, "per_class": True, "by": "highest", "refit": True},
+        "operating_point": {"alpha": 0.05, "per_class": True, "by": "own", "refit": True},
     },
 ]
 _KEYS = ["name", "record", "seed", "grids", "search", "protocol", "operating_point", "measures"]

@@ -1,17 +1,29 @@
 """Operating points: thresholds, p-values and sets of classes that say what they promise."""
 
-from ._calibrate import calibrate
-from ._cost import CostCurve, cost_curve
-from ._curve import OperatingCurve, operating_curve
-from ._p_values import find_unknowns
-from ._rejector import CalibratedRejector
+from ._check import Exchangeability
+from ._conformal import find_unknowns
+from ._cost import Cost, CostCurve, cost_curve
+from ._curve import Accuracy, OperatingCurve, UnknownRejected, operating_curve
+from ._groups import predict_groups
+from ._known_rejected import KnownRejected
+from ._precision import Precision
+from ._rejector import CalibratedRejector, calibrate
+from ._strangers import StrangersAccepted
 
 __all__ = [
+    "Accuracy",
     "CalibratedRejector",
+    "Cost",
     "CostCurve",
+    "Exchangeability",
+    "KnownRejected",
     "OperatingCurve",
+    "Precision",
+    "StrangersAccepted",
+    "UnknownRejected",
     "calibrate",
     "cost_curve",
     "find_unknowns",
     "operating_curve",
+    "predict_groups",
 ]

@@ -1,16 +1,89 @@
-"""What mistakes cost, threshold by threshold."""
+"""What mistakes cost, threshold by threshold, and the threshold of the least cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..metrics import encode_labels
 from ..utils import unwrap
+from ._criterion import CalibrationScores, Criterion, Thresholds, below, check_fraction, is_gap
+from ._precision import check_share
 
 COSTS = ("reject", "wrong", "accept_unknown")
+
+
+@dataclass(frozen=True)
+class Cost(Criterion):
+    """The threshold at which the samples to come are expected to cost least; no promise.
+
+    Price: whatever is cheap. The fitted model has the ``cost_curve_``.
+
+    Parameters
+    ----------
+    reject : float
+        Cost of a known sample that is rejected.
+    wrong : float
+        Cost of a known sample that is accepted by a class that is not its own.
+    accept_unknown : float
+        Cost of an unknown sample that is accepted.
+    unknown_share : float in [0, 1), default=None
+        Share of unknown samples among those to come. If it is not 0, ``fit`` needs samples of
+        unknowns like those to come. None is 0.
+
+    Examples
+    --------
+    >>> from openset.calibration import Cost
+    >>> Cost(reject=1, wrong=10, accept_unknown=20, unknown_share=0.1).sentence
+    'least expected cost (reject=1, wrong=10, accept_unknown=20) where 10 % are unknown'
+    """
+
+    reject: float
+    wrong: float
+    accept_unknown: float
+    unknown_share: float | None = None
+
+    def __post_init__(self) -> None:
+        check_costs(self.costs, self.unknown_share or 0)
+        if self.unknown_share is not None:
+            check_fraction("Cost", "unknown_share", self.unknown_share, zero=True)
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """The costs by name."""
+        return {name: getattr(self, name) for name in COSTS}
+
+    @property
+    def needs_unknown(self) -> bool:
+        return bool(self.unknown_share)
+
+    @property
+    def sentence(self) -> str:
+        costs = ", ".join(f"{name}={value:g}" for name, value in self.costs.items())
+        share = f" where {self.unknown_share * 100:g} % are unknown" if self.unknown_share else ""
+        return f"least expected cost ({costs}){share}"
+
+    def check_unknown(self, X_unknown: Any, passed_for_price: bool) -> None:
+        check_share(self, X_unknown, passed_for_price)
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        n_classes = len(scores.classes)
+        codes = np.append(scores.codes, np.full(len(scores.unknown), n_classes))
+        every = np.vstack([scores.known, scores.unknown])
+        curve = cost_curve_of(codes, every, self.costs, self.unknown_share or 0.0)
+        separate = is_gap(curve.thresholds, scores.band)
+        best = int(np.where(separate, curve.cost, np.inf).argmin())
+        if best == 0:
+            raise ValueError(
+                f"With {self} it is cheapest to reject every sample: an answer costs more than it "
+                "saves. Check the costs, or train a better estimator."
+            )
+        values = np.full(n_classes, below(curve.thresholds, best, scores.far))
+        return Thresholds(values, {"_cost_values": np.array(curve)})  # model files hold arrays
 
 
 class CostCurve(NamedTuple):
@@ -85,7 +158,7 @@ def check_costs(costs: Any, unknown_share: float) -> None:
     if not isinstance(costs, Mapping) or set(costs) != set(COSTS):
         raise ValueError(f"costs={costs!r} must be a dict with the keys {', '.join(COSTS)}.")
     for name, value in costs.items():
-        if not np.isfinite(value) or value < 0:
+        if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
             raise ValueError(f"costs[{name!r}]={value!r} must be finite and not negative.")
     if not 0 <= unknown_share < 1:
         raise ValueError(f"unknown_share={unknown_share!r} must be at least 0 and less than 1.")

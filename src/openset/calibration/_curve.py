@@ -2,17 +2,83 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..metrics import encode_labels, harmonic_mean, oscr_curve
 from ..utils import unwrap
-from ._gaps import between, width
+from ._criterion import CalibrationScores, Criterion, Thresholds, below, check_fraction, is_gap
 
-# Distance of a threshold below the lowest score, where any value gives the same answers.
-_ROOM = 1e-3
+
+@dataclass(frozen=True)
+class UnknownRejected(Criterion):
+    """The lowest threshold at which a share of the unknown samples in ``fit`` is rejected.
+
+    No promise: it holds for the samples that were passed, not for those to come.
+    Price: the larger `share`, the more known samples are rejected.
+
+    Parameters
+    ----------
+    share : float in (0, 1), default=0.95
+        Share of the unknown samples that are rejected at least.
+    """
+
+    share: float = 0.95
+
+    needs_unknown: ClassVar[bool] = True  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        check_fraction("UnknownRejected", "share", self.share)
+
+    @property
+    def sentence(self) -> str:
+        return f"at least {self.share * 100:g} % of the unknown samples in fit are rejected"
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        curve, separate = _curve_of_scores(scores)
+        # Allow for the rounding error of 1 - 0.95.
+        best = int(np.flatnonzero(separate & (curve.aus >= self.share - 1e-12))[-1])
+        return _common_threshold(self, curve, best, scores)
+
+
+@dataclass(frozen=True)
+class Accuracy(Criterion):
+    """The threshold with the best accuracies on the known and the unknown samples in ``fit``.
+
+    No promise. Price: it takes samples of unknowns like those to come.
+
+    Parameters
+    ----------
+    balanced : bool, default=True
+        Whether known and unknown samples count the same: the harmonic mean of the accuracies on
+        both is maximized. The plain accuracy needs the share of unknown samples among those to
+        come, which no calibration set tells: it is
+        ``Cost(reject=1, wrong=1, accept_unknown=1, unknown_share=...)``.
+    """
+
+    balanced: bool = True
+
+    needs_unknown: ClassVar[bool] = True  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        if self.balanced is not True:
+            raise ValueError(
+                f"Accuracy(balanced={self.balanced!r}): the plain accuracy needs the share of "
+                "unknown samples to come. Use Cost(reject=1, wrong=1, accept_unknown=1, "
+                "unknown_share=...)."
+            )
+
+    @property
+    def sentence(self) -> str:
+        return "best harmonic mean of the accuracies on known and unknown samples in fit"
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        curve, separate = _curve_of_scores(scores)
+        best = int(np.where(separate, curve.hna, -1.0).argmax())
+        return _common_threshold(self, curve, best, scores)
 
 
 class OperatingCurve(NamedTuple):
@@ -82,12 +148,18 @@ def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
     return OperatingCurve(thresholds, aks, fu, aus, harmonic_mean(aks, aus))
 
 
-def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
-    """(n,) bool: whether each of descending scores lies above the next one, rounding aside."""
-    return np.append(thresholds[:-1] - thresholds[1:] > width(thresholds[1:], band), True)
+def _curve_of_scores(scores: CalibrationScores) -> tuple[OperatingCurve, np.ndarray]:
+    """The curve of calibration scores, and whether each threshold is in a gap between scores."""
+    n_classes = len(scores.classes)
+    codes = np.append(scores.codes, np.full(len(scores.unknown), n_classes))
+    curve = curve_of(codes, np.vstack([scores.known, scores.unknown]), np.arange(n_classes))
+    return curve, is_gap(curve.thresholds, scores.band)
 
 
-def below(thresholds: np.ndarray, i: int, far: np.ndarray) -> float:
-    """A threshold with the same answers as the i-th of descending scores."""
-    lowest = thresholds[-1] - _ROOM * max(1.0, abs(thresholds[-1]))
-    return between(thresholds[i], np.append(thresholds, lowest)[i + 1], far)
+def _common_threshold(criterion, curve, best: int, scores) -> Thresholds:
+    if best == 0:
+        raise ValueError(
+            f"Only a threshold that rejects all known samples satisfies {criterion}: the samples "
+            "of X_unknown score too high. Choose a weaker criterion, or train a better estimator."
+        )
+    return Thresholds(np.full(len(scores.classes), below(curve.thresholds, best, scores.far)))

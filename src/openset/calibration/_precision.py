@@ -14,12 +14,13 @@ taken: accepting some copies of a sample and rejecting others would break the pr
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.stats import beta, binom
 
-from ._gaps import between, width
+from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
 
 # (share of the known samples that the first threshold accepts, share of the allowed error)
 _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
@@ -28,21 +29,85 @@ _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
 _STEP = 1e-3
 
 
-class Counts(NamedTuple):
-    """Samples above each threshold, from strict to lenient.
+@dataclass(frozen=True)
+class Precision(Criterion):
+    """Of the samples to come that are accepted, at least a share `target` gets the right class.
 
-    Attributes
+    Price: the threshold is the lowest that can be shown to have this property; the higher
+    `target`, the more known samples are rejected.
+
+    Parameters
     ----------
-    thresholds : ndarray of shape (m,)
-        Distinct scores of known samples, descending; above means strictly above.
-    right, wrong : ndarray of shape (m,)
-        Known samples with a higher score whose class is answered, and those with another answer.
-    unknown : ndarray of shape (m,)
-        Unknown samples with a higher score.
-    upper : ndarray of shape (m,)
-        The next higher score of any sample.
-    n_known, n_unknown : int
-        All samples.
+    target : float in (0, 1), default=0.99
+        Share of right answers among all answers that name a class.
+    confidence : float in (0, 1), default=0.95
+        Probability, over calibration sets, that the promise is kept.
+    unknown_share : float in [0, 1), default=None
+        Share of unknown samples among those to come. If it is not 0, ``fit`` needs samples of
+        unknowns like those to come. None is 0: the promise is then about known samples.
+
+    Examples
+    --------
+    >>> from openset.calibration import Precision
+    >>> Precision(0.99).sentence
+    'at least 99 % of the answers that name a class are right, with confidence 0.95'
+    """
+
+    target: float = 0.99
+    confidence: float = 0.95
+    unknown_share: float | None = None
+
+    promises: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction("Precision", "target", self.target)
+        check_fraction("Precision", "confidence", self.confidence)
+        if self.unknown_share is not None:
+            check_fraction("Precision", "unknown_share", self.unknown_share, zero=True)
+
+    @property
+    def needs_unknown(self) -> bool:
+        return bool(self.unknown_share)
+
+    @property
+    def sentence(self) -> str:
+        share = f" where {self.unknown_share * 100:g} % are unknown" if self.unknown_share else ""
+        return (
+            f"at least {self.target * 100:g} % of the answers that name a class are right{share}, "
+            f"with confidence {self.confidence:g}"
+        )
+
+    def check_unknown(self, X_unknown: Any, passed_for_price: bool) -> None:
+        check_share(self, X_unknown, passed_for_price)
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        share = self.unknown_share or 0.0
+        counts = count_above(scores.known, scores.codes, scores.unknown)
+        threshold = precision_threshold(
+            counts, self.target, self.confidence, share, scores.band, scores.far
+        )
+        return Thresholds(np.full(len(scores.classes), threshold))
+
+
+def check_share(criterion: Any, X_unknown: Any, passed_for_price: bool) -> None:
+    """Raise ValueError if `X_unknown` and the `unknown_share` of a criterion do not fit."""
+    if criterion.unknown_share and X_unknown is None:
+        raise ValueError(
+            f"{criterion}: unknown_share={criterion.unknown_share:g} needs X_unknown in fit, "
+            "samples of no known class."
+        )
+    if not criterion.unknown_share and X_unknown is not None and not passed_for_price:
+        raise ValueError(
+            f"X_unknown was passed, but {criterion} says that no unknown samples come. Set "
+            "unknown_share, or leave X_unknown out."
+        )
+
+
+class Counts(NamedTuple):
+    """Samples strictly above each threshold, from strict to lenient, (m,).
+
+    Thresholds are the distinct scores of known samples; known samples above are answered right or
+    wrong; ``upper`` is the next higher score of any sample.
     """
 
     thresholds: np.ndarray
@@ -77,17 +142,13 @@ def precision_threshold(
     band: float,
     far: np.ndarray,
 ) -> float:
-    """The most lenient threshold with a precision of at least `target`, with confidence.
-
-    Raises ValueError if the samples cannot promise it;
-    the message names the highest target that they can.
-    """
+    """The most lenient threshold with that precision; else ValueError names the highest target."""
     separate = counts.upper - counts.thresholds > width(counts.thresholds, band)
-    found = [
+    passed = [
         _last_passed(counts, separate, start, target, share * (1 - confidence), unknown_share)
         for start, share in _SEQUENCES
     ]
-    best = max(found)
+    best = max(passed)
     if best >= 0:
         return between(counts.upper[best], counts.thresholds[best], far)
     lower = np.arange(np.floor((target - 1e-9) / _STEP), 0, -1) * _STEP
@@ -99,10 +160,10 @@ def precision_threshold(
         else f"the highest target that they can promise is {possible:.3f}"
     )
     raise ValueError(
-        f"precision={target:g} cannot be promised with confidence={confidence:g} by "
+        f"target={target:g} cannot be promised with confidence={confidence:g} by "
         f"{counts.n_known} known"
         + (f" and {counts.n_unknown} unknown" if counts.n_unknown else "")
-        + f" calibration samples; {highest}. Lower precision or confidence, give more samples, or "
+        + f" calibration samples; {highest}. Lower target or confidence, give more samples, or "
         "train a better estimator."
     )
 

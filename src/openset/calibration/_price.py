@@ -1,4 +1,4 @@
-"""The price of an operating point: the shares of known and of unknown samples that are rejected."""
+"""What an operating point costs: its price, and thresholds that bound nothing; told by warnings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+
+# How far above the score far away a threshold is raised, to bound the accepted region.
+_LIFT = 1e-3
 
 # Warned of: the share of unknown samples that are rejected falls, to this or less. It covers a fall
 # by half.
@@ -20,35 +23,78 @@ _MARGIN = 0.15
 _NEAR = 0.05
 
 
-def price_of(
-    known: np.ndarray, unknown: np.ndarray | None, withheld: np.ndarray | None, t: np.ndarray
-) -> dict[str, dict[str, Any]]:
-    """Shares rejected before and after thresholds t (K,), and where they come from.
+def resolve_conflict(
+    thresholds: np.ndarray,
+    far: np.ndarray,
+    classes: np.ndarray,
+    prefer: str,
+    point: str,
+    stacklevel: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Thresholds (M, K) that bound the accepted region if `prefer` says so; which were lifted.
 
-    `known` (n, K) and `unknown` (m, K) are scores before; `withheld` are the ``withheld_scores_``
-    of a search.
+    `far` (K,) are the scores far away from all samples, inf where they are not known.
     """
-    shares = _rejected(known, t)
-    price = {"known": _entry(shares, f"{len(known)} calibration samples")}
+    conflict = (thresholds <= far) & np.isfinite(far)
+    if prefer == "bounded" and np.any(far == np.inf):
+        raise ValueError(
+            "prefer='bounded', but the scores of the estimator far away from all samples are not "
+            "known, so no threshold is known to bound what it accepts. Use prefer='promise', or an "
+            "estimator with bounded regions."
+        )
+    if not conflict.any():
+        return thresholds, conflict
+    where = f"the classes {classes[conflict.any(axis=0)].tolist()!r}"
+    if prefer == "bounded":
+        message = (
+            f"The thresholds of {where} were lifted to keep their regions bounded: the operating "
+            f"point ({point}) is not kept. See promise_ and lifted_."
+        )
+        thresholds = np.where(conflict, far + _LIFT, thresholds)
+    else:
+        message = (
+            f"At the operating point ({point}) {where} accept samples however far away: bounded_ "
+            "is False for them. Use prefer='bounded' to raise their thresholds, or a larger "
+            "alpha."
+        )
+    warnings.warn(message, stacklevel=stacklevel + 1)
+    return thresholds, conflict & (prefer == "bounded")
+
+
+def price_of(
+    known: np.ndarray,
+    categories: np.ndarray,
+    unknown: np.ndarray | None,
+    withheld: np.ndarray | None,
+    thresholds: np.ndarray,
+) -> dict[str, dict[str, Any]]:
+    """Shares rejected before and after thresholds (M, K) of M categories.
+
+    `known` (n, K), with category indices (n,), and `unknown` (m, K) are scores before; `withheld`
+    are the ``withheld_scores_`` of a search. Unknown samples are of each category as often as
+    known ones.
+    """
+    shares = _rejected(known, 0.0), _rejected(known, thresholds[categories])
+    price = {"known": _entry(*shares, f"{len(known)} calibration samples")}
     if unknown is not None:
         source = f"{len(unknown)} unknown samples that were passed"
-        return price | {"unknown": _entry(_rejected(unknown, t), source)}
+        weights = np.bincount(categories, minlength=len(thresholds)) / len(categories)
+        after = weights @ [_rejected(unknown, t) for t in thresholds]
+        return price | {"unknown": _entry(_rejected(unknown, 0.0), after, source)}
     if withheld is None:
         return price | {"unknown": {"before": None, "after": None, "source": "not known"}}
-    common = t[0]
-    if np.any(t != common):  # the one threshold that rejects as many known samples
+    common = thresholds[0, 0]
+    if np.any(thresholds != common):  # the one threshold that rejects as many known samples
         common = np.quantile(known.max(axis=1), shares[1])
-    shares = np.mean(withheld < 0), np.mean(withheld < common)
-    return price | {"unknown": _entry(shares, _WITHHELD)}
+    return price | {"unknown": _entry(np.mean(withheld < 0), np.mean(withheld < common), _WITHHELD)}
 
 
-def _rejected(scores, t):
-    return [np.mean((scores - moved).max(axis=1) < 0) for moved in (0.0, t)]
+def _rejected(scores, thresholds):
+    return np.mean((scores - thresholds).max(axis=1) < 0)
 
 
-def _entry(shares, source: str) -> dict[str, Any]:
-    before, after = map(float, shares)
-    return {"before": before, "after": after, "source": source}
+def _entry(before, after, source: str) -> dict[str, Any]:
+    return {"before": float(before), "after": float(after), "source": source}
 
 
 def warn_of_price(price: dict, remedy: str, point: str, stacklevel: int) -> None:
@@ -75,7 +121,7 @@ def warn_of_far_away(
     point: str,
     stacklevel: int,
 ) -> None:
-    """Warn where thresholds (K,) were lowered nearly to the scores far away, (K,).
+    """Warn where thresholds (M, K) were lowered nearly to the scores far away, (K,).
 
     `typical` is the median of the highest scores of the calibration samples.
     """
@@ -85,7 +131,7 @@ def warn_of_far_away(
     if near.any():
         warnings.warn(
             f"At the operating point ({point}) the thresholds of the classes "
-            f"{classes[near].tolist()!r} are hardly above the score far away from all samples: "
-            f"samples unlike any known one may be accepted. {remedy}",
+            f"{classes[near.any(axis=0)].tolist()!r} are hardly above the score far away from all "
+            f"samples: samples unlike any known one may be accepted. {remedy}",
             stacklevel=stacklevel + 1,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -15,16 +16,38 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
-from ..utils import split_fitted, unwrap
-from ._conformal import ConformalClassifier
-from ._cost import CostCurve
-from ._operating_point import OperatingPoint
-from ._price import price_of, warn_of_far_away, warn_of_price
-from ._quantile import check_enough
-from ._samples import check_not_fitted, encode_known, split_rows
-from ._thresholds import finite_scores, resolve_conflict
+from ..metrics import encode_labels
+from ..utils import answer_labels, decide, split_fitted, unwrap
+from ._check import Exchangeability, exchangeability
+from ._conformal import NEW_SPELLING, ConformalClassifier, finite_scores, score_slack
+from ._cost import Cost, CostCurve
+from ._criterion import Criterion
+from ._curve import Accuracy, UnknownRejected
+from ._known_rejected import KnownRejected
+from ._precision import Precision
+from ._price import price_of, resolve_conflict, warn_of_far_away, warn_of_price
+from ._samples import (
+    check_given,
+    check_not_fitted,
+    check_unseen,
+    encode_known,
+    settled_thresholds,
+    split_rows,
+    withheld_scores,
+)
+from ._strangers import StrangersAccepted
 
-_FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
+# Where strangers come from that nobody passed.
+_WITHHELD = "known classes that were withheld: an estimate, probably too low"
+
+# How the criteria of earlier versions are spelt now.
+_OLD_CRITERIA = {
+    "fu": "KnownRejected(alpha), the default",
+    "precision": "Precision(target, confidence, unknown_share)",
+    "cost": "Cost(reject, wrong, accept_unknown, unknown_share)",
+    "aus": "UnknownRejected(share), share being 1 - alpha",
+    "hna": "Accuracy()",
+}
 
 
 class CalibratedRejector(ConformalClassifier):
@@ -45,31 +68,11 @@ class CalibratedRejector(ConformalClassifier):
         cloned and fitted to a part of the samples; the other part is the calibration set. A fitted
         one that is not frozen raises a ValueError.
     alpha : float in (0, 1), default=0.05
-        Share of errors that is allowed: known samples rejected or, for criterion="aus", unknown
-        samples accepted.
-    per_class : bool, default=False
-        Whether the promise holds for each class separately (Mondrian), with one threshold per
-        class, or for all known samples together, with one threshold. The former needs many samples
-        per class: while k = 1, the lowest score is the threshold, and one outlier makes a class
-        accept almost everything.
-    by : {"highest", "own"}, default=None
-        Which score of a calibration sample counts. "highest": that of any class, which promises
-        that the sample is accepted and no more. "own": that of its own class. Then, with
-        probability 1 - alpha or more, ``predict_set`` contains the right class. That is more than
-        the promise asks for, so the threshold is lower and fewer unknown samples are rejected:
-        where classes overlap, hardly any. None is "highest" for one threshold, and "own" with
-        ``per_class=True``, where each class needs the scores of its own samples.
-    criterion : {"fu", "precision", "cost", "aus", "hna"}, default="fu"
-        "fu": the promise above. The others set one threshold for all classes.
-
-        "precision": another promise, **of the accepted samples at least a share `precision` is
-        answered with the right class**, with the stated `confidence` that the threshold has this
-        property. It is the lowest such threshold found by fixed-sequence testing.
-
-        "cost": the threshold of the least expected cost, by `costs`. "aus": the lowest threshold at
-        which at least 1 - `alpha` of the unknown samples are rejected. "hna": the threshold with
-        the largest harmonic mean of the accuracies on known and on unknown samples. These three
-        promise nothing. The last two need a sample of unknowns.
+        Share of known samples that may be rejected, with the default criterion.
+    criterion : criterion, default=None
+        What is promised, or aimed at: :class:`KnownRejected`, :class:`StrangersAccepted`,
+        :class:`Precision`, :class:`Cost`, :class:`UnknownRejected` or :class:`Accuracy` of
+        `openset.calibration`. None is ``KnownRejected(alpha)``, the promise above.
     prefer : {"promise", "bounded"}, default="promise"
         What to do where a threshold is so low that a class would accept samples however far away.
         "promise": keep the threshold; ``bounded_`` is False. "bounded": raise it just above the
@@ -82,25 +85,18 @@ class CalibratedRejector(ConformalClassifier):
         Answer for unknown samples; "auto" is that of the estimator. Rows of y that carry an
         explicit label, of either, are known unknowns. They are no part of the promise. Those in
         the fitting part are passed to an estimator with the same explicit label; those in the
-        calibration part serve as `X_unknown` where a criterion needs it.
-    precision : float in (0, 1), default=0.99
-        Share of right answers among all answers that name a class, for criterion="precision".
-    confidence : float in (0, 1), default=0.95
-        Probability, over calibration sets, that the promise of criterion="precision" is kept.
-    unknown_share : float in [0, 1), default=0
-        Share of unknown samples among those to come, for criterion="precision" and "cost". If it is
-        not 0, ``fit`` needs a sample of unknowns like those to come.
-    costs : dict, default=None
-        For criterion="cost": the cost of a known sample that is rejected, ``"reject"``, of a known
-        sample that is accepted by a wrong class, ``"wrong"``, and of an unknown sample that is
-        accepted, ``"accept_unknown"``.
+        calibration part serve as `X_unknown`, but not as strangers: these must be new to the model.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted estimator, with its own thresholds.
-    thresholds_ : ndarray of shape (K,)
+    thresholds_ : ndarray of shape (K,), or (M, K) with M categories
         Subtracted from its scores.
+    criterion_ : criterion
+        The criterion that set them; its ``sentence`` says what is promised.
+    categories_ : ndarray of shape (M,) or None
+        With ``KnownRejected(within="category")``, the categories.
     price_ : dict
         Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
@@ -108,12 +104,17 @@ class CalibratedRejector(ConformalClassifier):
         chose the estimator withheld; with neither, the shares are None and the source is "not
         known". The withheld classes are scored by models of fewer classes and samples: an estimate.
     promise_ : bool
-        Whether the promise of criterion "fu" or "precision" holds: not after a threshold was
-        raised, nor for other criteria.
+        Whether the promise of the criterion holds: not after a threshold was raised, not where
+        strangers are known classes that were withheld, nor for criteria without a promise.
+    strangers_ : dict
+        Only for :class:`StrangersAccepted`: the number of ``"identities"`` and the ``"trade_off"``,
+        a list of dicts with the rate, its threshold, the share of known calibration samples that
+        are named right, and the share of strangers that are accepted (a mean over identities, with
+        its standard error). ``"source"`` says where the strangers come from.
     n_calibration_ : int
         Number of calibration samples of known classes.
     cost_curve_ : CostCurve
-        Expected cost at every threshold; only for criterion="cost".
+        Expected cost at every threshold; only for :class:`Cost`.
     lifted_ : ndarray of shape (K,), bool
         The classes whose threshold was raised for ``prefer="bounded"``.
     classes_ : ndarray of shape (K,)
@@ -168,26 +169,20 @@ class CalibratedRejector(ConformalClassifier):
     np.True_
     """
 
+    strangers_: dict[str, Any]
+
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", "decision_function"])],
-        "alpha": [_FRACTION],
-        "per_class": ["boolean"],
-        "by": [StrOptions({"own", "highest"}), None],
-        "criterion": [StrOptions({"fu", "precision", "cost", "aus", "hna"})],
+        "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "criterion": [Criterion, None],
         "prefer": [StrOptions({"promise", "bounded"})],
-        "calibration_size": [_FRACTION],
+        "calibration_size": [Interval(Real, 0.0, 1.0, closed="neither")],
         "random_state": ["random_state"],
         "unknown_label": "no_validation",
-        "precision": [_FRACTION],
-        "confidence": [_FRACTION],
-        "unknown_share": [Interval(Real, 0.0, 1.0, closed="left")],
-        "costs": [dict, None],
     }
 
-    fitted_attributes = {
-        **{"estimator_": "", "thresholds_": "K", "lifted_": "K bool", "promise_": ""},
-        "_fit_rows": "",
-    }
+    # Types of the criterion in a model file.
+    stored_types = (KnownRejected, StrangersAccepted, Precision, Cost, UnknownRejected, Accuracy)
     traits = Traits(
         "calibrated",
         condition="the thresholds lie above the scores far away from all samples",
@@ -198,33 +193,30 @@ class CalibratedRejector(ConformalClassifier):
         self,
         estimator: BaseEstimator,
         alpha: float = 0.05,
-        per_class: bool = False,
-        by: str | None = None,
-        criterion: str = "fu",
+        criterion: Criterion | None = None,
         prefer: str = "promise",
         calibration_size: float = 0.25,
         random_state: Any = None,
         unknown_label: Any = "auto",
-        precision: float = 0.99,
-        confidence: float = 0.95,
-        unknown_share: float = 0.0,
-        costs: dict[str, float] | None = None,
     ):
         self.estimator = estimator
         self.alpha = alpha
-        self.per_class = per_class
-        self.by = by
         self.criterion = criterion
         self.prefer = prefer
         self.calibration_size = calibration_size
         self.random_state = random_state
         self.unknown_label = unknown_label
-        self.precision = precision
-        self.confidence = confidence
-        self.unknown_share = unknown_share
-        self.costs = costs
 
-    def fit(self, X: Any, y: Any, X_unknown: Any = None) -> CalibratedRejector:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_unknown: Any = None,
+        *,
+        groups: Any = None,
+        unknown_groups: Any = None,
+        categories: Any = None,
+    ) -> CalibratedRejector:
         """Fit the estimator, unless it is frozen, and set the thresholds.
 
         Parameters
@@ -234,80 +226,166 @@ class CalibratedRejector(ConformalClassifier):
         y : array-like of shape (n,)
             Their classes. For a frozen estimator all of them must be known to it.
         X_unknown : array-like of shape (n_unknown, d), default=None
-            Samples of no known class, for criterion="aus" and "hna", and for "precision" and
-            "cost" unless `unknown_share` is 0; for criterion="fu" they only tell the price. None
-            takes the known unknowns among the calibration samples.
+            Samples of no known class, for criteria that need them; for :class:`KnownRejected` they
+            only tell the price. None takes the known unknowns among the calibration samples.
+        groups : array-like of shape (n,), default=None
+            The object of each sample of X (a track, a session), if samples of one object are alike,
+            for :class:`KnownRejected`. An object is never both fitted and calibrated.
+        unknown_groups : array-like of shape (n_unknown,), default=None
+            The identity of each sample of `X_unknown`, for :class:`StrangersAccepted`.
+        categories : array-like of shape (n,), default=None
+            The category of each sample of X (a camera, a site, a language), for
+            ``KnownRejected(within="category")``.
 
         Returns
         -------
         self
         """
-        OperatingPoint.of(self).check_unknown(X_unknown)
-        return self._fit(X, y, X_unknown)
+        given = {"groups": groups, "unknown_groups": unknown_groups, "categories": categories}
+        return self._fit(X, y, X_unknown, given, False)
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def _fit(self, X: Any, y: Any, X_unknown: Any) -> CalibratedRejector:
+    def _fit(self, X, y, X_unknown, given, passed_for_price: bool) -> CalibratedRejector:
         """As :meth:`fit`; a criterion that has no use for `X_unknown` takes them for the price."""
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
-        frozen = isinstance(self.estimator, FrozenEstimator)
-        if not frozen:
+        if not isinstance(self.estimator, FrozenEstimator):
             check_not_fitted(self.estimator)
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
         label = inner.unknown_label if _automatic(self.unknown_label) else self.unknown_label
         classes, codes = known_classes(label, y)
-        known = codes < len(classes)
-        n_unknown = int(np.sum(~known))
-        point = OperatingPoint.of(self)
-        point.check(X_unknown, not known.all())
-        self._fit_rows, X_fit, y_fit = None, X, y
-        if not frozen:
-            self._fit_rows, rows = split_rows(
-                y, known, self.calibration_size, self.per_class, self.random_state
-            )
-            if not takes_known_unknowns(inner, label):
-                self._fit_rows = self._fit_rows[known[self._fit_rows]]
-            X_fit, y_fit = _safe_indexing(X, self._fit_rows), y[self._fit_rows]
-            X, y, known = _safe_indexing(X, rows), y[rows], known[rows]
-        if not known.all():
-            if X_unknown is None:
-                X_unknown = _safe_indexing(X, np.flatnonzero(~known))
-            X, y = _safe_indexing(X, np.flatnonzero(known)), y[known]
-        if self.criterion == "fu" and not self.per_class:
-            check_enough(self.alpha, len(y), "of known classes")  # fails before the fit, not after
-        self.fit_estimator(X_fit, y_fit, None)
-        self.n_known_unknowns_ = n_unknown
+        known, point = codes < len(classes), self._criterion()
+        groups, categories, unknown_groups = check_given(point, given, y, X_unknown)
+        serves = X_unknown is None and not known.all() and point.takes_known_unknowns
+        seen = _safe_indexing(X, np.flatnonzero(~known))
+        point.check_unknown(seen if serves else X_unknown, passed_for_price)
+        fit_rows, rows = self._split(y, known, point, groups, takes_known_unknowns(inner, label))
+        if serves and not known[rows].all():
+            X_unknown = _safe_indexing(X, rows[~known[rows]])
+        rows = rows[known[rows]]
+        groups = None if groups is None else groups[rows]
+        n_groups = None if groups is None else len(np.unique(groups))
+        point.check_enough(len(rows), n_groups)  # fails before the fit, not after
+        self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None)
+        self.n_known_unknowns_ = int(np.sum(~known))
         transform, model = split_fitted(self.estimator_)
         if _automatic(self.unknown_label):
             self.unknown_label_ = model.unknown_label_
-        codes = encode_known(y, self.classes_)
-        thresholds, curve = point.thresholds(model, transform, X, codes, X_unknown)
-        if curve is not None:
-            self._cost_values = np.array(curve)  # a model file can hold an array
-        scores = self._keep_scores(transform, model, X, codes)
-        # To the caller of fit or of calibrate, behind scikit-learn's decorator.
-        told = str(point), 4
-        self.thresholds_, self.lifted_ = resolve_conflict(
-            thresholds, model.far_scores(), self.classes_, self.prefer, *told
-        )
-        self.promise_ = point.promises and not self.lifted_.any()
+        self.criterion_, self.within_, self.categories_ = point, point.within, None
+        category = np.zeros(len(rows), dtype=np.intp)
+        if categories is not None:
+            self.categories_, category = np.unique(categories[rows], return_inverse=True)
+        strangers = None
+        if isinstance(point, StrangersAccepted):
+            if X_unknown is None:
+                strangers, unknown_groups = withheld_scores(
+                    self.estimator, X, y, known, fit_rows, self.random_state
+                )
+            else:
+                check_unseen(model, transform(X_unknown), seen, X_unknown)
+        X, codes = _safe_indexing(X, rows), encode_known(y[rows], self.classes_)
+        chosen = []
+        for m, name in enumerate(_names(self.categories_)):
+            some = np.flatnonzero(category == m)
+            part = groups if groups is None else groups[some]
+            samples = _safe_indexing(X, some), codes[some], part
+            others = X_unknown if point.needs_unknown else None, unknown_groups, strangers
+            chosen.append(settled_thresholds(point, model, transform, samples, others, name))
+        for name in ("strangers_", "_cost_values"):  # of another criterion, in an earlier fit
+            self.__dict__.pop(name, None)
+        for name, value in chosen[0].attributes.items():
+            setattr(self, name, value)
+        if isinstance(point, StrangersAccepted):
+            self.strangers_["source"] = _WITHHELD if X_unknown is None else "X_unknown"
+        self.promise_ = point.promises and strangers is None
+        scores = finite_scores(model, transform(X))
+        self._keep_scores(scores, codes, groups, category, score_slack(model, transform, X, scores))
         unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
+        self._set_thresholds(np.stack([each.values for each in chosen]), scores, category, unknown)
+        return self
+
+    def _split(self, y, known, point, groups, takes_unknowns: bool):
+        """Rows that are fitted, and rows that are calibrated."""
+        self._fit_rows, rows = None, np.arange(len(y))
+        if isinstance(self.estimator, FrozenEstimator):
+            return rows, rows
+        self._fit_rows, rows = split_rows(
+            *(y, known, self.calibration_size, point.within == "class"),
+            *(self.random_state, groups),
+        )
+        if not takes_unknowns:
+            self._fit_rows = self._fit_rows[known[self._fit_rows]]
+        return self._fit_rows, rows
+
+    def _set_thresholds(self, thresholds, scores, category, unknown) -> None:
+        """Set thresholds (M, K) of M categories and their price; warn of what they cost."""
+        model, point = split_fitted(self.estimator_)[1], self.criterion_
+        # To the caller of fit or of calibrate, behind scikit-learn's decorator.
+        told, far = (str(point), 5), model.far_scores()
+        thresholds, lifted = resolve_conflict(thresholds, far, self.classes_, self.prefer, *told)
+        self.promise_ = bool(self.promise_ and not lifted.any())
         withheld = getattr(model, "withheld_scores_", None)
-        self.price_ = price_of(scores, unknown, withheld, self.thresholds_)
+        self.price_ = price_of(scores, category, unknown, withheld, thresholds)
         warn_of_price(self.price_, point.remedy, *told)
         warn_of_far_away(
-            np.where(self.lifted_, np.inf, self.thresholds_),
-            model.far_scores(),
+            np.where(lifted, np.inf, thresholds),
+            far,
             float(np.median(scores.max(axis=1))),
             self.classes_,
             point.remedy,
             *told,
         )
-        return self
+        alone = self.categories_ is None
+        self.thresholds_, self.lifted_ = (v[0] if alone else v for v in (thresholds, lifted))
+
+    def _criterion(self) -> Criterion:
+        """The criterion that the parameters ask for."""
+        if self.criterion is None:
+            return KnownRejected(float(self.alpha))
+        if self.alpha != 0.05:
+            raise ValueError(
+                f"alpha={self.alpha!r} is for criterion=None, which means KnownRejected(alpha); "
+                f"criterion={self.criterion} has its own parameters. Leave alpha out."
+            )
+        return self.criterion
+
+    def _validate_params(self) -> None:
+        if isinstance(self.criterion, str):
+            new = _OLD_CRITERIA.get(self.criterion, "one of the criteria of openset.calibration")
+            raise ValueError(
+                f"The 'criterion' parameter is an object, not a text; instead of "
+                f"criterion={self.criterion!r} use {new}."
+            )
+        super()._validate_params()
+
+    def check(self, X_new: Any) -> Exchangeability:
+        """Test whether new samples that look known are like the calibration samples.
+
+        The promise holds for samples that are exchangeable with the calibration samples. This
+        compares the highest scores of both above a common score (Kolmogorov-Smirnov).
+
+        Parameters
+        ----------
+        X_new : array-like of shape (n, d), or whatever the estimator takes
+            New samples, unlabelled; independent of each other.
+
+        Returns
+        -------
+        Exchangeability
+            The p-value; its text says what the test can and cannot see.
+        """
+        if self._known_mass is not None:
+            raise ValueError(
+                "check is for independent samples, but the model was calibrated on groups."
+            )
+        calibration = np.concatenate(self._known_scores)
+        thresholds = self.thresholds_ if self.within_ is None else np.full(1, -np.inf)
+        best = self._scores_of_estimator(X_new).max(axis=1)
+        return exchangeability(calibration, best, float(thresholds[0]))
 
     @property
     def cost_curve_(self) -> CostCurve:
-        """Expected cost at every threshold; only for criterion="cost"."""
+        """Expected cost at every threshold; only for :class:`Cost`."""
         return CostCurve(*self._cost_values)
 
     def __sklearn_tags__(self):
@@ -315,10 +393,68 @@ class CalibratedRejector(ConformalClassifier):
         tags.classifier_tags.poor_score = True  # a share alpha is rejected by design
         return tags
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X, *, categories=None) -> np.ndarray:
+        """Acceptance scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+        categories : array-like of shape (n,), default=None
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Column c belongs to ``classes_[c]``; >= 0 accepts.
+        """
         check_is_fitted(self)
         transform, moved = self._moved()
-        return moved.decision_function(transform(X))
+        if self.categories_ is None and categories is None:
+            return moved.decision_function(transform(X))
+        _, model = split_fitted(self.estimator_)
+        Z = transform(X)
+        scores = np.empty((_n_rows(Z), len(self.classes_)))
+        rows = self._category_codes(categories, len(scores))
+        for m in np.unique(rows):
+            some = np.flatnonzero(rows == m)
+            part = model.with_thresholds(self.thresholds_[m])
+            scores[some] = part.decision_function(_safe_indexing(Z, some))
+        return scores
+
+    def predict(self, X, *, categories=None) -> np.ndarray:
+        """Return the accepting class with the highest score, or ``unknown_label_`` without any.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+        categories : array-like of shape (n,), default=None
+            The category of each sample, for a model that was calibrated within categories.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        if categories is None:
+            return super().predict(X)
+        codes = decide(self.decision_function(X, categories=categories))
+        return answer_labels(self.classes_, self.unknown_label_)[codes]
+
+    def known_score(self, X, *, categories=None) -> np.ndarray:
+        """Return the highest acceptance score of each sample: larger is more known.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+        categories : array-like of shape (n,), default=None
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        if categories is None:
+            return super().known_score(X)
+        return self.decision_function(X, categories=categories).max(axis=1)
 
     @available_if(lambda self: hasattr(unwrap(self.estimator), "inclusion_proba"))
     def inclusion_proba(self, X) -> np.ndarray:
@@ -351,8 +487,26 @@ class CalibratedRejector(ConformalClassifier):
             similar = np.where(similar < 0, -1, self._fit_rows[similar])
         return similar, distance, gap
 
+    @property
+    def fitted_attributes(self):  # type: ignore[override]
+        """Names and layouts of the fitted attributes, for model files."""
+        layout = "M K" if getattr(self, "categories_", None) is not None else "K"
+        return {
+            **{"estimator_": "", "promise_": "", "_fit_rows": "", "criterion_": ""},
+            **{"thresholds_": layout, "lifted_": f"{layout} bool"},
+        }
+
+    def __setstate__(self, state):
+        super().__setstate__(_of_this_version(state))
+
     def check_fitted(self):
         sizes = super().check_fitted()
+        require(isinstance(self.criterion_, self.stored_types), "criterion_ is no criterion")
+        self.criterion_.__post_init__()
+        require(self.within_ == self.criterion_.within, f"within_ is {self.within_!r}")
+        if self.categories_ is not None:
+            fits = isinstance(self.categories_, np.ndarray) and self.categories_.ndim == 1
+            require(fits and len(self.categories_) == sizes["M"], "categories_ fits no thresholds_")
         require(isinstance(self.promise_, bool), f"promise_ is {self.promise_!r}")
         split_fitted(self.estimator_)
         if self._fit_rows is not None:
@@ -363,10 +517,124 @@ class CalibratedRejector(ConformalClassifier):
         return sizes
 
     def _moved(self):
-        """The transformers of the estimator, and its last step with moved thresholds."""
+        """The transformers, and the last step with the lowest thresholds of all categories."""
         transform, model = split_fitted(self.estimator_)
-        return transform, model.with_thresholds(self.thresholds_)
+        lowest = self.thresholds_.reshape(-1, self.thresholds_.shape[-1]).min(axis=0)
+        return transform, model.with_thresholds(lowest)
 
 
 def _automatic(unknown_label):
     return isinstance(unknown_label, str) and unknown_label == "auto"
+
+
+def _n_rows(Z) -> int:
+    return Z.shape[0] if hasattr(Z, "shape") else len(Z)
+
+
+def _names(categories) -> list[str]:
+    """Whose calibration samples these are, category by category, for messages."""
+    if categories is None:
+        return ["of known classes"]
+    return [f"of category {name!r}" for name in categories.tolist()]
+
+
+def _of_this_version(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a model that version 0.1.0 saved, as they are named now."""
+    if "per_class" not in state:
+        return state
+    state = dict(state)
+    old = {name: state.pop(name, None) for name in NEW_SPELLING}
+    name, alpha = state["criterion"], state["alpha"]
+    if name == "precision":
+        point: Criterion = Precision(old["precision"], old["confidence"], old["unknown_share"])
+    elif name == "cost":
+        point = Cost(**old["costs"], unknown_share=old["unknown_share"])
+    elif name in ("aus", "hna"):
+        point = UnknownRejected(1 - alpha) if name == "aus" else Accuracy()
+    else:
+        within = "class" if old["per_class"] else None
+        # Without `by` the own class counted.
+        point = KnownRejected(alpha, within=within, own_class=old["by"] != "highest")
+    plain = point == KnownRejected(alpha)
+    state |= {"criterion": None if plain else point, "alpha": alpha if plain else 0.05}
+    if "thresholds_" in state:
+        state |= {"criterion_": point, "within_": point.within, "categories_": None}
+    if "_own_scores" in state:
+        state |= {"_own_mass": None, "_known_mass": None}
+        state["_known_scores"] = [state["_known_scores"]]
+    return state
+
+
+def calibrate(
+    model: BaseEstimator,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    categories: Any = None,
+    **operating_point: Any,
+) -> BaseEstimator:
+    """Return a fitted model with calibrated thresholds inside.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted open-set estimator, or a Pipeline or a search of one. It is not changed.
+    X : array-like of shape (n, d), or whatever the model takes
+        Samples that were not used in its fit or search.
+    y : array-like of shape (n,)
+        Their labels. Samples with a label that is no known class are unknown; they are used where
+        the operating point needs unknown samples, and for its price (``price_``) everywhere.
+    groups : array-like of shape (n,), default=None
+        The object of each sample, if samples of one object are alike. Of unknown samples it is the
+        identity, for :class:`StrangersAccepted`; None takes their labels.
+    categories : array-like of shape (n,), default=None
+        The category of each sample, for ``KnownRejected(within="category")``.
+    **operating_point
+        Parameters of :class:`CalibratedRejector`, such as ``alpha=0.05``.
+
+    Returns
+    -------
+    estimator
+        A :class:`CalibratedRejector`; for a Pipeline the same steps with that as the last one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from openset import OpenSetSVC
+    >>> from openset.calibration import calibrate
+    >>> X, y = load_digits(n_class=6, return_X_y=True)
+    >>> svc = OpenSetSVC(gamma=0.001, C=8).fit(X[::2], y[::2])
+    >>> model = calibrate(svc, X[1::2], y[1::2], alpha=0.1)
+    >>> print(f"{model.n_calibration_} samples, promise kept: {model.promise_}")
+    541 samples, promise kept: True
+    """
+    transform, final = split_fitted(model)
+    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+    inside = steps[-1][1] is final  # else a search or another wrapper stays around it
+    rejector = CalibratedRejector(FrozenEstimator(final if inside else model), **operating_point)
+    rejector._validate_params()
+    point, y = rejector._criterion(), np.asarray(y)
+    known = encode_labels(y, final.classes_) < len(final.classes_)
+    (Z,) = indexable(transform(X) if inside else X)
+    if point.needs_unknown and known.all():
+        raise ValueError(
+            f"criterion={point} needs unknown samples, but all labels in y are known classes."
+        )
+    unknown = None if known.all() else _safe_indexing(Z, np.flatnonzero(~known))
+    given = dict.fromkeys(("groups", "unknown_groups", "categories"))
+    if groups is not None and "groups" in point.takes:
+        given["groups"] = np.asarray(groups)[known]
+    if "unknown_groups" in point.takes:
+        given["unknown_groups"] = np.asarray(y if groups is None else groups)[~known]
+        if groups is None and np.any(y == final.unknown_label_):
+            raise ValueError(
+                f"{point} needs the identity of each unknown sample, but y has the label "
+                f"{final.unknown_label_!r}. Pass groups."
+            )
+    if categories is not None:
+        given["categories"] = np.asarray(categories)[known]
+    rejector._fit(_safe_indexing(Z, np.flatnonzero(known)), y[known], unknown, given, True)
+    if inside and isinstance(model, Pipeline):
+        return type(model)([*steps[:-1], (steps[-1][0], rejector)])
+    return rejector

@@ -1,7 +1,7 @@
 """``openset calibrate``: a model and a table it has not seen in, the model with a promise out."""
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,7 +30,11 @@ def calibrate(
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Probability that --precision is kept; default: 0.95."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Probability that --precision (default: 0.95) or --alpha is kept by these rows.",
+        ),
     ] = None,
     unknown_share: Annotated[
         float | None,
@@ -63,30 +67,15 @@ def calibrate(
     from openset.utils import unwrap
 
     options.prepare_output(output)
-    if sum(option is not None for option in (alpha, precision, costs)) > 1:
-        raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
-    if confidence is not None and precision is None:
-        raise ValueError(f"--confidence {confidence:g} belongs to --precision, which is not given")
-    if unknown_share is not None and precision is None and costs is None:
-        raise ValueError(
-            f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
-        )
-    if by is not None and (precision is not None or costs is not None):
-        raise ValueError(f"--by {by} belongs to --alpha; leave it out")
-    point: dict = {"alpha": 0.05 if alpha is None else alpha, "per_class": per_class, "by": by}
-    if precision is not None or costs is not None:
-        point = {"criterion": "cost", "unknown_share": unknown_share or 0.0, "per_class": per_class}
-        point["costs"] = None if costs is None else _parse(costs)
-    if precision is not None:
-        point |= {"criterion": "precision", "precision": precision}
-        point["confidence"] = 0.95 if confidence is None else confidence
+    asked = {"--alpha": alpha, "--precision": precision, "--costs": costs}
+    criterion, recorded = _criterion(asked, confidence, unknown_share, per_class, by)
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     X, y = scorer.labelled(open_table(data, encoding), target, unknown).read()
-    result = calibrated(scorer.model, X, y, **point)
+    result = calibrated(scorer.model, X, y, criterion=criterion)
     rejector = unwrap(result)
     card = scorer.card | {
         "operating_point": {
-            **point,
+            **recorded,
             "source": data.name,
             "rows": rejector.n_calibration_,
             "unknown_rows": int(np.sum(y == scorer.final.unknown_label_)),
@@ -103,15 +92,49 @@ def calibrate(
     say(*describe_operating_point(card), f"saved {output}")
 
 
+def _criterion(asked, confidence, unknown_share, per_class, by) -> tuple[Any, dict[str, Any]]:
+    """The criterion that the options ask for, and what the card says about it."""
+    from openset.calibration import Cost, KnownRejected, Precision
+
+    given = [option for option, value in asked.items() if value is not None] or ["--alpha"]
+    if len(given) > 1:
+        raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
+    kind, value = given[0], asked[given[0]]
+    if kind == "--costs" and confidence is not None:
+        raise ValueError(f"--confidence {confidence:g} belongs to --precision or --alpha")
+    if kind == "--alpha" and unknown_share is not None:
+        raise ValueError(
+            f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
+        )
+    if kind != "--alpha" and (by is not None or per_class):
+        option = "--per-class" if by is None else f"--by {by}"
+        raise ValueError(f"{option} belongs to --alpha; leave it out")
+    if per_class and by == "highest":
+        raise ValueError("--by highest is for one threshold; leave out --by or --per-class")
+    if kind == "--alpha":
+        alpha, within = 0.05 if value is None else value, "class" if per_class else None
+        promise = KnownRejected(alpha, confidence, within=within, own_class=by == "own")
+        told = {} if confidence is None else {"confidence": confidence}
+        return promise, {"alpha": alpha, "per_class": per_class, "by": by, **told}
+    card = {"unknown_share": unknown_share or 0.0, "per_class": False}
+    if kind == "--costs":
+        costs = _parse(value)
+        card |= {"criterion": "cost", "costs": costs}
+        return Cost(**costs, unknown_share=unknown_share), card
+    sure = 0.95 if confidence is None else confidence
+    card |= {"criterion": "precision", "precision": value, "confidence": sure}
+    return Precision(value, sure, unknown_share), card
+
+
 def _parse(costs: str) -> dict[str, float]:
     try:
         pairs = (item.split("=") for item in options.split(costs, "--costs") or ())
-        found = {name.strip(): float(value) for name, value in pairs}
+        parsed = {name.strip(): float(value) for name, value in pairs}
     except ValueError:
-        found = {}
-    if found.keys() != {"reject", "wrong", "accept_unknown"}:
+        parsed = {}
+    if parsed.keys() != {"reject", "wrong", "accept_unknown"}:
         raise ValueError(
             f"--costs {costs!r} must be NAME=NUMBER, comma-separated, for reject, wrong and "
             "accept_unknown: for example reject=1,wrong=10,accept_unknown=20"
         )
-    return found
+    return parsed

@@ -150,6 +150,8 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
         what = f"at most {point['alpha']:.3%} of the known rows {where}are rejected"
         if point.get("by") == "own":
             what += ", by their own class"
+        if "confidence" in point:
+            what += f", with confidence {point['confidence']:g}"
     head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
     return [
         f"{head}: {what}",

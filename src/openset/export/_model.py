@@ -88,6 +88,11 @@ def _scores(graph, estimator, x):
     thresholds = 0.0
     for layer, heads in layers(estimator, through=(CalibratedRejector,)):
         if isinstance(layer, CalibratedRejector):
+            if layer.categories_ is not None:
+                raise ValueError(
+                    "A model with thresholds per category cannot be exported to ONNX. Calibrate "
+                    "and export one model per category."
+                )
             thresholds = thresholds + layer.thresholds_
         if write := score_writer(type(layer)):
             check_kernel(layer)

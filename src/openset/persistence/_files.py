@@ -54,7 +54,8 @@ class ModelFileError(ValueError):
 
 def trusted_types() -> list[str]:
     """Names of the types that a model file may ask for, in addition to those that skops trusts."""
-    ours: list[type] = [CalibratedRejector, OpenSetPipeline, OpenSetSearchCV]
+    ours: list[type] = [CalibratedRejector, *CalibratedRejector.stored_types]
+    ours += [OpenSetPipeline, OpenSetSearchCV]
     for _, cls in all_estimators():
         ours += [cls, *cls.stored_types]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from ..calibration import CalibratedRejector
+from ..calibration import CalibratedRejector, KnownRejected
 from ..model_selection import OpenSetSearchCV
 from ..registry import method_names
 from ..svm import OpenSetSVC
@@ -83,11 +83,12 @@ class Study:
         row, all other values being test rows; run r draws the known classes from the sorted ones
         by the seed ``seed + r``, as TEXTOIR does; features are used as they are.
     operating_point : dict
-        Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of every
-        method on the validation rows of the known classes. With ``refit = true`` the method is then
-        fitted again, on training and validation rows, and keeps the thresholds. The column
-        ``extra`` then holds the :func:`accuracy_by_rejection` of the test rows, unless `record` is
-        given.
+        The promise of a :class:`openset.CalibratedRejector`, which then sets the thresholds of
+        every method on the validation rows of the known classes: ``alpha``, ``per_class`` (within
+        each class) and ``by`` ("own": by the own class of a row, or "highest"). With ``refit =
+        true`` the method is then fitted again, on training and validation rows, and keeps the
+        thresholds. The column ``extra`` then holds the :func:`accuracy_by_rejection` of the test
+        rows, unless `record` is given.
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
         with each row, as JSON in the column ``extra``. The file is Python code and is run.
@@ -178,6 +179,22 @@ class Study:
             estimator.set_params(n_jobs=threads)
         options = {**self.search, "refit": False, "n_jobs": threads, "random_state": seed}
         return OpenSetSearchCV(estimator, self.grids.get(method), **options)
+
+    @property
+    def calibration(self) -> dict[str, Any] | None:
+        """The `operating_point` as an argument of ``evaluate_method``; None without one."""
+        point = dict(self.operating_point)
+        per_class, by = point.pop("per_class", False), point.pop("by", None)
+        if by not in (None, "own", "highest"):
+            raise ValueError(f"by = {by!r} must be 'own' or 'highest'.")
+        if per_class and by == "highest":
+            raise ValueError("by = 'highest' is for one threshold; leave out by or per_class.")
+        if per_class or by == "own":
+            within = "class" if per_class else None
+            own_class = by == "own"
+            promise = KnownRejected(point.pop("alpha", 0.05), within=within, own_class=own_class)
+            point["criterion"] = promise
+        return point or None
 
     @property
     def recorder(self) -> Callable | None:
@@ -347,10 +364,12 @@ def _check_protocol(study: Study) -> None:
     if not study.protocol:
         raise ValueError("[operating_point] needs the validation rows that [protocol] names.")
     _check_names(study.operating_point, _OPERATING_POINT, "key of [operating_point]")
-    point = dict(study.operating_point)
-    if not isinstance(point.pop("refit", False), bool):
-        raise ValueError("[operating_point] refit must be true or false.")
+    for key in ("refit", "per_class"):
+        if not isinstance(study.operating_point.get(key, False), bool):
+            raise ValueError(f"[operating_point] {key} must be true or false.")
     try:
+        point = dict(study.calibration or {})
+        point.pop("refit", None)
         CalibratedRejector(OpenSetSVC(), **point)._validate_params()
     except ValueError as error:
         raise ValueError(f"[operating_point]: {error}") from None

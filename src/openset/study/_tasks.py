@@ -222,7 +222,7 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     seed = int(draw_seed(dataset, n_known, run, study.seed)[0])
     search = study.make_search(method, seed, threads)
     X, y, split, validation = draw
-    point = study.operating_point or None
+    point = study.calibration
     result = evaluate_method(search, X, y, split, operating_point=point, calibration=validation)
     record = study.recorder
     extra = record(result, X[split.train], y[split.train]) if record else None

@@ -1,0 +1,258 @@
+"""At most a share of the known samples is rejected: a rank of the calibration scores.
+
+If a new score is exchangeable with n calibration scores, each of its n + 1 possible ranks has the
+same probability. So it is below their k-th smallest with a probability of at most k / (n + 1), ties
+included. Of G exchangeable objects each has the mass 1 / (G + 1), in equal parts on its rows, and
+the object to come has the rest, below all scores: a random row of it is below a score with a
+probability of at most the mass below that score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, log
+from typing import ClassVar
+
+import numpy as np
+from scipy.stats import binom
+
+from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
+from ._groups import group_scores
+
+# Allows for the rounding error of a sum of masses.
+_SLACK = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class KnownRejected(Criterion):
+    """At most a share `alpha` of the known samples to come is rejected.
+
+    Price: the lower `alpha`, the fewer unknown samples are rejected.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1), default=0.05
+        Largest share of known samples that are rejected.
+    confidence : float in (0, 1), default=None
+        None: the promise holds on average over calibration sets; the one that was drawn may miss it
+        by sqrt(alpha (1 - alpha) / n) or so. Otherwise it holds for the set that was drawn, with
+        this probability. It takes log(1 - confidence) / log(1 - alpha) samples or more: 59 for
+        alpha=0.05 and confidence=0.95.
+    within : {"class", "category"}, default=None
+        None: for all known samples together. "class": for those of each class (Mondrian), with one
+        threshold per class. "category": for those of each category, such as a camera, a site or a
+        language, which ``fit`` and ``predict`` take as `categories`. Both need enough samples in
+        each: while only the lowest score lies below the threshold, one outlier makes a class
+        accept almost everything.
+    own_class : bool, default=False
+        False: any class may accept the sample. True is the stronger promise that its own class
+        accepts it, so that ``predict_set`` contains the right class. Its threshold is lower, and
+        fewer unknown samples are rejected: where classes overlap, hardly any. With
+        ``within="class"`` the own class counts in any case.
+    aggregate : {"mean", "median"}, default=None
+        With `groups`: None is the promise below, about samples; otherwise it is about the one
+        answer to an object that :func:`predict_groups` gives with the same `aggregate`.
+
+    Notes
+    -----
+    With `groups` in ``fit`` the samples come in objects (the frames of a track, the messages of a
+    session), and those of one object are alike. Then the promise is about a random sample of an
+    object to come, each object counting the same, and needs 1 / alpha - 1 objects.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer, 2005.
+    S. S. Wilks, "Determination of sample sizes for setting tolerance limits", Annals of
+    Mathematical Statistics 12(1), 1941: the confidence.
+    Y. Lee, R. F. Barber, R. Willett, "Distribution-free inference with hierarchical data", 2023:
+    the objects.
+
+    Examples
+    --------
+    >>> from openset.calibration import KnownRejected
+    >>> KnownRejected(0.01, confidence=0.95).sentence
+    'at most 1 % of the known samples are rejected, with confidence 0.95'
+    """
+
+    alpha: float = 0.05
+    confidence: float | None = None
+    within: str | None = None  # type: ignore[assignment]
+    own_class: bool = False
+    aggregate: str | None = None
+
+    promises: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ("groups", "categories")
+
+    def __post_init__(self) -> None:
+        check_fraction("KnownRejected", "alpha", self.alpha)
+        if self.confidence is not None:
+            check_fraction("KnownRejected", "confidence", self.confidence)
+        if self.within not in (None, "class", "category"):
+            raise ValueError(
+                f"KnownRejected(within={self.within!r}): within must be None, 'class' or "
+                "'category'."
+            )
+        if not isinstance(self.own_class, bool | np.bool_):
+            raise ValueError(
+                f"KnownRejected(own_class={self.own_class!r}): own_class must be True or False."
+            )
+
+        if self.aggregate not in (None, "mean", "median"):
+            raise ValueError(
+                f"KnownRejected(aggregate={self.aggregate!r}): aggregate must be None, 'mean' or "
+                "'median'."
+            )
+
+    @property
+    def counts_own_class(self) -> bool:
+        """Whether the score of a calibration sample for its own class counts, or the highest."""
+        return self.own_class or self.within == "class"
+
+    @property
+    def sentence(self) -> str:
+        whose = f"of each {self.within} " if self.within else ""
+        end = " by their own class" if self.counts_own_class else ""
+        sure = "" if self.confidence is None else f", with confidence {self.confidence:g}"
+        return f"at most {self.alpha * 100:g} % of the known samples {whose}are rejected{end}{sure}"
+
+    @property
+    def remedy(self) -> str:  # type: ignore[override]
+        weaker = ", or own_class=False" if self.own_class and self.within != "class" else ""
+        return f"Train a better estimator, or choose a larger alpha{weaker}."
+
+    def check_enough(self, n_rows: int, n_groups: int | None) -> None:
+        if self.aggregate is not None and n_groups is not None:
+            n_rows, n_groups = n_groups, None
+        if self.within is None:
+            self._check_enough(n_rows, n_groups, "of known classes")
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        known, codes, groups = scores.known, scores.codes, scores.groups
+        if self.aggregate is not None:
+            known, codes = _one_row_per_group(self, known, codes, groups)
+            groups = None
+        counted = known.max(axis=1)
+        if self.counts_own_class:
+            counted = known[np.arange(len(codes)), codes]
+        if self.within != "class":
+            common = self._threshold(counted, groups, scores.whose, scores.band, scores.far)
+            return Thresholds(np.full(len(scores.classes), common))
+        members = [codes == c for c in range(len(scores.classes))]
+        for label, rows in zip(scores.classes.tolist(), members, strict=True):
+            n_groups = None if groups is None else len(np.unique(groups[rows]))
+            self._check_enough(int(rows.sum()), n_groups, f"of class {label!r}")
+        return Thresholds(
+            np.array(
+                [
+                    self._threshold(
+                        counted[rows],
+                        None if groups is None else groups[rows],
+                        "",
+                        scores.band,
+                        scores.far[[c]],
+                    )
+                    for c, rows in enumerate(members)
+                ]
+            )
+        )
+
+    def _threshold(self, scores, groups, whose, band, far) -> float:
+        """Midway between the highest score that keeps the promise and the next lower one.
+
+        An outlier far below does not lower the threshold: it lies no farther below that score than
+        the median lies above it.
+        """
+        n_groups = None if groups is None else len(np.unique(groups))
+        self._check_enough(len(scores), n_groups, whose)
+        if n_groups is None:
+            highest = np.sort(scores)[self._rank(len(scores)) - 1]
+        else:
+            order = np.argsort(scores, kind="stable")
+            mass = masses(groups)[order]
+            before = np.append(0.0, np.cumsum(mass)[:-1])  # ties: that of the first among them
+            first = np.searchsorted(scores[order], scores[order], side="left")
+            fits = 1 / (n_groups + 1) + before[first] <= self.alpha * _SLACK
+            highest = scores[order][np.flatnonzero(fits)[-1]]
+        room = width(highest, band)
+        lower = scores[scores < highest - room]
+        if lower.size:
+            room = max(room, np.median(scores) - highest)
+        return between(highest, lower.max(initial=highest - 2 * room), far)
+
+    def _rank(self, n: int) -> int:
+        """The rank k of the threshold among n scores; 0 if there are too few."""
+        if self.confidence is None:
+            return largest_rank(self.alpha, n)
+        # The share below the k-th smallest is at most alpha where Bin(n, alpha) is k or more.
+        k = int(binom.ppf(1 - self.confidence, n, self.alpha)) + 1
+        while k > 0 and binom.sf(k - 1, n, self.alpha) < self.confidence:
+            k -= 1
+        return k
+
+    def _check_enough(self, n_rows: int, n_groups: int | None, whose: str) -> None:
+        more = "Give more (for an estimator that is fitted here, a larger X or calibration_size)"
+        if n_groups is not None:
+            if self.confidence is not None:
+                raise ValueError(
+                    f"{self}: a confidence is for independent samples, not for those of groups. "
+                    "Leave confidence out, or pass one sample per group and no groups."
+                )
+            if largest_rank(self.alpha, n_groups) == 0:
+                raise ValueError(
+                    f"alpha={self.alpha:g} needs at least {fewest_samples(self.alpha)} groups "
+                    f"{whose}; there are {n_groups}. {more}, or raise alpha to "
+                    f"{1 / (n_groups + 1):.3g} or more."
+                )
+            return
+        if self._rank(n_rows) > 0:
+            return
+        if self.confidence is None:
+            raise ValueError(
+                f"alpha={self.alpha:g} needs at least {fewest_samples(self.alpha)} calibration "
+                f"samples {whose}; there are {n_rows}. {more}, or raise alpha to "
+                f"{1 / (n_rows + 1):.3g} or more."
+            )
+        fewest = ceil(log(1 - self.confidence) / log(1 - self.alpha) * (1 - 1e-12))
+        possible = 1 - (1 - self.confidence) ** (1 / max(1, n_rows))
+        raise ValueError(
+            f"alpha={self.alpha:g} with confidence={self.confidence:g} needs at least {fewest} "
+            f"calibration samples {whose}; there are {n_rows}. {more}, or raise alpha to "
+            f"{ceil(possible * 1e4) / 1e4:g} or more, or leave confidence out."
+        )
+
+
+def _one_row_per_group(criterion, known, codes, groups):
+    """Scores (G, K) and class indices (G,) of the objects."""
+    if groups is None:
+        raise ValueError(f"{criterion} needs groups in fit, the object of each sample.")
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    mixed = codes != codes[first][inverse]
+    if mixed.any():
+        raise ValueError(
+            f"{criterion} gives one answer to each group, but a group has samples of more than one "
+            "class. Use groups of one class each, or aggregate=None."
+        )
+    return group_scores(known, inverse, criterion.aggregate), codes[first]
+
+
+def masses(groups: np.ndarray) -> np.ndarray:
+    """(n,) mass of each row: G groups and the one to come weigh the same, and so do their rows."""
+    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return 1 / ((len(counts) + 1) * counts[inverse])
+
+
+def largest_rank(alpha: float, n: int) -> int:
+    """floor(alpha (n + 1)): the largest k with k / (n + 1) <= alpha.
+
+    Compared as the quotient: 0.29 x 100 is less than 29 in floating point.
+    """
+    k = floor(alpha * (n + 1)) + 1
+    while k / (n + 1) > alpha:
+        k -= 1
+    return k
+
+
+def fewest_samples(alpha: float) -> int:
+    """The smallest n for which :func:`largest_rank` is not 0."""
+    n = ceil(1.0 / alpha) - 1
+    return n if largest_rank(alpha, n) else n + 1
