@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -186,15 +187,16 @@ class ExtremeValueMachine(OpenSetClassifier):
         return tags
 
     def _fit_tails(self, X, distances, classes):
+        """Weibull models of the margins of all points of classes."""
+        tasks = [(*rows, block) for rows in classes for block in row_blocks(*rows, len(X))]
+        fit = partial(self._fit_block, X, distances)
+        return WeibullTail.concatenate(list(thread_map(fit, tasks, self.n_jobs)))
+
+    def _fit_block(self, X, distances, task):
+        start, stop, block = task
+        others = (distances(X[block], 0, start), distances(X[block], stop, len(X)))
         form = WeibullTail.low_distances if self.weibull == "libmr" else WeibullTail.low_margins
-
-        def fit_block(task):
-            start, stop, block = task
-            others = (distances(X[block], 0, start), distances(X[block], stop, len(X)))
-            return form(self.margin_factor * np.hstack(others), self.tail_size)
-
-        tasks = ((*rows, block) for rows in classes for block in row_blocks(*rows, len(X)))
-        return WeibullTail.concatenate(list(thread_map(fit_block, tasks, self.n_jobs)))
+        return form(self.margin_factor * np.hstack(others), self.tail_size)
 
     def _reduce(self, X, distances, classes, weibull):
         """Rows of X that are extreme vectors, one array per class."""
@@ -202,12 +204,13 @@ class ExtremeValueMachine(OpenSetClassifier):
             return [np.arange(start, stop) for start, stop in classes]
         # Probabilities fall with the distance, so a point covers a ball.
         radius = weibull.score_at(self.cover_threshold)
-
-        def cover(rows):
-            own = slice(*rows)
-            return greedy_cover(X, distances, *rows, radius[own], self._order(X[own], radius[own]))
-
+        cover = partial(self._cover, X, distances, radius)
         return list(thread_map(cover, classes, self.n_jobs))
+
+    def _cover(self, X, distances, radius, rows):
+        members = slice(*rows)
+        order = self._order(X[members], radius[members])
+        return greedy_cover(X, distances, *rows, radius[members], order)
 
     def _order(self, X, radius):
         """The points of a class in the order in which those that cover equally many are taken.
@@ -253,13 +256,13 @@ class ExtremeValueMachine(OpenSetClassifier):
         """
         X = validate_samples(self, X)
         distances = DistancesTo(self.extreme_vectors_, self.metric)
-        stops = np.cumsum(self.n_extreme_)
-
-        def fuse(block):
-            return self.weibull_.mean_of_largest(distances(X[block]), stops, self.n_fused)
-
         blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
+        fuse = partial(self._fuse, X, distances)
         return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
+
+    def _fuse(self, X, distances, block):
+        stops = np.cumsum(self.n_extreme_)
+        return self.weibull_.mean_of_largest(distances(X[block]), stops, self.n_fused)
 
     def raw_scores(self, X):
         return self.inclusion_proba(X)
@@ -268,62 +271,65 @@ class ExtremeValueMachine(OpenSetClassifier):
         return raw - self.threshold
 
 
-def greedy_cover(
-    X: np.ndarray,
-    distances: DistancesTo,
-    start: int,
-    stop: int,
-    radius: np.ndarray,
-    order: np.ndarray,
-) -> np.ndarray:
+def greedy_cover(X, distances: DistancesTo, start, stop, radius, order) -> np.ndarray:
     """Choose points of a class whose balls cover the class, the most useful first.
 
-    Point i covers j iff their distance is at most ``radius[i]``. At each turn the point that
-    covers most uncovered ones is taken, the first in `order` of equals; points that no point
-    covers, not even they themselves, come last. The gains are counted once, and when a point
-    becomes covered, which happens once, they fall for those that cover it. Who covers whom is
-    stored for classes of up to ``_STORED`` points; beyond, that makes two passes over the
-    distances.
+    At each turn the point that covers most uncovered ones is taken, the first in `order` of equals;
+    points that no point covers, not even they themselves, come last. The gains are counted once,
+    and when a point becomes covered, which happens once, they fall for those that cover it.
 
     X are the training rows, sorted by class, those of the class being start to stop; `distances`
     are those to all of X, `radius` and `order` have shape (stop - start,). Return the chosen rows
     of X.
     """
-    n = stop - start
-
-    def covering(points):
-        """Which points of the class cover each of these, shape (n_points, n)."""
-        return distances(X[start + points], start, stop) <= radius
-
-    stored = None
-    if n <= _STORED:
-        blocks = row_blocks(0, n, n)
-        stored = np.concatenate([covering(np.arange(n)[block]) for block in blocks])
-
-    def count_covering(points):
-        """How many of the points each point of the class covers."""
-        counts = np.zeros(n, dtype=np.intp)
-        for block in row_blocks(0, len(points), n):
-            rows = points[block]
-            counts += (covering(rows) if stored is None else stored[rows]).sum(axis=0)
-        return counts
-
-    def covered_by(point):
-        if stored is not None:
-            return stored[:, point]
-        return distances(X[[start + point]], start, stop)[0] <= radius[point]
-
-    gain = count_covering(np.arange(n))
-    uncovered = np.ones(n, dtype=bool)
+    coverage = _Coverage(X[start:stop], distances, (start, stop), radius)
+    gain = coverage.count(np.arange(stop - start))
+    uncovered = np.ones(stop - start, dtype=bool)
     chosen = []
     while uncovered.any():
         best = int(order[gain[order].argmax()])
         if gain[best] <= 0:
             break
-        fresh = np.flatnonzero(uncovered & covered_by(best))
+        fresh = np.flatnonzero(uncovered & coverage.by(best))
         uncovered[fresh] = False
-        gain -= count_covering(fresh)
+        gain -= coverage.count(fresh)
         gain[best] = 0  # rounding may differ between blocks: never come back to this point
         if fresh.size:
             chosen.append(start + best)
     return np.concatenate([np.array(chosen, dtype=np.intp), start + np.flatnonzero(uncovered)])
+
+
+class _Coverage:
+    """Which of the n points of a class cover which: i covers j iff d(i, j) <= ``radius[i]``.
+
+    It is stored for classes of up to ``_STORED`` points; beyond, each distance is computed twice.
+    """
+
+    def __init__(self, points, distances, rows, radius):
+        self._points, self._distances, self._rows, self._radius = points, distances, rows, radius
+        self._stored = None
+        n = len(points)
+        if n <= _STORED:
+            self._stored = np.concatenate(
+                [self._covering(np.arange(n)[block]) for block in row_blocks(0, n, n)]
+            )
+
+    def _covering(self, points):
+        """Which points cover each of these, (n_points, n)."""
+        if self._stored is not None:
+            return self._stored[points]
+        return self._distances(self._points[points], *self._rows) <= self._radius
+
+    def count(self, points):
+        """How many of these each point covers, (n,)."""
+        counts = np.zeros(len(self._radius), dtype=np.intp)
+        for block in row_blocks(0, len(points), len(counts)):
+            counts += self._covering(points[block]).sum(axis=0)
+        return counts
+
+    def by(self, point):
+        """Which points this one covers, (n,)."""
+        if self._stored is not None:
+            return self._stored[:, point]
+        distances = self._distances(self._points[[point]], *self._rows)[0]
+        return distances <= self._radius[point]

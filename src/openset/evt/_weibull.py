@@ -265,11 +265,9 @@ class WeibullTail:
         WeibullTail
             Of shape (...).
         """
-        tail = _smallest(scores, size)
-        lowest, location = tail[..., 0], tail[..., -1]
-        scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
-        narrow = location - lowest <= resolution
-        scale = np.where(narrow, 1.0 + (location - lowest) + resolution, scale)
+        location, width, scale, shape = _fit_lowest(scores, size)
+        narrow = width <= resolution
+        scale = np.where(narrow, 1.0 + width + resolution, scale)
         shape = np.where(narrow, np.inf, shape)
         return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
 
@@ -286,13 +284,12 @@ class WeibullTail:
         -------
         WeibullTail
         """
-        tail = -_smallest(-np.asarray(scores, dtype=np.float64), size)
-        highest, location = tail[..., 0], tail[..., -1]
-        scale, shape = fit_weibull(1.0 + (tail - location[..., None]))
-        narrow = highest - location <= resolution
+        negated = -np.asarray(scores, dtype=np.float64)
+        location, width, scale, shape = _fit_lowest(negated, size)
+        narrow = width <= resolution
         scale = np.where(narrow, 1.0 - resolution, scale)
         shape = np.where(narrow, np.inf, shape)
-        return cls(scale, shape, location, sign=1, translate=1.0, survivor=False)
+        return cls(scale, shape, -location, sign=1, translate=1.0, survivor=False)
 
     @classmethod
     def low_distances(cls, distances: ArrayLike, size: int) -> WeibullTail:
@@ -423,6 +420,13 @@ class WeibullTail:
         rest = probability if self.survivor else 1.0 - probability
         z = self.scale * (-np.log(rest)) ** (1.0 / self.shape)
         return self.location + self.sign * (z - self.translate)
+
+
+def _fit_lowest(scores, size):
+    """Location and width of the tail of the `size` lowest scores; scale and shape of its model."""
+    tail = _smallest(scores, size)
+    location = tail[..., -1]
+    return location, location - tail[..., 0], *fit_weibull(1.0 + (location[..., None] - tail))
 
 
 def _smallest(values, size):

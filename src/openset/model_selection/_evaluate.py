@@ -129,14 +129,13 @@ def evaluate(
 ) -> Iterator[SplitScores]:
     """Score every candidate on the splits `which`, in an order that suits the estimator."""
     transformer, final, prefix = split_pipeline(estimator)
+    if transformer is None:
+        if prefix:  # a Pipeline of one step
+            candidates = [Candidate(c.number, _without(prefix, c.params)) for c in candidates]
+        yield from _evaluate_final(final, candidates, data.X, which, data)
+        return
     for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
-        members = [
-            Candidate(c.number, {name.removeprefix(prefix): v for name, v in c.params.items()})
-            for c in members
-        ]
-        if transformer is None:
-            yield from _evaluate_final(final, members, data.X, which, data)
-            continue
+        members = [Candidate(c.number, _without(prefix, c.params)) for c in members]
         head = clone(transformer).set_params(**shared)
         # The transformers of a Pipeline are fitted on the fitting part of each split alone.
         for s in which:
@@ -148,6 +147,10 @@ def evaluate(
                 yield SplitScores.failed(error, members, s)
             else:
                 yield from _evaluate_final(final, members, X, [s], data)
+
+
+def _without(prefix, params):
+    return {name.removeprefix(prefix): value for name, value in params.items()}
 
 
 def evaluate_separately(
@@ -169,14 +172,18 @@ def evaluate_separately(
         yield from _fit_splits(model, one, data.X, which, data, scoring, as_fitted)
 
 
-def _group(candidates, in_key) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:
-    """Group by the values of the parameters for which in_key, which the members then lack."""
+def _group(candidates, is_shared) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:
+    """Group by the values of the shared parameters, which the members then lack."""
+    names = sorted(filter(is_shared, set().union(*(c.params for c in candidates))))
+    if not names:
+        yield {}, list(candidates)
+        return
     groups: dict[tuple, tuple[dict[str, Any], list[Candidate]]] = {}
-    for candidate in candidates:
-        common = {name: v for name, v in candidate.params.items() if in_key(name)}
-        rest = {name: v for name, v in candidate.params.items() if not in_key(name)}
-        key = tuple(sorted((name, repr(v)) for name, v in common.items()))
-        groups.setdefault(key, (common, []))[1].append(Candidate(candidate.number, rest))
+    for number, params in candidates:
+        shared = {name: params[name] for name in names if name in params}
+        rest = {name: value for name, value in params.items() if name not in shared}
+        key = tuple((name, repr(value)) for name, value in shared.items())
+        groups.setdefault(key, (shared, []))[1].append(Candidate(number, rest))
     yield from groups.values()
 
 

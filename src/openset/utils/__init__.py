@@ -8,10 +8,9 @@ of versions, which know the whole package, are found here as well, as are critic
 from importlib import import_module
 from typing import Any
 
-from ._archive import read_member, stored_array_size
 from ._arguments import layers, refuse_masked, split_fitted, split_pipeline, unwrap
 from ._decision import answer_labels, decide
-from ._files import atomic_write, last_written, update_lock
+from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
 from ._parallel import Progress, interrupts, thread_map
 from ._text import join_names, shortened, text_table
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sklearn.base import BaseEstimator
 
-from . import _input, _rule
+from . import _checks
 from ._tools import Check
 
 __all__ = [
@@ -86,7 +86,7 @@ def open_set_checks() -> Iterator[Check]:
     >>> [check.__name__ for check in open_set_checks()][:2]
     ['check_decision_shape', 'check_one_class']
     """
-    for name, check in (*vars(_rule).items(), *vars(_input).items()):
+    for name, check in vars(_checks).items():
         if name.startswith("check_"):
             yield check
 
