@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, so each keeps to one thread.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-oldest test-blas test-slow fuzz lint format bench docs clean
+.PHONY: demo test test-oldest test-blas test-slow fuzz lint format bench docs wheel clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-cli,plots
@@ -58,6 +58,12 @@ bench: $(VENV)/.installed-bench
 docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
 	@echo "built: docs/_build/html/index.html"
+
+# With compiled functions inside, for this version of Python, this system and the newest Numba.
+wheel: $(VENV)/.installed-test
+	@rm -rf build/precompiled
+	$(BIN)/python release/precompile.py build/precompiled
+	OPENSET_PRECOMPILED=build/precompiled $(BIN)/python -m build --wheel
 
 clean:
 	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/measured

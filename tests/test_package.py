@@ -29,7 +29,7 @@ FLOORS = [
     ["evaluation"],
     ["monitoring"],
     ["export", "persistence", "plots"],
-    ["study"],
+    ["study", "warming"],
     ["cli"],
 ]
 MAY_IMPORT = {

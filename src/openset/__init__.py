@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it
     from .svm import OneVsRestSVC as OneVsRestSVC
     from .svm import OneVsSetMachine as OneVsSetMachine
     from .svm import OpenSetSVC as OpenSetSVC
+    from .warming import warm as warm
     from .wrappers import CascadeRejector as CascadeRejector
     from .wrappers import ThresholdRejector as ThresholdRejector
 
@@ -43,6 +44,7 @@ _NAMES = {method.estimator: method.module.split(".")[1] for method in _METHODS} 
     "group_unknowns": "discovery",
     "make_pipeline": "base",
     "show_versions": "utils",
+    "warm": "utils",
 }
 
 _SUBMODULES = frozenset(

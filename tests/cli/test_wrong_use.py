@@ -22,6 +22,7 @@ NEEDS = {
     "compare": "{table} -t kind -o {x.html} --methods osnn --repeats 2",
     "export": "{model} --onnx {x.onnx}",
     "datasets": "",
+    "warm": "",
     "study run": "{study} --store {x.sqlite} --datasets digits",
     "study retry": "{study} --store {results}",
     "study status": "{study} --store {results}",

@@ -191,3 +191,17 @@ def _use(module, start, first):
         dtype = DTYPES[(first + k) % len(DTYPES)]
         assert functions["half"](dtype(7)) == 3.5
         assert functions["total"](np.arange(5, dtype=dtype)) == 10
+
+
+def test_tells_the_logger_how_far_the_compiler_is(module, caplog):
+    """Functions that another function calls are compiled while it waits."""
+    half, total = module()["half"], module()["total"]
+    for function in (half, total):
+        function.py_func.__module__ = "openset.solver.tiny"
+    caplog.set_level("INFO", logger="openset")
+    half(3)
+    assert total(np.ones(3)) == 3
+    told = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert [text.startswith("compiling, ") for text in told if text]
+    assert told[-1] == ""
+    assert told.count("") == 2

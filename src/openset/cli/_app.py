@@ -17,6 +17,7 @@ from openset.cli import (
     _predict,
     _review,
     _study,
+    _warm,
 )
 
 app = typer.Typer(
@@ -28,7 +29,7 @@ for command in (_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.eval
     app.command()(command)
 for command in (_monitor.monitor, _review.review, _learn.learn):
     app.command()(command)
-for command in (_compare.compare, _info.export, _datasets.datasets, _compare.demo):
+for command in (_compare.compare, _info.export, _datasets.datasets, _compare.demo, _warm.warm):
     app.command()(command)
 app.add_typer(_study.app, name="study")
 

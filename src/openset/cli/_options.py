@@ -6,6 +6,7 @@ names a file carries a `Role`, and `reported` checks these before any work.
 
 import csv
 import io
+import logging
 import os
 import stat
 import sys
@@ -150,6 +151,7 @@ def reported(command: Callable) -> Callable:
     def guarded(**arguments):
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            _show_progress()
             written: list = []
             try:
                 from openset.utils import last_written  # late: --help must not load what computes
@@ -173,6 +175,22 @@ def reported(command: Callable) -> Callable:
                 raise typer.Exit(FAILED) from None
 
     return guarded
+
+
+class _ProgressLine(logging.Handler):
+    """Show messages of the library; those of level INFO in one line, which an empty one clears."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        end = "" if record.levelno < logging.WARNING else "\n"
+        print(f"\r\x1b[K{record.getMessage()}", end=end, file=sys.stderr, flush=True)
+
+
+def _show_progress() -> None:
+    """On a terminal, show how far the compiler is."""
+    logger = logging.getLogger("openset")
+    if sys.stderr.isatty() and not logger.handlers:
+        logger.addHandler(_ProgressLine())
+        logger.setLevel(logging.INFO)
 
 
 def printable(text: str) -> str:

@@ -19,6 +19,7 @@ _ABOVE = {
     **{"METHODS": "registry", "RENAMED_METHODS": "registry", "Method": "registry"},
     **{"MethodRow": "registry", "all_estimators": "registry", "method_names": "registry"},
     **{"method_table": "registry", "host_info": "host", "show_versions": "host"},
+    **{"WarmReport": "warming", "warm": "warming"},
     **{"critical_difference": "evaluation.stats", "critical_value": "evaluation.stats"},
 }
 
@@ -28,6 +29,7 @@ __all__ = [
     "Method",
     "MethodRow",
     "Progress",
+    "WarmReport",
     "all_estimators",
     "answer_labels",
     "atomic_write",
@@ -52,6 +54,7 @@ __all__ = [
     "thread_map",
     "unwrap",
     "update_lock",
+    "warm",
 ]
 
 

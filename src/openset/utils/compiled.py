@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 
 import numba
 from numba.core import caching, event
+
+from . import _precompiled
 
 # Fast-math flags under which LLVM vectorises loops over numbers that may be infinite, but not NaN.
 FAST = {"contract", "nnan", "nsz"}
@@ -16,9 +20,9 @@ FAST = {"contract", "nnan", "nsz"}
 def njit(**options) -> Callable[[Callable], Callable]:
     """As :func:`numba.njit`, but the cache may fail, and several processes may fill it at once.
 
-    Numba keeps compiled functions next to the source, in the home folder or in ``NUMBA_CACHE_DIR``.
-    Where none of them can be written, at import or later, the functions are compiled in every
-    process, and one warning names the remedy.
+    Compiled functions are loaded from the wheel if it contains them. Otherwise, Numba keeps them
+    next to the source, in the home folder or in ``NUMBA_CACHE_DIR``. If none of these folders can
+    be written, the functions are compiled in every process, and one warning names the remedy.
 
     Parameters
     ----------
@@ -44,20 +48,48 @@ def njit(**options) -> Callable[[Callable], Callable]:
     def decorate(function):
         compiled = numba.njit(**options)(function)
         if cached:
-            try:
-                compiled._cache = _Cache(function)
-            except RuntimeError as error:
-                if "cannot cache function" not in str(error):
-                    raise
-                _warn_once(
-                    "neither the folder of openset nor the cache folder of the user can be written"
-                )
+            compiled._cache = _Cache(function)
         return compiled
 
     return decorate
 
 
-class _Cache(caching.FunctionCache):
+class _Cache:
+    """What Numba asks for a function's code: the wheel first, then a folder that can be written."""
+
+    def __init__(self, function: Callable):
+        self._function = function
+        if _precompiled.precompiled_folder() is None:
+            self._folder  # noqa: B018 (warns at import if no folder can be written)
+
+    @cached_property
+    def _folder(self):
+        """Numba's cache, opened only if the wheel lacks a function."""
+        try:
+            return _FolderCache(self._function)
+        except RuntimeError as error:
+            if "cannot cache function" not in str(error):
+                raise
+            _warn_once(
+                "neither the folder of openset nor the cache folder of the user can be written"
+            )
+            return caching.NullCache()
+
+    @property
+    def cache_path(self):
+        opened = "_folder" in vars(self)
+        return self._folder.cache_path if opened else str(_precompiled.precompiled_folder())
+
+    def load_overload(self, signature, target_context):
+        target_context.refresh()
+        found = _precompiled.load(self._function, signature, target_context)
+        return found or self._folder.load_overload(signature, target_context)
+
+    def save_overload(self, signature, compiled):
+        self._folder.save_overload(signature, compiled)
+
+
+class _FolderCache(caching.FunctionCache):
     """A cache that costs time when it fails, and nothing else."""
 
     def __init__(self, function):
@@ -118,20 +150,37 @@ def _warn_once(reason) -> None:
 
 
 class _Notice(event.Listener):
-    """Says once that the solver compiles, or the first fit would seem to hang."""
+    """Tells the logger "openset" what the user waits for.
 
-    said = False
+    Once, as a warning, that the solver compiles, since the first fit would seem to hang; and at
+    level INFO, how far it is, with an empty message when it is done.
+    """
+
+    def __init__(self):
+        self._logger = logging.getLogger("openset")
+        self._said, self._depth, self._count = False, 0, 0
+        self._begin = self._seconds = 0.0
 
     def on_start(self, event: event.Event) -> None:
         module = event.data["dispatcher"].py_func.__module__
-        if module.startswith("openset.solver.") and not (self.said or _warned):
-            self.said = True
-            logging.getLogger("openset").warning(
-                "openset: compiling the solver, about 40 s; later runs load it from a cache"
+        if module.startswith("openset.solver.") and not (self._said or _warned):
+            self._said = True
+            self._logger.warning(
+                "openset: compiling the solver, up to 40 s; later runs load it from a cache"
             )
+        if self._depth or module.startswith("openset."):  # one function compiles those it calls
+            self._begin = self._begin if self._depth else time.monotonic()
+            self._depth += 1
+            self._count += 1
+            seconds = self._seconds + time.monotonic() - self._begin
+            self._logger.info("compiling, %d functions so far, %.0f s", self._count, seconds)
 
     def on_end(self, event: event.Event) -> None:
-        pass
+        if self._depth:
+            self._depth -= 1
+            if not self._depth:
+                self._seconds += time.monotonic() - self._begin
+                self._logger.info("")
 
 
 event.register("numba:compile", _Notice())
