@@ -1,19 +1,19 @@
 """``openset compare``: find the method that suits the data. ``openset demo``: three on digits."""
 
 import json
-import shutil
 import sys
-import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import reported, say, stage
+from openset.cli._options import reported, say, say_wrapped, stage
+from openset.registry import METHODS, method_names
 
-# Without 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
-_DEFAULT = "ossvm,svm,dbc,ocsvm,svdd,w-svm,pi-svm,evm,osnn,knn,lda,centroids"
+# All but 1-vs-Set, which is linear, and the SVM without bias, which takes longest to tune.
+_SLOW = ("1-vs-set", "svm-without-bias")
+_DEFAULT = ",".join(m.command for m in METHODS if m.command and m.command not in _SLOW)
 
 
 @reported
@@ -45,7 +45,6 @@ def compare(
     # Loaded first: without matplotlib a long run could not write its page.
     from openset.cli._text import dropped_columns
     from openset.evaluation import make_method
-    from openset.registry import method_names
     from openset.study.comparison import Comparison
     from openset.tables import open_table, read_training
     from openset.utils import join_names, unwrap
@@ -101,19 +100,12 @@ def demo() -> None:
     from openset.study.demonstration import Demonstration
 
     demonstration = Demonstration()
-    _wrapped(demonstration.introduction, "")
+    say_wrapped(demonstration.introduction, "")
     stage("Tuning ...")
     answers = demonstration.pictures()
-    _wrapped("The first test image of each digit, and what OpenSetSVC answers:", "", answers)
-    _wrapped(*(f"- {sentence}" for sentence in demonstration.verdict()), "")
+    say_wrapped("The first test image of each digit, and what OpenSetSVC answers:", "", answers)
+    say_wrapped(*(f"- {sentence}" for sentence in demonstration.verdict()), "")
     typer.echo(demonstration.table())
-    _wrapped(*_AFTER.split("\n"))
+    say_wrapped(*_AFTER.split("\n"))
     if demonstration.save_picture(_PICTURE):
-        _wrapped("", f"Picture of 30 test images and their answers: {_PICTURE}")
-
-
-def _wrapped(*lines: str) -> None:
-    """Print lines, wrapped at words to the width of the terminal."""
-    width = shutil.get_terminal_size().columns
-    for line in "\n".join(lines).split("\n"):
-        typer.echo(line if len(line) <= width else textwrap.fill(line, width))
+        say_wrapped("", f"Picture of 30 test images and their answers: {_PICTURE}")

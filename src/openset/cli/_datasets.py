@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import printable, reported
+from openset.cli._options import printable, reported, say, say_wrapped
 
 if TYPE_CHECKING:
     from openset.datasets import DatasetRow
@@ -23,10 +23,8 @@ def datasets(
     as_json: options.AsJson = False,
 ) -> None:
     """List datasets: sizes counted in the data home, or those of the paper where one is missing."""
-    from rich.console import Console
-    from rich.table import Table
-
     from openset.datasets import dataset_table
+    from openset.utils import text_table
 
     try:
         rows = dataset_table(data_home)
@@ -35,19 +33,10 @@ def datasets(
     if as_json:
         typer.echo(json.dumps([row._asdict() for row in rows], indent=1))
         return
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("dataset", no_wrap=True)
-    for name in ("classes", "samples", "features", "mean", "min", "max"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("paper", no_wrap=True)
-    for row in rows:
-        table.add_row(printable(row.name), *_cells(row))
-    console = Console(markup=False)  # names of files may hold brackets
-    console.print(table)
-    console.print()
-    for remark in dict.fromkeys(map(_remark, rows)):
-        if remark:
-            console.print(remark, highlight=False)
+    titles = ["dataset", "classes", "samples", "features", "mean", "min", "max", "paper"]
+    cells = [[printable(row.name), *_cells(row)] for row in rows]
+    say(*text_table(titles, cells, gap=1, text_columns=(0, 7)).split("\n"), "")
+    say_wrapped(*filter(None, dict.fromkeys(map(_remark, rows))))
 
 
 def _cells(row: DatasetRow) -> list[str]:
@@ -77,5 +66,5 @@ def _remark(row: DatasetRow) -> str:
         return "Missing datasets that PMLB has are downloaded on first use (pip install pmlb)."
     if row.source == "file" and row.counted == (row.published or row.counted):
         return ""
-    what = "here" if row.source == "" else "the paper's"
-    return f"{row.name} is not {what}{sizes}: {row.where}."
+    where = "here" if row.source == "" else "the paper's"
+    return f"{row.name} is not {where}{sizes}: {row.where}."

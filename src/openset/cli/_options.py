@@ -8,8 +8,10 @@ import csv
 import io
 import logging
 import os
+import shutil
 import stat
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -201,6 +203,14 @@ def printable(text: str) -> str:
 def say(*lines: str, err: bool = False) -> None:
     """Print lines of text, which may hold names from untrusted files."""
     typer.echo("\n".join(printable(line) for line in lines), err=err)
+
+
+def say_wrapped(*lines: str) -> None:
+    """Print lines as `say`, wrapped at words to the width of the terminal."""
+    width = shutil.get_terminal_size().columns
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    for line in "\n".join(lines).split("\n"):
+        say(line) if len(line) <= width else say(*textwrap.wrap(line, width, **whole))
 
 
 def complain(message: str) -> None:

@@ -87,14 +87,14 @@ def _running(retry: bool, help: str):
         # Imported here, so that --help does not load the estimators.
         from openset.study import run_study
 
-        parts = (
+        only = (
             split(datasets or None, "--datasets") or (),
             split(methods or None, "--methods") or (),
             _known_counts(n_known),
         )
         options: dict[str, Any] = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
         options["time_limit"] = None if time_limit is None else 60 * time_limit
-        with _open(study, store, not retry, parts) as (plan, results):
+        with _open(study, store, not retry, only) as (plan, results):
             try:
                 counts = run_study(plan, results, **options, retry=retry, verbose=True)
             except KeyboardInterrupt:
@@ -194,11 +194,11 @@ def _known_counts(text: str) -> list[int | float]:
 
 
 @contextmanager
-def _open(study, store, create=False, parts=()):
-    """The study, restricted to some parts, and its store."""
+def _open(study, store, create=False, only=()):
+    """The study, restricted to some datasets, methods and numbers, and its store."""
     from openset.study import Store, load_study
 
-    plan = load_study(study).restrict(*parts)
+    plan = load_study(study).restrict(*only)
     if store is None:
         store = _default_store(plan)
         if create:

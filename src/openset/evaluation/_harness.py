@@ -94,12 +94,12 @@ class Evaluation:
         Measures of unknown samples are left out where there are none, and likewise those of known
         samples.
         """
-        found = {name: value for name, value in self.report.items() if isinstance(value, float)}
+        values = {name: value for name, value in self.report.items() if isinstance(value, float)}
         best = self.scores.max(axis=1)
-        found["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
-        found["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
-        found["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
-        return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+        values["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
+        values["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
+        values["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
+        return {name: float(value) for name, value in values.items() if np.isfinite(value)}
 
     def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
         """Return the share of known samples accepted at given shares of unknown ones accepted.

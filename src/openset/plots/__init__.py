@@ -15,8 +15,7 @@ except ImportError as error:
 from ._critical_difference import CriticalDifferenceDisplay
 from ._decision_regions import DecisionRegionsDisplay, DecisionSurfaceDisplay
 from ._display import class_colors, class_marker, plain_text, tint
-from ._evidence import EvidenceDisplay
-from ._parameters import LambdaPathDisplay, SearchHeatmapDisplay
+from ._parameters import EvidenceDisplay, LambdaPathDisplay, SearchHeatmapDisplay
 from ._scores import (
     KnownROCDisplay,
     OpenSetConfusionMatrixDisplay,

@@ -105,14 +105,14 @@ class CriticalDifferenceDisplay(Display):
 
     def _draw(self, ax):
         k = len(self.ranks)
-        best_first = sorted(self.ranks, key=self.ranks.__getitem__)
-        n_right = k // 2
-        self._draw_axis(ax, k, k - n_right)
+        worst_first = sorted(self.ranks, key=self.ranks.__getitem__, reverse=True)
+        n_left = -(-k // 2)
+        self._draw_axis(ax, k, n_left)
         self.names_: dict[str, Text] = {}
         self.lines_: dict[str, Line2D] = {}
-        for depth, name in enumerate(reversed(best_first[n_right:]), start=1):
+        for depth, name in enumerate(worst_first[:n_left], start=1):
             self._draw_method(ax, name, depth, k, "right")
-        for depth, name in enumerate(best_first[:n_right], start=1):
+        for depth, name in enumerate(reversed(worst_first[n_left:]), start=1):
             self._draw_method(ax, name, depth, 1, "left")
         reach = self.critical_difference * np.array([-1, 1])
         ends = np.clip(self.ranks[self.control] + reach, 1, k)

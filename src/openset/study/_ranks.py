@@ -179,13 +179,13 @@ def rank_groups(results: Results, control: str) -> list[list[Ranking]]:
     for methods in complete:
         if control in methods:
             everywhere &= methods
-    found = []
+    groups = []
     for methods in dict.fromkeys([frozenset(results.methods), frozenset(everywhere)]):
         blocks = complete.index[[methods <= present for present in complete]]
         if len(methods) >= 2 and len(blocks) >= 2:
             ordered = [m for m in results.methods if m in methods]
-            found.append(_rank(results, ordered, blocks))
-    return found
+            groups.append(_rank(results, ordered, blocks))
+    return groups
 
 
 def _rank(results: Results, methods: list[str], blocks: pd.Index) -> list[Ranking]:

@@ -88,22 +88,26 @@ class Store:
             self._connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:
             with self._errors():
-                self._connection.row_factory = sqlite3.Row
-                (found,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
-                if found != "ok":
-                    raise sqlite3.DatabaseError(f"malformed: {found}")
-                code = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
-                if self._connection.execute(code).fetchone():  # a stranger's, which may never end
-                    raise sqlite3.DatabaseError("not a database of results")
-                if create:
-                    self._write_ahead()
-                    self._connection.execute("PRAGMA synchronous = FULL")
-                    with self._transaction():
-                        self._connection.execute(_SCHEMA)
-                self._connection.execute("SELECT extra, fingerprint FROM results LIMIT 1")
+                self._open(create)
         except StoreError:
             self._connection.close()
             raise
+
+    def _open(self, create: bool) -> None:
+        """Check the structure of the file, and make the table if there is none."""
+        execute = self._connection.execute
+        (state,) = execute("PRAGMA integrity_check(1)").fetchone()
+        if state != "ok":
+            raise sqlite3.DatabaseError(f"malformed: {state}")
+        # A foreign view or trigger may never end.
+        if execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+            raise sqlite3.DatabaseError("not a database of results")
+        if create:
+            self._write_ahead()
+            execute("PRAGMA synchronous = FULL")
+            with self._transaction():
+                execute(_SCHEMA)
+        execute("SELECT extra, fingerprint FROM results LIMIT 1")
 
     def _write_ahead(self):
         """Readers go on while others write. SQLite does not wait for a lock here: try again."""
@@ -261,11 +265,10 @@ class Store:
     def _has_digests(self) -> bool:
         with self._errors():
             columns = self._connection.execute("PRAGMA table_info(results)")
-            return "digest" in [column["name"] for column in columns]
+            return "digest" in [name for _, name, *_ in columns]
 
     def _insert(self, rows: Iterable[Row]) -> None:
-        typed = map(_typed, rows)
-        values = [(*row.values(), _digest(row)) for row in typed]
+        values = [(*row.values(), _digest(row)) for row in map(_typed, rows)]
         self._connection.executemany(_PUT, values)
 
     @contextmanager
@@ -305,13 +308,10 @@ def _foreign(rows: list[Row], study: Study) -> list[str]:
 
     The row of a task that killed its process has none.
     """
-    found = {
-        (row["method"], row["fingerprint"])
-        for row in rows
-        if row["status"] == "done" or row["fingerprint"]
-    }
     expected = {method: study.fingerprint(method) for method in study.methods}
-    return sorted(method for method, own in found if expected.get(method, own) != own)
+    judged = [row for row in rows if row["status"] == "done" or row["fingerprint"]]
+    stored = {(row["method"], row["fingerprint"]) for row in judged}
+    return sorted(method for method, digest in stored if expected.get(method, digest) != digest)
 
 
 def _text(path: Path, mode: str):
@@ -334,8 +334,7 @@ def _explain(message: str) -> str:
         "the command .recover of sqlite3.",
         "no such column": "an older version wrote it; export it there and import the CSV file.",
     }
-    found = [remedy for part, remedy in remedies.items() if part in message]
-    return ": ".join([message, *found[:1]])
+    return next((f"{message}: {remedies[part]}" for part in remedies if part in message), message)
 
 
 def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:

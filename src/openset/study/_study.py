@@ -125,14 +125,14 @@ class Study:
         -------
         Study
         """
-        wanted = {"datasets": datasets, "methods": methods, "n_known": n_known}
-        parts: dict[str, Any] = {name: tuple(values) for name, values in wanted.items()}
-        for name, values in parts.items():
+        given = {"datasets": datasets, "methods": methods, "n_known": n_known}
+        wanted: dict[str, Any] = {k: v for k in given if (v := tuple(given[k]))}
+        for name, values in wanted.items():
             planned = getattr(self, name)
             for value in values:
                 if value not in planned:
                     raise ValueError(f"{name}: {value!r} is not in the study{hint(value, planned)}")
-        return replace(self, **{name: values for name, values in parts.items() if values})
+        return replace(self, **wanted)
 
     def tasks(self, n_classes: Mapping[str, float]) -> Iterator[Task]:
         """Yield all tasks, the methods of a draw together, so complete comparisons come early.
@@ -214,10 +214,10 @@ class Study:
             16 digits that depend on the seed, the settings of the search with the values that a
             preset stands for, the protocol and the operating point.
         """
-        parts = [self.seed, self.make_search(method).describe()]
+        settings = [self.seed, self.make_search(method).describe()]
         if self.protocol:
-            parts += [self.protocol, self.operating_point]
-        content = json.dumps(parts, sort_keys=True, default=str)
+            settings += [self.protocol, self.operating_point]
+        content = json.dumps(settings, sort_keys=True, default=str)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -233,13 +233,13 @@ def _load_function(where: str) -> Callable:
     if not Path(file).is_file():
         raise ValueError(f"record = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
     try:
-        found = runpy.run_path(file)
+        module = runpy.run_path(file)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise ValueError(f"record = {where!r}: {file} cannot be run: {problem}") from error
-    if not callable(found.get(name)):
+    if not callable(module.get(name)):
         raise ValueError(f"record = {where!r}: {file} has no function {name!r}.")
-    return found[name]
+    return module[name]
 
 
 def hint(name: Any, known: Iterable) -> str:
@@ -391,7 +391,7 @@ def _check_search(study: Study, method: str) -> None:
             clone(search.estimator).set_params(**{name: value})._validate_params()
 
 
-def _check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+def _check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
     for name in given:
         if name not in known:
-            raise ValueError(f"there is no {what} {name!r}{hint(name, known)}")
+            raise ValueError(f"there is no {kind} {name!r}{hint(name, known)}")

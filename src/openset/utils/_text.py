@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 2) -> str:
-    """Return a table with aligned columns: the first as text, the others as numbers.
+def text_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    gap: int = 2,
+    text_columns: Sequence[int] = (0,),
+) -> str:
+    """Return a table with aligned columns.
 
     Parameters
     ----------
@@ -15,6 +20,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 
     rows : sequence of sequences of str
     gap : int, default=2
         Spaces between columns.
+    text_columns : sequence of int, default=(0,)
+        Columns aligned as text, the others as numbers.
 
     Returns
     -------
@@ -33,9 +40,10 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], gap: int = 
     heads = zip(*([""] * (depth - len(title)) + title for title in titles), strict=True)
     lines = [*heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    align = [str.ljust if k in text_columns else str.rjust for k in range(len(header))]
     texts = []
-    for first, *others in lines:
-        cells = [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
+    for line in lines:
+        cells = [put(cell, n) for put, cell, n in zip(align, line, widths, strict=True)]
         texts.append((" " * gap).join(cells).rstrip())
     return "\n".join(texts)
 
