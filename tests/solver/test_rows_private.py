@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 
 from openset.kernels import RBF
 from openset.solver import kernel_rows
-from openset.solver._matrix import kernel_values
+from openset.solver._matrix import KernelValues
 from openset.solver._row_cache import RowCache
 from openset.solver._rows import make_row
 
@@ -33,7 +33,7 @@ def test_a_row_made_by_two_solvers_at_once():
 
 def test_rows_that_were_read_lately_stay():
     X = np.random.default_rng(3).normal(size=(400, 80))
-    cache = RowCache(kernel_values(X, RBF(), np.array([0.01])), 200)
+    cache = RowCache(KernelValues(X, RBF(), np.array([0.01])), 200)
     sums = np.zeros(400)
     cache.subtract(sums, np.arange(100), np.ones(100))
     cache.subtract(sums, np.arange(100, 200), np.ones(100))

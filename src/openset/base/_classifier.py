@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import _safe_indexing, gen_batches, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -207,6 +209,17 @@ class ClassEdits:
         return [(name, value) for name, value in parameters.items() if isinstance(value, dict)]
 
 
+# Results that a model keeps for predict (a W-SVM has two expansions), and values of each array that
+# are compared to notice a change.
+_KEPT, _SAMPLED = 2, 512
+
+
+def _sample(array) -> bytes:
+    values = array.data if sparse.issparse(array) else array
+    flat = values.reshape(-1) if values.flags.c_contiguous else values.flat
+    return flat[:: max(1, values.size // _SAMPLED) | 1].tobytes()
+
+
 class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     """Base class of estimators that answer one of K classes, or unknown.
 
@@ -235,10 +248,6 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
     # Names of the fitted attributes, with the layouts of :func:`openset.base.fitted.check_array`.
     # None leaves the arrays of a model file unchecked.
     fitted_attributes: Mapping[str, str] | None = None
-
-    def __getstate__(self):
-        # Without what predict has prepared: it can be computed again.
-        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Acceptance scores.
@@ -429,6 +438,47 @@ class OpenSetClassifier(ClassEdits, ClassifierMixin, BaseEstimator):
             Its scores are those of this estimator less the thresholds.
         """
         return _Shifted(self, thresholds)
+
+    def prepared(self, make: Callable, arrays: tuple, settings: Any) -> Any:
+        """Return ``make()``, computed at the first call and kept by the model.
+
+        It is computed again if an array or the settings were replaced, and where a sample of the
+        values of an array has changed. A change of a few values in place may go unnoticed: assign
+        a new array. It is not pickled with the model.
+
+        Parameters
+        ----------
+        make : callable
+            Computes the result from the arrays and the settings.
+        arrays : tuple of ndarray or CSR matrix
+            Fitted attributes.
+        settings : object
+            Parameters; compared by ``==``.
+
+        Returns
+        -------
+        object
+            What `make` returned.
+        """
+        kept = self.__dict__.setdefault("_prepared", [])
+        sampled = [_sample(array) for array in arrays]
+        for entry, before, given, result in tuple(kept):
+            if all(map(is_, entry, arrays)) and before == sampled:
+                try:  # settings of the user may hold anything
+                    if bool(given == settings):
+                        return result
+                except ValueError:
+                    pass
+        # Threads may both compute the same result.
+        result = make()
+        kept[:] = [(arrays, sampled, settings, result), *kept[: _KEPT - 1]]
+        return result
+
+    def __getstate__(self):
+        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
+
+    def __setstate__(self, state):
+        super().__setstate__({k: v for k, v in state.items() if k != "_prepared"})
 
     def check_fitted(self) -> dict[str, int]:
         """Check parameters and fitted attributes; :func:`openset.persistence.load_model` calls it.

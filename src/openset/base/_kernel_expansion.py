@@ -14,7 +14,7 @@ from ..solver import EXACT_BAND, DecisionValues
 from ._certificate import known_radius
 from ._classifier import OpenSetClassifier
 from ._validation import validate_samples
-from .fitted import Prepared, require
+from .fitted import require
 
 # Sum of the coefficients of a machine in a model file, above which the file is damaged.
 _LARGEST = 1e150
@@ -69,11 +69,11 @@ class KernelExpansionClassifier(OpenSetClassifier):
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
         arrays, kernel = (support_vectors, coef, self.gamma_), self.kernel
         settings = kernel if isinstance(kernel, str) else (type(kernel), dict(vars(kernel)))
-        prepared = Prepared.of(self)
-        values = prepared.get(arrays, settings)
-        if values is None:
-            values = DecisionValues(support_vectors, coef, get_kernel(kernel), self.gamma_)
-            prepared.keep(arrays, settings, values)
+        values = self.prepared(
+            lambda: DecisionValues(support_vectors, coef, get_kernel(kernel), self.gamma_),
+            arrays,
+            settings,
+        )
         return values(X, bias, self.n_jobs, self.device)
 
     @property
@@ -106,7 +106,8 @@ class KernelExpansionClassifier(OpenSetClassifier):
         moved = copy(self)
         moved.intercept_ = self.intercept_ - thresholds
         moved._certify()
-        vars(moved)["_prepared"] = Prepared.of(self)  # only the bias differs
+        # Only the bias differs.
+        moved.__dict__["_prepared"] = self.__dict__.setdefault("_prepared", [])
         return moved
 
     def check_fitted(self):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from ..solver.points import with_sorted_indices
 from ..utils import refuse_masked
-from .fitted import Prepared, check_compressed, require
+from .fitted import check_compressed, require
 
 
 class TrainingData(NamedTuple):
@@ -82,7 +82,7 @@ def validate_training_data(
     if len(rows) < len(y):
         X, y, weight = X[rows], y[rows], weight[rows]
     codes = set_labels(estimator, y, min_classes)
-    vars(estimator)["_prepared"] = Prepared()
+    vars(estimator)["_prepared"] = []  # see OpenSetClassifier.prepared
     return TrainingData(X, codes, weight, rows)
 
 

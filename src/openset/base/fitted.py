@@ -74,49 +74,6 @@ def check_compressed(name: str, matrix: Any) -> None:
     )
 
 
-class Prepared:
-    """What a model computes once from fitted arrays to predict; it is not pickled with the model.
-
-    A result is used as long as the arrays are the same objects, a sample of their values is the
-    same, and so are the settings. So a replaced array is noticed, and a change in place of many
-    values; a change of a few values in place may not be.
-    """
-
-    _KEPT = 2  # a W-SVM has two expansions
-    _SAMPLED = 512
-
-    def __init__(self):
-        self._entries: tuple = ()
-
-    @classmethod
-    def of(cls, model: Any) -> Prepared:
-        """The one of a model; new if it has none."""
-        return vars(model).setdefault("_prepared", cls())
-
-    def get(self, arrays: tuple, settings: Any) -> Any:
-        """What was computed from these arrays and settings, or None."""
-        sampled = [self._sample(array) for array in arrays]
-        for kept, values, given, result in self._entries:
-            same = all(a is b for a, b in zip(kept, arrays, strict=True)) and values == sampled
-            try:  # settings of the user may hold anything
-                if same and bool(given == settings):
-                    return result
-            except ValueError:
-                pass
-        return None
-
-    def keep(self, arrays: tuple, settings: Any, result: Any) -> Any:
-        """Keep a result and return it; threads may both compute the same one."""
-        entry = arrays, [self._sample(array) for array in arrays], settings, result
-        self._entries = (entry, *self._entries)[: self._KEPT]
-        return result
-
-    def _sample(self, array):
-        values = array.data if sparse.issparse(array) else array
-        flat = values.reshape(-1) if values.flags.c_contiguous else values.flat
-        return flat[:: max(1, values.size // self._SAMPLED) | 1].tobytes()
-
-
 def check_fitted_labels(model: Any) -> dict[str, int]:
     """Check ``classes_``, ``unknown_label_`` and the features; return the sizes K and d."""
     classes = model.classes_
@@ -158,8 +115,7 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     sizes = check_fitted_labels(model)
     parameters = set(model.get_params(deep=False))
     own = {"classes_", "unknown_label_", "n_features_in_", "feature_names_in_"}
-    found = {name for name, value in vars(model).items() if not isinstance(value, Prepared)}
-    found -= {"_sklearn_output_config"}
+    found = vars(model).keys() - {"_sklearn_output_config", "_prepared"}
     # A class attribute that an instance repeats, such as the kernel of a linear method.
     repeated = {
         name for name in found if _same(getattr(type(model), name, None), vars(model)[name])

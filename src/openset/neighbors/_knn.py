@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from ..base import DistanceClassifier, SearchSpec, Traits
-from ..base.fitted import Prepared, require
+from ..base.fitted import require
 from ..base.parameters import QUANTILES, SOLVER_CONSTRAINTS
 from ..solver.cuda import on_gpu, to_host
 from ..solver.points import (
@@ -169,12 +169,8 @@ class OpenSetKNN(DistanceClassifier):
 
     def _engine(self):
         """Distances to the training samples, prepared once per fitted model."""
-        prepared, arrays = Prepared.of(self), (self._X, self._starts)
-        settings = self.n_jobs, self.device
-        engine = prepared.get(arrays, settings)
-        if engine is None:
-            engine = prepared.keep(arrays, settings, KthDistances(*arrays, *settings))
-        return engine
+        arrays, settings = (self._X, self._starts), (self.n_jobs, self.device)
+        return self.prepared(lambda: KthDistances(*arrays, *settings), arrays, settings)
 
     def far_scores(self) -> np.ndarray:
         return np.full(len(self.classes_), np.inf if self.normalize else -np.inf)

@@ -105,7 +105,7 @@ class DecisionValues:
     def __init__(
         self, support_vectors, coef: np.ndarray, kernel: Kernel | Linear, gamma: np.ndarray
     ):
-        self._weights = None
+        self._weights, self._step = None, tuning().points
         self._expansions = []
         if isinstance(kernel, Linear):
             self._weights = support_vectors.T @ coef.T
@@ -128,10 +128,10 @@ class DecisionValues:
         """Decision values of the rows of X, shape (n, K); see :func:`decision_values`."""
         if self._weights is not None:
             return X @ self._weights + bias
-        n, step = X.shape[0], tuning().points
+        n, step = X.shape[0], self._step
         scores = np.tile(bias.astype(np.float64), (n, 1))
         for group, expansion in self._expansions:
-            if on_gpu(device) and expansion.by_products:
+            if device != "cpu" and on_gpu(device) and expansion.by_products:
                 from .cuda.points import CudaExpansion
 
                 CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
@@ -141,6 +141,9 @@ class DecisionValues:
                 stop = min(n, start + step)
                 scores[start:stop, group] = expansion.evaluate(X[start:stop], bias[group])
 
+            if n <= step:
+                evaluate(0)
+                continue
             for _ in thread_map(evaluate, range(0, n, step), n_jobs):
                 pass
         return scores

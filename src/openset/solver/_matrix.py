@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
-from ..kernels import RBF, Kernel, Linear, exp_neg
+from ..kernels import RBF, Kernel, exp_neg
 from ..utils import thread_map
 from ..utils.compiled import njit
 from ._atomic import next_number
@@ -22,21 +22,23 @@ from ._rows import KernelRows, RowMaker, ScratchPool, empty_rows, fill_rows, row
 from ._squares import Narrow, direct_distances
 from ._state import row_store, subtract_columns
 from ._tuning import part_share, tuning
-from .points import Points, scale_into_kernel
+from .points import Points, scale_into_kernel, squared_norms
 
 # Kernel values per cache line.
 _LINE = 16
 
 
-class KernelValues(Protocol):
-    """Kernel values between the samples of one training set, at one gamma at a time.
+class KernelValues:
+    """Kernel values between the rows of X, at one of `gammas` at a time; at first the first.
+
+    Distances are formed at the largest gamma and scaled down. Dot products have no width.
 
     Attributes
     ----------
     n_rows : int
     diagonal : ndarray of shape (n_rows,), float32
     gamma : float
-        Width of the kernel; 1 if it has none.
+        Width of the kernel.
     narrow : bool
         Whether rows come from direct differences.
     direct : Narrow or None
@@ -45,12 +47,20 @@ class KernelValues(Protocol):
         Memory of wide points, which is part of the budget, in float32 numbers.
     """
 
-    n_rows: int
-    diagonal: np.ndarray
-    gamma: float = 1.0
-    narrow: bool = False
-    direct: Narrow | None = None
-    size: int = 0
+    def __init__(self, X, kernel: Any, gammas: np.ndarray):
+        self.n_rows, self.kernel, self._largest = X.shape[0], kernel, gammas.max()
+        self.narrow, self.size = False, 0
+        self.direct: Narrow | None = None
+        self.points: Any  # Points or DotProducts
+        if isinstance(kernel, Kernel):
+            one_width = gammas.min() == self._largest
+            self.points = Points(X, np.sqrt(self._largest), kernel, bool(one_width))
+            self.narrow, self.size = self.points.narrow, self.points.size
+            self.diagonal = np.ones(self.n_rows, dtype=np.float32)
+        else:
+            self.points = DotProducts(X)
+            self.diagonal = squared_norms(X).astype(np.float32)
+        self.use(gammas[0])
 
     @property
     def batch(self) -> int:
@@ -59,47 +69,13 @@ class KernelValues(Protocol):
 
     def use(self, gamma: float) -> None:
         """Change to another width."""
-        ...
-
-    def subset(self, index: np.ndarray) -> KernelValues:
-        """The values between the samples `index` alone."""
-        ...
-
-    def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """K[index] beta in float64, whatever the precision of the rows."""
-        ...
-
-    def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Write K[index, start:], as wide as `rows`, into `rows` or ``rows[slots]``, float32."""
-        ...
-
-
-def kernel_values(X, kernel: Kernel | Linear, gammas: np.ndarray) -> KernelValues:
-    """The values of `kernel` between the rows of X, for these gammas; the first is in use."""
-    if isinstance(kernel, Linear):
-        return DotProducts(X)
-    values = DistanceValues(X, kernel, gammas.max(), one_width=gammas.min() == gammas.max())
-    values.use(gammas[0])
-    return values
-
-
-class DistanceValues(KernelValues):
-    """Values of a decaying kernel, from distances at the largest gamma that are scaled down."""
-
-    def __init__(self, X, kernel: Kernel, largest: float, one_width: bool = False):
-        self.n_rows, self.kernel, self._largest = X.shape[0], kernel, largest
-        self.points = Points(X, np.sqrt(largest), kernel, one_width)
-        self.narrow, self.size = self.points.narrow, self.points.size
-        self.diagonal = np.ones(self.n_rows, dtype=np.float32)
-        self.use(largest)
-
-    def use(self, gamma: float) -> None:
         self.gamma = gamma
         self.ratio = np.float32(gamma / self._largest)
         if self.narrow and type(self.kernel) is RBF:
             self.direct = self.points.direct(gamma / self._largest)
 
-    def subset(self, index: np.ndarray) -> DistanceValues:
+    def subset(self, index: np.ndarray) -> KernelValues:
+        """The values between the samples `index` alone."""
         part = copy(self)
         part.n_rows, part.diagonal = len(index), self.diagonal[index]
         part.points = self.points.subset(index)
@@ -107,50 +83,52 @@ class DistanceValues(KernelValues):
         return part
 
     def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+        """Write K[index, start:], as wide as `rows`, into `rows` or ``rows[slots]``, float32."""
         queries = self.points.own(index)
         self.points.kernel_values(self.kernel, self.ratio, queries, start, rows, slots)
 
     def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """K[index] beta in float64, whatever the precision of the rows."""
         X, support = self.points.X, np.flatnonzero(beta)
+        if isinstance(self.points, DotProducts):
+            return X[index] @ (X.T @ beta)
         points = Points(X[support], np.sqrt(self.gamma))
         sums = TiledSums(points, beta[None, support], self.kernel, [(1.0, np.arange(1))])
         return sums.in_blocks(X[index])[:, 0]
-
-    def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
-        """Kernel values at this gamma from a block of :meth:`distances`."""
-        scale_into_kernel(self.kernel, self.ratio, distances, out)
 
     def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
         """Squared distances at the largest gamma in the place of kernel values."""
         self.points.squares(self.points.own(index), start, out)
 
+    def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
+        """Kernel values at this gamma from a block of :meth:`distances`."""
+        scale_into_kernel(self.kernel, self.ratio, distances, out)
 
-class DotProducts(KernelValues):
-    """Values of the linear kernel, x.z; there is no width."""
+
+class DotProducts:
+    """Values of the linear kernel, x.z, in the place of the kernel values of `Points`."""
 
     def __init__(self, X):
-        self.n_rows, self._X = X.shape[0], X
+        self.X = X
         self._panels = None if sparse.issparse(X) else packed(X, np.float64)
-        squares = X.multiply(X) if sparse.issparse(X) else X * X
-        self.diagonal = np.asarray(squares.sum(axis=1), dtype=np.float32).ravel()
-
-    def use(self, gamma: float) -> None:
-        """Do nothing."""
-
-    def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return self._X[index] @ (self._X.T @ beta)
 
     def subset(self, index: np.ndarray) -> DotProducts:
-        return DotProducts(self._X[index])
+        """The points `index` alone."""
+        return DotProducts(self.X[index])
 
-    def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+    def own(self, index: np.ndarray):
+        """Some of the points, as `kernel_values` takes them."""
+        return self.X[index]
+
+    def kernel_values(self, kernel, ratio, queries, start: int, rows, slots=None) -> None:
+        """``rows[slots] = queries @ X.T``, from column `start` on."""
         stop = start + rows.shape[1]
         if self._panels is None:
-            dots = (self._X[index] @ self._X[start:stop].T).toarray()
+            dots = (queries @ self.X[start:stop].T).toarray()
         else:
             width = self._panels.shape[2]
             first = start // width
-            dots = multiply(self._X[index], self._panels[first : -(-stop // width)])
+            dots = multiply(queries, self._panels[first : -(-stop // width)])
             dots = dots[:, start - first * width : stop - first * width]
         rows[slice(None) if slots is None else slots] = dots
 
@@ -239,7 +217,7 @@ class WholeMatrix(KernelRows):
         return self.store.rows[i[:, None], j]
 
     def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
-        if self._distances is None or not isinstance(self._values, DistanceValues):
+        if self._distances is None or not self._values.kernel.decaying:
             add_outside(self.store.rows, betas, sums)
             return
         n, step = betas.shape[1], tuning().outside_rows
@@ -298,7 +276,7 @@ class WholeMatrix(KernelRows):
     def _tiles(self, filled, i, j, out, known, mirror):
         """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
         index = np.arange(i.start, i.stop)
-        if not isinstance(self._values, DistanceValues):
+        if not self._values.kernel.decaying:
             self._values.write(index, j.start, out)
             yield self.store.rows, out
             return

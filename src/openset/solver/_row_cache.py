@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
-from ._matrix import KernelValues, WholeMatrix, kernel_values, scratch_size
+from ._matrix import KernelValues, WholeMatrix, scratch_size
 from ._rows import (
     KernelRows,
     RowMaker,
@@ -70,7 +70,7 @@ def kernel_rows(
            [0.368, 1.   ]], dtype=float32)
     """
     gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
-    values = kernel_values(X, kernel, gammas)
+    values = KernelValues(X, kernel, gammas)
     m, constants = values.n_rows, tuning()
     budget = max(0, int(cache_size * 2**20) // 4 - values.size)
     # The budget includes one part of up to a fifth of the samples. Every further thread has one of
@@ -148,7 +148,7 @@ def rows_of_parts(
     room = (budget - largest * m) // largest**2  # next to the distances
     if not pays or 2 * largest > m or (room < 1 and not together):
         return None
-    values = kernel_values(X, kernel, gammas)
+    values = KernelValues(X, kernel, gammas)
     most = len(gammas)
     if not together:
         solutions = -(-n_solutions // len(parts))
