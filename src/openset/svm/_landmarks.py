@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count, product
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -94,27 +95,27 @@ class LandmarkTraining:
         base = clone(self.model).set_params(n_jobs=n_jobs, verbose=0)
         if hasattr(base, "ensure_bounded"):
             base.set_params(ensure_bounded=False)
-        at: dict[Any, list[int]] = {}
-        for i, setting in enumerate(settings):
-            at.setdefault(setting.get("gamma", base.gamma), []).append(i)
-        for s, (fit, validation, wanted) in enumerate(splits):
-            for members in at.values():
-                features = None
-                for i in members:
-                    model = clone(base).set_params(**settings[i])
-                    training = model.prepare(X[fit], y[fit], sample_weight[fit], model.min_classes)
-                    training, strategy = merge_copies(training), LandmarkTraining(model)
-                    if features is None:
-                        landmarks = strategy.landmarks(training)
-                        width = float(training.gamma[0])
-                        features = LandmarkFeatures(landmarks.points, training.kernel, width)
-                        rows = strategy._rows(training, features)
-                        psi = features.in_blocks(X[validation])
-                    codes = np.searchsorted(model.classes_, labels[wanted]).tolist()
-                    solutions = strategy._solve(training, codes, landmarks, rows)
-                    weights = np.array([solution.weights for solution in solutions])
-                    bias = np.array([solution.bias for solution in solutions])
-                    yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
+        gammas = dict.fromkeys(setting.get("gamma", base.gamma) for setting in settings)
+        for (s, (fit, validation, wanted)), gamma in product(enumerate(splits), gammas):
+            features = None
+            for i, setting in enumerate(settings):
+                if setting.get("gamma", base.gamma) != gamma:
+                    continue
+                model = clone(base).set_params(**setting)
+                training = model.prepare(X[fit], y[fit], sample_weight[fit], model.min_classes)
+                training, strategy = merge_copies(training), LandmarkTraining(model)
+                if features is None:
+                    landmarks, width = strategy.landmarks(training), float(training.gamma[0])
+                    features = LandmarkFeatures(landmarks.points, training.kernel, width)
+                    rows, psi = (
+                        strategy._rows(training, features),
+                        features.in_blocks(X[validation]),
+                    )
+                codes = np.searchsorted(model.classes_, labels[wanted]).tolist()
+                solutions = strategy._solve(training, codes, landmarks, rows)
+                weights = np.array([solution.weights for solution in solutions])
+                bias = np.array([solution.bias for solution in solutions])
+                yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
 
     def landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given.
@@ -214,15 +215,13 @@ class LandmarkTraining:
             )
             for c in classes
         ]
-        done = 0
+        done, labels = count(1), model.classes_.tolist()
 
         def report(k, solution):
-            nonlocal done
-            done += 1
             print(
-                f"[{type(model).__name__}] {done}/{len(tasks)}: class "
-                f"{model.classes_.tolist()[tasks[k].code]!r}, {solution.n_support} samples with a "
-                f"multiplier, b = {solution.bias:.4g}"
+                f"[{type(model).__name__}] {next(done)}/{len(tasks)}: class "
+                f"{labels[tasks[k].code]!r}, {solution.n_support} samples with a multiplier, "
+                f"b = {solution.bias:.4g}"
             )
 
         return solve_landmarks(

@@ -123,40 +123,26 @@ def _reduced(ready, problems, reduce, rows, n_jobs, tol, outside):
     yield from thread_map(result, parts, n_jobs)
 
 
-class Batch:
-    """Problems that are solved together: all totals of some paths.
+class BatchArrays:
+    """Problems that are solved together, from where they are.
 
-    Attributes
-    ----------
-    xp : module
-        CuPy, or NumPy under the simulator.
-    first : int
-        Index of the first path.
-    lower, upper : array of shape (n_paths, m)
-        Boxes.
-    path : array of shape (n,), int32
-        The path, counted from `first`, of each problem.
-    betas, vs : array of shape (n, m)
-        Multipliers, and p - K beta.
-    n_iter : array of shape (n,), int64
-    ends : array of shape (n, 2)
-        Bias interval when it was last computed.
+    `lower` and `upper` are boxes, (n_paths, m), and `path` says which of these each problem has,
+    (n,); `betas` and `vs` are the multipliers and p - K beta, (n, m); `n_iter` (n,) counts
+    iterations, `ends` (n, 2) is the bias interval when it was last computed.
     """
 
-    def __init__(self, xp, first, problems):
-        self.xp, self.first = xp, first
-        self._problems = problems
-        counts = [len(totals) for _, totals in problems]
-        self.path = xp.asarray(np.repeat(np.arange(len(problems), dtype=np.int32), counts))
-        self.lower = xp.asarray(np.stack([problem.lower for problem, _ in problems]))
-        self.upper = xp.asarray(np.stack([problem.upper for problem, _ in problems]))
-        self._p = xp.asarray(np.stack([problem.p for problem, _ in problems]))
-        n = sum(counts)
-        self.vs = xp.empty((n, self.lower.shape[1]))
-        self._open = _open(xp, n)
-        self.ends = self._open.copy()
-        self.n_iter = xp.empty(n, dtype=np.int64)
+    def __init__(self, xp, lower, upper, path, betas, vs):
+        self.xp, self.lower, self.upper, self.path = xp, lower, upper, path
+        self.betas, self.vs = betas, vs
+        self.ends = xp.empty((len(vs), 2))
+        self.n_iter = xp.empty(len(vs), dtype=np.int64)
+        self.restart()
         self._arrays = None
+
+    def restart(self):
+        """Reset the counters."""
+        self.n_iter[...] = 0
+        self.ends[:, 0], self.ends[:, 1] = np.inf, -np.inf
 
     def view(self, array):
         """An array as Numba takes it."""
@@ -168,47 +154,17 @@ class Batch:
             self._arrays = Problems(*(self.view(getattr(self, f)) for f in Problems._fields))
         return self._arrays
 
-    def begin(self, near):
-        """Feasible multipliers; near the identity, those of the identity."""
-        xp, own = self.xp, self.path
-        totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
-        boxes = self.lower[own], self.upper[own]
-        if near:
-            self.betas = _identity_solutions(xp, self._p[own], *boxes, totals)
-        else:
-            self.betas = _feasible_starts(xp, *boxes, totals)
-        self._zero = not bool(self.betas.any())
-
-    def refresh(self, matrix):
-        """Compute v for the matrix as it is now, and reset the counters."""
-        self.vs[...] = self._p[self.path]
-        if not self._zero:
-            self.vs -= matrix.product(self.betas)
-        self._zero = False
-        self.ends[...] = self._open
-        self.n_iter[...] = 0
-
     def part(self, problem, index):
         """The rows `index` of each problem as a batch, for problems restricted to them."""
-        own = self.path[problem]
-        return Batch.of(
+        boxes = self.path[problem]
+        return BatchArrays(
             self.xp,
-            (self.lower[own, index], self.upper[own, index]),
+            self.lower[boxes, index],
+            self.upper[boxes, index],
+            self.xp.arange(len(index), dtype=np.int32),
             self.betas[problem, index],
             self.vs[problem, index],
         )
-
-    @classmethod
-    def of(cls, xp, boxes, betas, vs):
-        """A batch of problems with boxes of their own, from where they are: arrays (n, m)."""
-        batch = object.__new__(cls)
-        batch.xp, batch._arrays = xp, None
-        batch.lower, batch.upper = boxes
-        batch.path = xp.arange(len(vs), dtype=np.int32)
-        batch.betas, batch.vs = betas, vs
-        batch.ends = _open(xp, len(vs))
-        batch.n_iter = xp.zeros(len(vs), dtype=np.int64)
-        return batch
 
     def measure(self):
         """Update `ends`, where the kernel has not done it."""
@@ -224,9 +180,38 @@ class Batch:
         return float((ends[:, 0] - ends[:, 1]).max())
 
 
-def _open(xp, n):
-    """Bias intervals that are not computed yet."""
-    return xp.tile(xp.asarray([np.inf, -np.inf]), (n, 1))
+class Batch(BatchArrays):
+    """All totals of some paths, the first of which has the index `first`."""
+
+    def __init__(self, xp, first, problems):
+        self.first, self._problems = first, problems
+        lower, upper, self._p = (
+            xp.asarray(np.stack([getattr(problem, name) for problem, _ in problems]))
+            for name in ("lower", "upper", "p")
+        )
+        counts = [len(totals) for _, totals in problems]
+        path = xp.asarray(np.repeat(np.arange(len(problems), dtype=np.int32), counts))
+        betas, vs = xp.empty((2, len(path), lower.shape[1]))
+        super().__init__(xp, lower, upper, path, betas, vs)
+
+    def begin(self, near):
+        """Feasible multipliers; near the identity, those of the identity."""
+        xp, path = self.xp, self.path
+        totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
+        boxes = self.lower[path], self.upper[path]
+        if near:
+            self.betas[...] = _identity_solutions(xp, self._p[path], *boxes, totals)
+        else:
+            self.betas[...] = _feasible_starts(xp, *boxes, totals)
+        self._zero = not bool(self.betas.any())
+
+    def refresh(self, matrix):
+        """Compute v for the matrix as it is now, and reset the counters."""
+        self.vs[...] = self._p[self.path]
+        if not self._zero:
+            self.vs -= matrix.product(self.betas)
+        self._zero = False
+        self.restart()
 
 
 def _pinned_copy(xp, array):
@@ -307,7 +292,7 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
             some = psi[place[part]]
             values[part] = some @ some.transpose(0, 2, 1)
             vs[part] -= (values[part].astype(np.float64) @ betas[part, :, None])[:, :, 0]
-        batch = Batch.of(xp, (lower, upper), betas, vs)
+        batch = BatchArrays(xp, lower, upper, xp.arange(len(vs), dtype=np.int32), betas, vs)
         diagonal = xp.diagonal(values, axis1=1, axis2=2).reshape(-1).copy()
         matrix = Matrix(values.reshape(-1, n), n, diagonal)
         left = max_iter
