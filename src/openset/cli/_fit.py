@@ -118,7 +118,8 @@ def fit(
             random_state=seed,
             on_turn=_say_turn,
         )
-    fitted = replace(fitted, model=tables.with_encoder(fitted.model, training.encoder))
+    steps = [("table", training.encoder), *fitted.model.steps]
+    fitted = replace(fitted, model=type(fitted.model)(steps))
     card = save_model(fitted.model, output, evaluation.model_card(fitted, report, summary))
     if as_json:
         typer.echo(json.dumps(card, indent=1))

@@ -7,7 +7,6 @@ from ._encoder import TableEncoder
 from ._encoder import numbers as numbers
 from ._files import Table, TableError, open_table
 from ._model import TableModel as TableModel
-from ._model import with_encoder as with_encoder
 from ._training import label_text as label_text
 from ._training import part_readers as part_readers
 from ._training import read_training as read_training

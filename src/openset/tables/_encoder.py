@@ -219,14 +219,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for name, values in self.categories_.items():
             columns += [_indicator(batch.column(name), value) for value in values]
         X = np.column_stack(columns)
-        huge = np.abs(X) > _LARGEST
-        for i, j in np.argwhere(huge if gaps else huge | np.isnan(X))[:1]:
-            where = f"in data row {n_before + i + 1}; fix it"
-            trouble = f"is {_too_large(X[i, j])} {where}"
-            if np.isnan(X[i, j]):
-                trouble = f"has no value {where}, or fit with --missing median to have it filled"
-            name = self.get_feature_names_out()[j]
-            raise TableError(f"{table.path}: column {name!r} {trouble}")
+        refused = np.abs(X) > _LARGEST
+        _check_size(self, table, X, n_before, refused if gaps else refused | np.isnan(X), "")
         return X
 
 
@@ -258,40 +252,47 @@ def read_columns(
     """
     encoder._validate_params()
     features = None if encoder.features is None else list(encoder.features)
-    drop = list(encoder.drop or [])
     table.require([] if target is None else [target], "the target")
     table.require(features or [], "given as a feature")
-    table.require(drop, "given to be dropped")
+    table.require(encoder.drop or [], "given to be dropped")
     if features and target in features:
         raise TableError(f"the target {target!r} cannot also be a feature")
     wanted = [name for name in features or table.names if name != target]
     index = table.index.intersection([] if features else wanted)
-    columns = {name: _Column(name) for name in wanted if name not in index.union(drop)}
+    dropped = dict.fromkeys(sorted(index), "the index of pandas")
+    dropped |= dict.fromkeys(encoder.drop or [], "by --drop")
+    columns = {name: _Column(name) for name in wanted if name not in dropped}
     labels = []
     for batch in table.batches("read"):
-        labels.append(batch.column(target if target is not None else 0))
+        labels.append(batch.column(0 if target is None else target))
         for name, column in columns.items():
             column.add(batch.column(name))
     if not labels:
         raise TableError(f"{table.path} has a header and no rows")
+    _choose(encoder, table, target, columns, dropped)
+    matrix = [columns[name].values for name in encoder._numeric]
+    for name, values in encoder.categories_.items():
+        matrix += [columns[name].indicator(value) for value in values]
+    X = np.column_stack(matrix)
+    _check_size(encoder, table, X, 0, np.abs(X) > _LARGEST, " or use --drop {!r}")
+    return X, pa.chunked_array(labels)
 
+
+def _choose(encoder, table, target, columns, dropped):
+    """Set which columns are numbers, categories and none; raise if one cannot be what it should."""
+    chosen = encoder.features is not None
+    categories, numeric = {}, []
     for column in columns.values():
         column.check_decimals(table)
-    dropped = dict.fromkeys(sorted(index), "the index of pandas")
-    dropped |= dict.fromkeys(drop, "by --drop")
-    chosen = features is not None
-    categories = {
-        name: values
-        for name, column in columns.items()
-        if (values := column.categories()) and (chosen or not column.names_parts())
-    }
-    reasons = {
-        name: "" if chosen else column.reason()
-        for name, column in columns.items()
-        if name not in categories
-    }
-    dropped |= {name: reason for name, reason in reasons.items() if reason}
-    numeric = [name for name, reason in reasons.items() if not reason]
+    for name, column in columns.items():
+        values = column.categories() if chosen or not column.names_parts() else []
+        reason = "" if chosen or values else column.reason()
+        if values:
+            categories[name] = values
+        elif reason:
+            dropped[name] = reason
+        else:
+            numeric.append(name)
     if not numeric and not categories:
         other = "" if target is None else f" other than the target {target!r}"
         told = "; ".join(f"{name!r}: {reason}" for name, reason in list(dropped.items())[:5])
@@ -308,19 +309,21 @@ def read_columns(
                 stacklevel=2,
             )
     encoder._set(numeric, categories, dropped)
-    matrix = [columns[name].values for name in numeric]
-    for name, values in categories.items():
-        matrix += [columns[name].indicator(value) for value in values]
-    X = np.column_stack(matrix)
-    huge = np.abs(X) > _LARGEST
-    if huge.any():
-        i, j = np.argwhere(huge)[0]
-        name = encoder.get_feature_names_out()[j]
-        raise TableError(
-            f"{table.path}: column {name!r} is {_too_large(X[i, j])} in data row {i + 1}; fix "
-            f"it or use --drop {name!r}"
-        )
-    return X, pa.chunked_array(labels)
+
+
+def _check_size(encoder, table, X, n_before, refused, remedy):
+    """Raise TableError for the first entry of X that is `refused`, (n, d) bool."""
+    if not refused.any():
+        return
+    i, j = np.argwhere(refused)[0]
+    name, value = encoder.get_feature_names_out()[j], X[i, j]
+    trouble = "is infinite" if np.isinf(value) else f"is too large ({value:g})"
+    if np.isnan(value):
+        trouble, remedy = "has no value", ", or fit with --missing median to have it filled"
+    raise TableError(
+        f"{table.path}: column {name!r} {trouble} in data row {n_before + i + 1}; fix it"
+        + remedy.format(name)
+    )
 
 
 class _Column:
@@ -488,7 +491,3 @@ def _indicator(cells: pa.Array, value: str) -> np.ndarray:
 def _short(content):
     content = " ".join(content.split())
     return repr(content if len(content) <= 30 else content[:27] + "...")
-
-
-def _too_large(value: float) -> str:
-    return "infinite" if np.isinf(value) else f"too large ({value:g})"

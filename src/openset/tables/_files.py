@@ -459,30 +459,29 @@ class _Arrays(Table):
             yield min(start + CHUNK, total) / total, batch
 
 
-def _npy(path: Path) -> Table:
-    """One array: (n, d) with columns x0, x1, ..., or structured, whose fields are the columns."""
-    array = _load(path, path)
-    if not isinstance(array, np.ndarray):
-        raise TableError(f"{path} is an archive of arrays; rename it to .npz")
-    if array.dtype.names:
-        return _Arrays(path, {name: array[name] for name in array.dtype.names})
-    return _Arrays(path, _matrix(path, "x", array[:, None] if array.ndim == 1 else array))
-
-
-def _npz(path: Path) -> Table:
+def _numpy(path: Path) -> Table:
     """Arrays with equal numbers of rows: a vector y is column y, a matrix A columns A0, A1, ...
 
-    Those of a matrix X are x0, x1, ..., as in a .npy file, so that a model takes both.
+    Those of a matrix X, and of the array of a .npy file, are x0, x1, ..., so that a model takes
+    both. The columns of a structured array are its fields.
     """
+    loaded, packed = _load(path, path), text_suffix(path) == ".npz"
+    if isinstance(loaded, np.ndarray) == packed:
+        trouble = "is an archive of arrays; rename it to .npz"
+        if packed:
+            trouble = "holds one array; rename it to .npy"
+        raise TableError(f"{path} {trouble}")
+    if packed:
+        with loaded:
+            arrays = {name: _load(path, loaded, name) for name in loaded.files}
+    elif loaded.dtype.names:
+        arrays = {name: loaded[name] for name in loaded.dtype.names}
+    else:
+        arrays = {"X": loaded[:, None] if loaded.ndim == 1 else loaded}
     columns: dict[str, np.ndarray] = {}
-    loaded = _load(path, path)
-    if isinstance(loaded, np.ndarray):
-        raise TableError(f"{path} holds one array; rename it to .npy")
-    with loaded as archive:
-        for name in archive.files:
-            array = _load(path, archive, name)
-            stem = "x" if name == "X" and "x" not in archive.files else name
-            columns |= {name: array} if array.ndim == 1 else _matrix(path, stem, array)
+    for name, array in arrays.items():
+        stem = "x" if name == "X" and "x" not in arrays else name
+        columns |= {name: array} if array.ndim == 1 else _matrix(path, stem, array)
     lengths = sorted({len(column) for column in columns.values()})
     if len(lengths) != 1:
         raise TableError(f"the arrays of {path} have different numbers of rows: {lengths}")
@@ -545,7 +544,6 @@ def _last_index(line: bytes) -> int:
 _TYPED: dict[str, Any] = {
     **dict.fromkeys((".parquet", ".pq"), _Parquet),
     **dict.fromkeys((".arrow", ".feather", ".ipc"), _Arrow),
-    ".npy": _npy,
-    ".npz": _npz,
+    **dict.fromkeys((".npy", ".npz"), _numpy),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _Svmlight),
 }

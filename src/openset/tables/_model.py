@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 
 from ..utils import answer_labels, layers, shortened, split_fitted
 from ._encoder import TableEncoder, encoder_of_columns
@@ -174,8 +173,3 @@ def model_encoder(model: BaseEstimator) -> TableEncoder | None:
     """The encoder that is the first step of a model, if there is one."""
     steps = (head.steps[0][1] for _, heads in layers(model) for head in heads)
     return next((step for step in steps if isinstance(step, TableEncoder)), None)
-
-
-def with_encoder(model: Pipeline, encoder: TableEncoder) -> Pipeline:
-    """A fitted Pipeline that takes tables, from one that takes the features of the encoder."""
-    return type(model)([("table", encoder), *model.steps])

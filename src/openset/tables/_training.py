@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,11 @@ class TrainingData:
     y: np.ndarray  # (n,): texts, or integers if all labels are integers
     encoder: TableEncoder  # fitted to the table
     n_rows: int  # of the table, including those that were left out
-    features: list[str] = field(init=False)
 
-    def __post_init__(self):
-        self.features = self.encoder.get_feature_names_out().tolist()
+    @property
+    def features(self) -> list[str]:
+        """Names of the columns of X."""
+        return self.encoder.get_feature_names_out().tolist()
 
     def choose(self, known: list[str] | None, unknown: str | None, fewest: int) -> Choice:
         """Choose the classes to learn by their names; TableError if one has too few rows."""
@@ -187,39 +190,30 @@ def read_rows(
     return np.vstack(blocks), np.array(labels, dtype=str)
 
 
-@dataclass
-class PartReader:
-    """Reads one part of a table, on a worker, as its first rows were read."""
-
-    part: Table
-    target: str
-    encoder: TableEncoder
-    dtype: np.dtype  # of the labels
-    classes: np.ndarray | None  # labels to keep; None for all
-
-    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
-        """Features and labels of the rows."""
-        X, y = read_rows(self.encoder, self.part, self.target, self.encoder.missing)
-        if self.dtype.kind == "i":
-            odd = next((text for text in y.tolist() if not is_integer(text)), None)
-            if odd is not None:
-                raise TableError(
-                    f"{self.part.path} has the class {odd!r}, but the first classes of all parts "
-                    "are integers; name all classes alike"
-                )
-            y = np.array([to_integer(text) for text in y.tolist()], dtype=self.dtype)
-        if self.classes is None:
-            return X, y
-        rows = np.isin(y, self.classes)
-        return X[rows], y[rows]
-
-
 def part_readers(
     table: Table, training: TrainingData, classes: np.ndarray | None = None
-) -> list[PartReader]:
-    """Readers of the files of a folder, whose first rows are the training data."""
+) -> list[Callable[[], tuple[np.ndarray, np.ndarray]]]:
+    """Readers of features and labels of the files of a folder, for workers.
+
+    The files are read as their first rows, the training data, were. Labels other than the `classes`
+    are left out; None keeps all.
+    """
     like = training.target, training.encoder, training.y.dtype, classes
-    return [PartReader(part, *like) for part in table.parts or ()]
+    return [partial(_read_part, part, *like) for part in table.parts or ()]
+
+
+def _read_part(part, target, encoder, dtype, classes):
+    X, y = read_rows(encoder, part, target, encoder.missing)
+    if dtype.kind == "i":
+        odd = next((text for text in y.tolist() if not is_integer(text)), None)
+        if odd is not None:
+            raise TableError(
+                f"{part.path} has the class {odd!r}, but the first classes of all parts are "
+                "integers; name all classes alike"
+            )
+        y = np.array([to_integer(text) for text in y.tolist()], dtype=dtype)
+    rows = slice(None) if classes is None else np.isin(y, classes)
+    return X[rows], y[rows]
 
 
 def label_codes(column: pa.Array | pa.ChunkedArray) -> tuple[list[str], np.ndarray]:

@@ -55,22 +55,6 @@ class _TextWriter:
         self._file.close()
 
 
-class _ArrowWriter:
-    """Parquet, Arrow or Feather."""
-
-    def __init__(self, path: Path, schema: pa.Schema):
-        if path.suffix.lower() == ".parquet":
-            self._writer = pq.ParquetWriter(path, schema)
-        else:
-            self._writer = pa.ipc.new_file(str(path), schema)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
-
-    def close(self):
-        self._writer.close()
-
-
 def check_writable(path: Path) -> None:
     """Raise TableError if no table can be written there."""
     if str(path) == "-":
@@ -84,7 +68,7 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowWriter]:
+def open_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
     """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none."""
     check_writable(path)
     if str(path) == "-":
@@ -93,12 +77,14 @@ def open_writer(path: Path, schema: pa.Schema) -> Iterator[_TextWriter | _ArrowW
         return
     with atomic_write(path) as temporary:
         delimiter = {".csv": ",", ".tsv": "\t"}.get(text_suffix(path))
-        writer: _TextWriter | _ArrowWriter
-        if delimiter is None:
-            writer = _ArrowWriter(temporary, schema)
-        else:
+        writer: Any
+        if delimiter is not None:
             file: Any = (gzip.open if path.suffix.lower() == ".gz" else open)(temporary, "wb")
             writer = _TextWriter(file, schema, delimiter)
+        elif path.suffix.lower() == ".parquet":
+            writer = pq.ParquetWriter(temporary, schema)
+        else:
+            writer = pa.ipc.new_file(str(temporary), schema)
         try:
             yield writer
             writer.close()
