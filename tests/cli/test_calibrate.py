@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.frozen import FrozenEstimator
 
 from openset.calibration import CalibratedRejector
@@ -143,3 +144,62 @@ def test_troubles(fails, trained, unseen, tmp_path):
     assert "cannot be created" in told(output="unseen.csv/c.skops")
     unseen[unseen.kind != "x"].to_csv(tmp_path / "unseen.csv", index=False)
     assert "all labels in y are known" in told("--precision", 0.9, "--unknown-share", 0.1)
+
+
+def test_strangers_with_identities(run, fails, trained, unseen, tmp_path):
+    # The strangers score low; each identity has two rows.
+    out, data = tmp_path / "c.skops", tmp_path / "unseen.csv"
+    unseen["who"] = [f"p{k // 2}" for k in range(len(unseen))]
+    unseen.to_csv(data, index=False)
+    arguments = ("calibrate", trained.model, data, "-t", "kind", "-o", out)
+    result = run(*arguments, "--strangers", 0.05, "--group", "who")
+    assert result.exit_code == 0, result.stderr
+    assert "at most 5.000% of the rows of a new identity are accepted" in result.stdout
+    assert "50 identities of strangers" in run("info", out).stdout
+    card = read_card(out)["operating_point"]
+    assert card["promise"] and card["strangers"]["identities"] == 50
+    assert load_model(out)[-1].strangers_ == card["strangers"]
+    assert "needs at least 99 identities" in fails(
+        *arguments, "--strangers", 0.01, "--group", "who"
+    )
+    assert "needs at least 19 identities" in fails(*arguments, "--strangers", 0.05)  # one class
+    assert "--per-class belongs to --alpha" in fails(*arguments, "--strangers", 0.1, "--per-class")
+    assert "no column 'whom'" in fails(*arguments, "--group", "whom")
+
+
+def test_objects_and_a_confidence(run, fails, trained, unseen, tmp_path):
+    out, data = tmp_path / "c.skops", tmp_path / "unseen.csv"
+    unseen["track"] = np.arange(len(unseen)) // 5
+    unseen.to_csv(data, index=False)
+    arguments = ("calibrate", trained.model, data, "-t", "kind", "-o", out)
+    result = run(*arguments, "--alpha", 0.1, "--group", "track")
+    assert result.exit_code == 0, result.stderr
+    assert "rows of one 'track' are counted as one object" in result.stdout
+    known = unseen[unseen.kind != "x"]
+    expected = CalibratedRejector(FrozenEstimator(load_model(trained.model)), alpha=0.1)
+    expected.fit(known[FEATURES].to_numpy(), known.kind, groups=known.track)
+    assert_allclose(load_model(out)[-1].thresholds_, expected.thresholds_)
+    told = run(*arguments, "--confidence", 0.95).stdout
+    assert "5.000% of the known rows are rejected, with confidence 0.95" in told
+    assert "a confidence is for independent" in fails(
+        *arguments, "--confidence", 0.95, "--group", "track"
+    )
+
+
+def test_categories_from_calibrate_to_predict(run, fails, trained, unseen, tmp_path):
+    out, data, answers = tmp_path / "c.skops", tmp_path / "unseen.csv", tmp_path / "a.csv"
+    unseen["camera"] = np.where(np.arange(len(unseen)) % 3, "left", "right")
+    unseen.to_csv(data, index=False)
+    arguments = ("calibrate", trained.model, data, "-t", "kind", "-o", out)
+    result = run(*arguments, "--alpha", 0.1, "--within", "camera")
+    assert result.exit_code == 0, result.stderr
+    assert "of the known rows of each 'camera' are rejected" in result.stdout
+    assert run("predict", out, data, "-o", answers).exit_code == 0
+    model = load_model(out)
+    Z = model[:-1].transform(unseen[FEATURES].to_numpy())
+    expected = model[-1].predict(Z, categories=unseen.camera)
+    assert pd.read_csv(answers).prediction.tolist() == expected.tolist()
+    assert run("evaluate", out, data, "-t", "kind").exit_code == 0
+    unseen.drop(columns="camera").to_csv(data, index=False)
+    assert "no column 'camera'" in fails("predict", out, data, "-o", answers)
+    assert "excludes" in fails(*arguments, "--within", "camera", "--per-class")

@@ -42,6 +42,26 @@ def calibrate(
             min=0, max=1, help="Share of unknown rows to expect, for --precision and --costs."
         ),
     ] = None,
+    strangers: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Instead of --alpha: largest share of rows of a stranger to accept."
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the object (track, session) whose rows are alike; for --strangers of "
+            "the identity of unknown rows, default: their class.",
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Keep --alpha in every category (camera, site) separately."
+        ),
+    ] = None,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Keep --alpha in every class separately.")
     ] = False,
@@ -67,11 +87,17 @@ def calibrate(
     from openset.utils import unwrap
 
     options.prepare_output(output)
-    asked = {"--alpha": alpha, "--precision": precision, "--costs": costs}
-    criterion, recorded = _criterion(asked, confidence, unknown_share, per_class, by)
+    asked = {"--alpha": alpha, "--precision": precision, "--costs": costs, "--strangers": strangers}
+    modes = {"--by": by, "--per-class": per_class or None, "--within": within}
+    criterion, recorded = _criterion(asked, modes, confidence, unknown_share)
     scorer = TableModel(*read_model(model), n_jobs=jobs)
-    X, y = scorer.labelled(open_table(data, encoding), target, unknown).read()
-    result = calibrated(scorer.model, X, y, criterion=criterion)
+    if strangers is not None and group is None:
+        group = target  # the classes of unknown rows are their identities
+    columns = [name for name in (group, within) if name is not None]
+    rows = scorer.labelled(open_table(data, encoding), target, unknown, columns)
+    X, y = rows.read()
+    given = {"groups": rows.texts(group), "categories": rows.texts(within)}
+    result = calibrated(scorer.model, X, y, **given, criterion=criterion)
     rejector = unwrap(result)
     card = scorer.card | {
         "operating_point": {
@@ -82,6 +108,8 @@ def calibrate(
             "promise": rejector.promise_,
             "price": rejector.price_,
             "thresholds": rejector.thresholds_.tolist(),
+            **({} if group is None or strangers is not None else {"group": group}),
+            **({} if strangers is None else {"strangers": rejector.strangers_}),
         },
         "certificate": certificate_card(rejector),
     }
@@ -92,31 +120,39 @@ def calibrate(
     say(*describe_operating_point(card), f"saved {output}")
 
 
-def _criterion(asked, confidence, unknown_share, per_class, by) -> tuple[Any, dict[str, Any]]:
+def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, Any]]:
     """The criterion that the options ask for, and what the card says about it."""
-    from openset.calibration import Cost, KnownRejected, Precision
+    from openset.calibration import Cost, KnownRejected, Precision, StrangersAccepted
 
     given = [option for option, value in asked.items() if value is not None] or ["--alpha"]
     if len(given) > 1:
-        raise ValueError("--alpha, --precision and --costs exclude each other; give one of them")
+        names = ", ".join([*asked][:-1])
+        raise ValueError(f"{names} and {[*asked][-1]} exclude each other; give one of them")
     kind, value = given[0], asked[given[0]]
-    if kind == "--costs" and confidence is not None:
+    if kind not in ("--precision", "--alpha") and confidence is not None:
         raise ValueError(f"--confidence {confidence:g} belongs to --precision or --alpha")
-    if kind == "--alpha" and unknown_share is not None:
+    if kind not in ("--precision", "--costs") and unknown_share is not None:
         raise ValueError(
             f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
         )
-    if kind != "--alpha" and (by is not None or per_class):
-        option = "--per-class" if by is None else f"--by {by}"
-        raise ValueError(f"{option} belongs to --alpha; leave it out")
-    if per_class and by == "highest":
-        raise ValueError("--by highest is for one threshold; leave out --by or --per-class")
+    for option, mode in modes.items():
+        if kind != "--alpha" and mode is not None:
+            shown = option if mode is True else f"{option} {mode}"
+            raise ValueError(f"{shown} belongs to --alpha; leave it out")
+    by, per_class, column = modes.values()
+    if (per_class and by == "highest") or (per_class and column is not None):
+        raise ValueError("--per-class excludes --by highest and --within; leave them out")
+    card: dict[str, Any] = {"per_class": bool(per_class)}
+    if kind == "--strangers":
+        return StrangersAccepted(value), card | {"criterion": "strangers", "rate": value}
     if kind == "--alpha":
-        alpha, within = 0.05 if value is None else value, "class" if per_class else None
-        promise = KnownRejected(alpha, confidence, within=within, own_class=by == "own")
+        alpha = 0.05 if value is None else value
+        where = "class" if per_class else None if column is None else "category"
         told = {} if confidence is None else {"confidence": confidence}
-        return promise, {"alpha": alpha, "per_class": per_class, "by": by, **told}
-    card = {"unknown_share": unknown_share or 0.0, "per_class": False}
+        told |= {} if column is None else {"within": column}
+        promise = KnownRejected(alpha, confidence, within=where, own_class=by == "own")
+        return promise, {"alpha": alpha, **card, "by": by, **told}
+    card["unknown_share"] = unknown_share or 0.0
     if kind == "--costs":
         costs = _parse(value)
         card |= {"criterion": "cost", "costs": costs}

@@ -45,9 +45,12 @@ def evaluate(
 
         options.prepare_output(figures / "figure.png")
     scorer = TableModel(*read_model(model), n_jobs=jobs)
-    final, rows = scorer.final, scorer.labelled(open_table(data, encoding), target, unknown)
+    final, within = scorer.final, scorer.category_column
+    columns = [] if within is None else [within]
+    rows = scorer.labelled(open_table(data, encoding), target, unknown, columns)
     batches = [
-        (y, final.decision_function(scorer.transform(X))) for X, y in rows.batches("evaluate")
+        (y, scorer.scores(scorer.transform(X), rows.texts(within, len(X))))
+        for X, y in rows.batches("evaluate")
     ]
     truth, scores = map(np.concatenate, zip(*batches, strict=True))
     evaluation = Evaluation(truth, scores, final.classes_, final.unknown_label_)

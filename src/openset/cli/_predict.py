@@ -54,7 +54,9 @@ def predict(
     table = open_table(data, encoding)
     answers = _Answers(scorer, table.names, None if watch is None else watch.test)
     with ExitStack() as updating, workers(scheduler) as apply:
-        blocks = apply(_Answerer(scorer, jobs), scorer.batches(table, "predict"))
+        read = scorer.batches(table, "predict")
+        rows = ((batch, (X, scorer.categories(batch))) for batch, X in read)
+        blocks = apply(_Answerer(scorer, jobs), rows)
         first = answers.added(*next(blocks))  # raises for a table without rows
         with open_writer(output, first.schema) as writer:
             writer.write(first)
@@ -93,9 +95,10 @@ class _Answerer:
 
         self.scorer, self.explainer = scorer, PredictionExplainer(scorer.final, jobs)
 
-    def __call__(self, X):
+    def __call__(self, rows):
+        X, categories = rows
         Z = self.scorer.transform(X)
-        scores = self.scorer.final.decision_function(Z)
+        scores = self.scorer.scores(Z, categories)
         return scores.max(axis=1), self.explainer.columns(Z, scores)
 
 

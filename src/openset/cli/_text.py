@@ -145,19 +145,39 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
     elif kind == "cost":
         what = f"least expected cost ({parameters(point['costs'])}) with "
         what += f"{point['unknown_share']:.3g} of the rows unknown"
+    elif kind == "strangers":
+        what = f"at most {point['rate']:.3%} of the rows of a new identity are accepted"
     else:
         where = "of each class " if point["per_class"] else ""
+        where = f"of each {point['within']!r} " if "within" in point else where
         what = f"at most {point['alpha']:.3%} of the known rows {where}are rejected"
         if point.get("by") == "own":
             what += ", by their own class"
         if "confidence" in point:
             what += f", with confidence {point['confidence']:g}"
     head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
+    groups = [point["group"]] if "group" in point else []
     return [
         f"{head}: {what}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
         f"{point['source']}",
+        *(
+            [f"rows of one {point['group']!r} are counted as one object"]
+            if "group" in point
+            else []
+        ),
         *_describe_price(point.get("price", {})),
+        *_describe_strangers(point.get("strangers")),
+    ]
+
+
+def _describe_strangers(strangers: Mapping[str, Any] | None) -> list[str]:
+    if strangers is None:
+        return []
+    return [f"  {strangers['identities']:,} identities of strangers"] + [
+        f"  at most {row['rate']:.3%} of strangers: {row['named_right']:.1%} of the known rows are "
+        "named right"
+        for row in strangers["trade_off"]
     ]
 
 

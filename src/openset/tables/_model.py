@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from ..utils import answer_labels, layers, shortened, split_fitted
 from ._encoder import TableEncoder, encoder_of_columns
 from ._files import Table, TableError
-from ._training import find_label, label_codes, labels_by_text, read_rows
+from ._training import find_label, label_codes, label_text, labels_by_text, read_rows
 
 
 class TableModel:
@@ -34,6 +34,8 @@ class TableModel:
         names = self.data.get("features")
         if names is None and hasattr(model, "feature_names_in_"):  # saved from Python
             names = model.feature_names_in_.tolist()
+        point = card.get("operating_point")
+        self.category_column = point.get("within") if isinstance(point, dict) else None
         self._encoder = model_encoder(model)
         self._missing = "median" if "SimpleImputer" in card.get("steps", []) else "error"
         if self._encoder is None and names is not None:
@@ -52,7 +54,21 @@ class TableModel:
                 )
             encoder = encoder_of_columns(names, {}, self._missing)
         table.require(encoder.feature_names_in_.tolist(), "which the model needs")
+        if self.category_column is not None:
+            table.require([self.category_column], "within which the model was calibrated")
         return encoder
+
+    def categories(self, batch: pa.RecordBatch) -> np.ndarray | None:
+        """The category of each row, (n,), for a model that was calibrated within categories."""
+        if self.category_column is None:
+            return None
+        return np.array(list(map(label_text, batch.column(self.category_column).to_pylist())))
+
+    def scores(self, Z: Any, categories: np.ndarray | None) -> np.ndarray:
+        """Acceptance scores (n, K) of transformed rows."""
+        if categories is None:
+            return self.final.decision_function(Z)
+        return self.final.decision_function(Z, categories=categories)
 
     def batches(self, table: Table, title: str) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         """Yield all rows in order with their features, (n, d); TableError if there are none."""
@@ -113,9 +129,12 @@ class TableModel:
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             return self._transform(X)
 
-    def labelled(self, table: Table, target: str, unknown: str | None = None) -> LabelledRows:
+    def labelled(
+        self, table: Table, target: str, unknown: str | None = None, columns: Iterable[str] = ()
+    ) -> LabelledRows:
         """The rows of a table whose classes are known; 1, 1.0 and "1" are one class."""
         table.require([target], "the target")
+        table.require(columns, "which groups the rows")
         classes = self.final.classes_.tolist()
         labels = labels_by_text(classes)
         if unknown in labels:
@@ -124,7 +143,7 @@ class TableModel:
                 f"--unknown {unknown!r}"
             )
         codes = {text: classes.index(label) for text, label in labels.items()}
-        return LabelledRows(self, table, target, codes)
+        return LabelledRows(self, table, target, codes, {name: [] for name in columns})
 
 
 @dataclass
@@ -135,7 +154,12 @@ class LabelledRows:
     table: Table
     target: str
     codes: dict[str, int]  # positions in the classes of the model, as a table may write them
+    columns: dict[str, list]  # texts in further columns, of the rows read so far
     others: list[str] = field(default_factory=list)  # classes read so far that were not learned
+
+    def texts(self, name: str | None, n_last: int | None = None) -> np.ndarray | None:
+        """Texts of a column, or of its last rows that were read; None without a column."""
+        return None if name is None else np.array(self.columns[name][-(n_last or 0) :])
 
     def batches(self, title: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield X (n, d) and y (n,), the unknown label for a class that was not learned."""
@@ -152,6 +176,13 @@ class LabelledRows:
             new = [text for text in texts if text and text not in self.codes]
             self.others += [text for text in new if text not in self.others]
             codes = np.array([self.codes.get(text, len(labels) - 1) for text in texts])
+            for name, cells in self.columns.items():
+                cells += [label_text(value) for value in batch.column(name).to_pylist()]
+                if None in cells[n_rows:]:
+                    row = cells.index(None, n_rows) + 1
+                    raise TableError(
+                        f"{self.table.path} has no {name!r} in data row {row}; fill it"
+                    )
             yield X, labels[codes[indices]]
             n_rows += len(X)
         data = self.model.data
