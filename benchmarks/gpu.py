@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from openset.kernels import RBF
-from openset.solver import decision_values, solve_grid, svm_problem
+from openset.solver import Batch, Settings, decision_values, solve_batches, svm_problem
 
 LAMBDAS = np.arange(20) / 20
 GAMMAS = 2.0 ** np.arange(-15, 16, 2)
@@ -50,18 +50,14 @@ def grid(X, y, gammas, lams, C, device, n_jobs=None):
     """(objectives, scores, iterations, multipliers, bias intervals) of every cell."""
     classes = np.unique(y)
 
-    def machine(k):
-        problem = svm_problem(np.where(y == classes[k], 1.0, -1.0), np.full(len(y), C), 0.0)
-        return problem, lams * problem.upper.sum()
-
-    def reduce(k, path, rows):
-        return path.objective, path.scores, path.n_iter, path.beta, path.bias_interval
-
+    problem = svm_problem(np.where(y == classes[:, None], 1.0, -1.0), np.full(len(y), C), 0.0)
+    totals = lams * problem.upper.sum(axis=1, keepdims=True)
+    batch = Batch(problem.p, problem.lower, problem.upper, totals)
+    settings = Settings(TOL, n_jobs=n_jobs, device=device)
     return {
-        (g, k): result
-        for g, k, result in solve_grid(
-            X, RBF(), gammas, len(classes), machine, reduce, tol=TOL, n_jobs=n_jobs, device=device
-        )
+        (s.width, s.index): (s.objective, s.scores, s.n_iter, s.beta, s.bias_interval)
+        for together in solve_batches(X, RBF(), gammas, [batch], settings)
+        for s in together
     }
 
 

@@ -106,7 +106,9 @@ def validate(X, y, drawn):
                 found[scores.split][1][at] = scores.far[t, 0]
 
     assert len(drawn) == len(classes)
-    list(OpenSetSVC().grid_scores(settings, X, y, np.ones(len(y)), splits, count))
+    for together in OpenSetSVC().grid_scores(settings, X, y, np.ones(len(y)), splits):
+        for scores in together:
+            count(scores)
     return found
 
 

@@ -16,7 +16,6 @@ from .data import letter
 COMPILED = {
     "openset.solver._sweep": "sweep",
     "openset.solver._matrix": "fill_from_points",
-    "openset.solver._path": "run_slice",
     "openset.utils._decision": "best_class",
 }
 

@@ -18,6 +18,7 @@ import time
 import warnings
 import zipfile
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -233,17 +234,15 @@ def run_task(dataset, n_known, run, home, grid_name):
     codes = np.append(np.searchsorted(labels, y), np.full(len(y_test), len(labels)))
     true = np.where(np.isin(y_test, labels), np.searchsorted(labels, y_test), len(labels))
     arguments = settings, np.vstack([train, test]), codes, weight, everything
-    list(model.grid_scores(*arguments, lambda found: fill(None, found, true)))
+    for found in chain.from_iterable(model.grid_scores(*arguments)):
+        fill(None, found, true)
     splits = [(fit, judge, np.searchsorted(labels, known)) for _, known, fit, judge in drawn]
     codes = []
     for _, known, _, judge in drawn:
         inside = np.isin(y[judge], known)
         codes.append(np.where(inside, np.searchsorted(known, y[judge]), len(known)))
-
-    def judge(found):
+    for found in chain.from_iterable(model.grid_scores(settings, train, y, np.ones(m), splits)):
         fill(found.split, found, codes[found.split])
-
-    list(model.grid_scores(settings, train, y, np.ones(m), splits, judge))
     table["kind"] = np.array([kind for kind, *_ in drawn])
     counts = [(np.sum(code < code.max()), np.sum(code == code.max())) for code in codes]
     table["n_judged"] = np.array(counts, np.int32)

@@ -160,16 +160,14 @@ class Machines:
         self.lambdas = np.unique(np.append(LAMBDAS, best["lam"]))
         self.chosen = np.full(self.n_classes, np.searchsorted(self.lambdas, best["lam"]))
         self.scores, self.far = {}, {}
-
-        def keep(found):
-            self.scores[found.split] = as_fitted(found.scores, found.far)
-            self.far[found.split] = found.far.copy()
-
         codes = np.append(np.searchsorted(labels, y), np.full(len(y_test), len(labels)))
         splits = [(*part, known) for part, known in zip(parts, self.known, strict=True)]
         settings = [best | {"lam": lam} for lam in self.lambdas]
         data = np.vstack([X, X_test]), codes, np.ones(len(rows))
-        list(OpenSetSVC().grid_scores(settings, *data, splits, keep))
+        for together in OpenSetSVC().grid_scores(settings, *data, splits):
+            for found in together:
+                self.scores[found.split] = as_fitted(found.scores, found.far)
+                self.far[found.split] = found.far.copy()
 
     def na(self, lambdas, parts):
         """Mean NA if each class has its own number of lambda."""

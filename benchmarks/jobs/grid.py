@@ -4,7 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from openset.kernels import RBF
-from openset.solver import solve_grid, svm_problem
+from openset.solver import Batch, Settings, solve_batches, svm_problem
 
 from ..data import letter_sample
 from ..programs import CACHE, N_JOBS, OURS, TOL, Intelex, ScikitLearn, programs
@@ -61,19 +61,18 @@ def run(quick):
 
 def _grid(X, signs, gammas):
     """Multipliers of all machines, by gamma and class, (T, m) each; all scores are read."""
-    boxes = np.ones(len(X))
     paths = [[None] * len(signs) for _ in gammas]
-
-    def machine(c):
-        problem = svm_problem(signs[c], boxes, 0.0)
-        return problem, LAMS * problem.upper.sum()
-
-    def reduce(c, path, rows):
-        return path.beta, (path.scores >= 0).sum(axis=0)
-
-    settings = {"tol": TOL, "cache_size": CACHE, "n_jobs": N_JOBS}
-    for g, c, (beta, _) in solve_grid(X, RBF(), gammas, len(signs), machine, reduce, **settings):
-        paths[g][c] = beta
+    problem = svm_problem(signs, np.ones(len(X)), 0.0)
+    totals = LAMS * problem.upper.sum(axis=1, keepdims=True)
+    batches = [
+        Batch(problem.p[c : c + 1], problem.lower[c : c + 1], problem.upper[c : c + 1], own[None])
+        for c, own in enumerate(totals)
+    ]
+    settings = Settings(TOL, cache_size=CACHE, n_jobs=N_JOBS)
+    for together in solve_batches(X, RBF(), gammas, batches, settings):
+        for solved in together:
+            paths[solved.width][solved.batch] = solved.beta
+            (solved.scores >= 0).sum(axis=0)
     return paths
 
 

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(
 SETUP = """
     import numpy as np
     from openset.kernels import RBF, Linear, RationalQuadratic
-    from openset.solver import decision_values, one_class_problem, solve_grid, svdd_problem
+    from openset.solver import decision_values, one_class_problem, svdd_problem
+    from openset.solver import Batch, Settings, solve_batches
     from openset.solver import svm_problem, tuned
 
     rng = np.random.default_rng(0)
@@ -34,15 +35,14 @@ SETUP = """
 
     rng_boxes = rng.uniform(0.5, 2.0, m)
 
+    def one_batch(problem, totals, *more):
+        return Batch(problem.p[None], problem.lower[None], problem.upper[None], totals[None], *more)
+
     def compare(kernel, gammas, problem_of, n_problems):
+        batches = [one_batch(*problem_of(k)) for k in range(n_problems)]
         def run(device):
-            return {
-                (g, k): path
-                for g, k, path in solve_grid(
-                    X, kernel, gammas, n_problems, problem_of, lambda k, path, rows: path,
-                    tol=1e-3, device=device,
-                )
-            }
+            found = solve_batches(X, kernel, gammas, batches, Settings(1e-3, device=device))
+            return {(s.width, s.batch): s for some in found for s in some}
         cpu, gpu = run("cpu"), run("cuda")
         assert cpu.keys() == gpu.keys()
         for key, path in cpu.items():
@@ -182,24 +182,25 @@ def test_parts_and_the_scores_outside(memory):
         y[parts[0]] = np.arange(len(parts[0])) % 2
         y[parts[1]] = np.arange(7) % 2
 
-        def problem_of(k):
-            signs = np.zeros(m)
+        apart, whole = [], []
+        for k in range(4):
             part = parts[k // 2]
+            outside = np.setdiff1d(np.arange(m), part)
+            signs = np.where(y[part] == k % 2, 1.0, -1.0)
+            problem = svm_problem(signs, rng_boxes[part], 0.0)
+            totals = np.array([0.0, 0.3]) * problem.upper.sum()
+            apart.append(one_batch(problem, totals, part, outside))
+            signs = np.zeros(m)
             signs[part] = np.where(y[part] == k % 2, 1.0, -1.0)
-            problem = svm_problem(signs, rng_boxes, 0.0)
-            return problem, np.array([0.0, 0.3]) * problem.upper.sum()
+            whole.append(one_batch(svm_problem(signs, rng_boxes, 0.0), totals, None, outside))
 
-        def run(**settings):
-            def scores(k, path, rows):
-                validation = np.setdiff1d(np.arange(m), parts[k // 2])
-                return path.scores_at(validation, np.array([1.0, 2.0]), np.array([0.0, 1.0]))
+        def run(batches, device):
+            found = solve_batches(X, RBF(), [2.0, 0.3], batches, Settings(1e-5, device=device))
+            return {{(s.width, s.batch): s.scored for some in found for s in some}}
 
-            found = solve_grid(X, RBF(), [2.0, 0.3], 4, problem_of, scores, tol=1e-5, **settings)
-            return {{(g, k): result for g, k, result in found}}
-
-        expected = run()
+        expected = run(whole, "cpu")
         with tuned(cuda_matrix={memory}):
-            found = run(device="cuda", parts=parts, part_of=[0, 0, 1, 1])
+            found = run(apart, "cuda")
         assert found.keys() == expected.keys()
         for key, scores in expected.items():
             np.testing.assert_allclose(found[key], scores, atol=1e-4)
@@ -215,8 +216,8 @@ def test_batches_and_iteration_limit():
             compare(RBF(), [1.0, 0.5], svm, 3)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            list(solve_grid(X, RBF(), [1.0], 1, svm, lambda k, path, rows: None, max_iter=2,
-                            device="cuda"))
+            settings = Settings(max_iter=2, device="cuda")
+            list(solve_batches(X, RBF(), [1.0], [one_batch(*svm(0))], settings))
         assert any("Raise max_iter" in str(w.message) for w in caught)
     """)
 

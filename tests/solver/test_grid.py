@@ -2,6 +2,7 @@
 
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,15 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
 from openset.solver import (
-    Group,
-    Interrupted,
-    Problem,
+    Batch,
+    Settings,
     decision_values,
+    fixed_bias_problem,
     kernel_rows,
-    lower_bias,
     one_class_problem,
     solve,
-    solve_grid,
+    solve_batches,
     svm_problem,
     tuned,
 )
@@ -59,27 +59,19 @@ def problems_of(y):
     return [(problem, np.array(lams) * problem.upper.sum()) for problem, lams in problems]
 
 
-def together(problems, groups):
-    """The problems of each group as one."""
-
-    def problems_of(j):
-        own = [problems[k] for k in groups[j].problems]
-        arrays = (
-            [getattr(problem, name) for problem, _ in own] for name in ("p", "lower", "upper")
-        )
-        return Problem(*map(np.stack, arrays), 0.0), np.stack([totals for _, totals in own])
-
-    return problems_of
+def as_batches(problems, **more):
+    """Each problem as a batch of one."""
+    return [
+        Batch(p.p[None], p.lower[None], p.upper[None], np.array(totals)[None], **more)
+        for p, totals in problems
+    ]
 
 
-def run(X, kernel, gammas, problems, reduce=lambda k, path, rows: path, **settings):
-    """All results of a grid, by index of gamma and problem."""
-    return {
-        (g, k): result
-        for g, k, result in solve_grid(
-            X, kernel, gammas, len(problems), problems.__getitem__, reduce, **settings
-        )
-    }
+def run(X, kernel, gammas, problems, **settings):
+    """All solutions of a grid, by index of gamma and problem."""
+    batches = problems if problems and isinstance(problems[0], Batch) else as_batches(problems)
+    found = solve_batches(X, kernel, gammas, batches, Settings(**settings))
+    return {(solved.width, solved.batch): solved for some in found for solved in some}
 
 
 @memory
@@ -176,104 +168,124 @@ def test_parts_have_matrices_of_their_own(kernel, layout, size):
     y = np.arange(120) % 4
     X = 2 * rng.normal(size=(4, 70))[y] + rng.normal(size=(120, 70))
     parts = [np.sort(rng.permutation(120)[:n]) for n in (40, 60)]
-    problems, part_of = [], []
-    for s, part in enumerate(parts):
+    apart, whole = [], []
+    for part in parts:
+        outside = np.setdiff1d(np.arange(120), part)
         for c in range(4):
+            problem = svm_problem(np.where(y[part] == c, 1.0, -1.0), np.full(len(part), 0.1), 0.0)
+            problems = [(problem, np.array(LAMS) * problem.upper.sum())]
+            apart += as_batches(problems, rows=part, scored=outside)
             signs = np.zeros(120)
             signs[part] = np.where(y[part] == c, 1.0, -1.0)
             problem = svm_problem(signs, np.full(120, 0.1), 0.0)
-            problems.append((problem, np.array(LAMS) * problem.upper.sum()))
-            part_of.append(s)
+            whole += as_batches([(problem, problems[0][1])], scored=outside)
     gammas = [0.002, 0.01, 0.05] if kernel.decaying else [1.0]
-    settings = {"tol": 1e-8, "cache_size": size}
-
-    def scores(k, path, rows):
-        outside = np.setdiff1d(np.arange(120), parts[part_of[k]])
-        ones = np.ones(len(path.totals))
-        return path.scores_at(outside, ones, 0 * ones), len(path.problem.p)
-
     with tuned(part_solutions=4):
-        found = run(
-            layout(X), kernel, gammas, problems, scores, parts=parts, part_of=part_of, **settings
-        )
-    whole = run(layout(X), kernel, gammas, problems, scores, **settings)
-    assert found.keys() == whole.keys()
-    for (g, k), (values, n) in found.items():
-        assert n == len(parts[part_of[k]])
-        assert_allclose(values, whole[g, k][0], atol=2e-5)
+        found = run(layout(X), kernel, gammas, apart, tol=1e-8, cache_size=size)
+    expected = run(layout(X), kernel, gammas, whole, tol=1e-8, cache_size=size)
+    assert found.keys() == expected.keys()
+    for (g, k), path in found.items():
+        assert len(path.problem.p) == len(apart[k].rows)
+        assert_allclose(path.scored, expected[g, k].scored, atol=2e-5)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 4])
 @pytest.mark.parametrize("slice_seconds", [0.2, 0.0])  # no pause, and one after every few steps
-@pytest.mark.parametrize("memory", ["whole", "parts", "one width", "read by widths"])
-def test_groups_have_the_scores_of_their_paths(n_jobs, slice_seconds, memory):
+@pytest.mark.parametrize(
+    "memory", ["whole", "parts", "one width", "read by widths", "batch by batch"]
+)
+def test_scores_are_those_of_the_machines(n_jobs, slice_seconds, memory):
     rng = np.random.default_rng(4)
     y = np.arange(120) % 4
     X = rng.normal(size=(4, 5))[y] + rng.normal(size=(120, 5))
     parts = [np.sort(rng.permutation(120)[:n]) for n in (50, 60)]
     scored = [np.setdiff1d(np.arange(120), part)[::2] for part in parts]
-    problems, part_of, groups = [], [], []
-    for s, part in enumerate(parts):
+    batches = []
+    for part, outside in zip(parts, scored, strict=True):
         for C in (1.0, 8.0):
-            groups.append(Group(list(range(len(problems), len(problems) + 4)), scored[s]))
-            for c in range(4):
-                signs = np.zeros(120)
-                signs[part] = np.where(y[part] == c, 1.0, -1.0)
-                problem = svm_problem(signs, np.full(120, C), 0.0)
-                problems.append((problem, LAMS * problem.upper.sum()))
-                part_of.append(s)
-    groups.append(Group([len(problems)], scored[0]))  # a group of one
-    problems.append(problems[0])
-    part_of.append(0)
-    gammas = [0.1, 50.0, 1.0]
-    arguments = X, RBF(), gammas, len(problems), problems.__getitem__
-    settings: dict = {"tol": 1e-4, "n_jobs": n_jobs}
-    if memory == "parts":
-        settings |= {"parts": parts, "part_of": part_of}
-    tuning = {"one width": {"widths_numbers": 1}, "read by widths": {"read_at_once": 1}}
+            signs = np.where(y[part] == np.arange(4)[:, None], 1.0, -1.0)
+            problem = svm_problem(signs, np.full(len(part), C), 0.0)
+            totals = LAMS * problem.upper.sum(axis=1, keepdims=True)
+            batches.append(Batch(*three(problem), totals, part, outside))
+    one = (values[:1] for values in batches[0][:4])
+    batches.append(Batch(*one, parts[0], scored[0]))  # a batch of one
+    gammas, settings = [0.1, 50.0, 1.0], Settings(tol=1e-4, n_jobs=n_jobs)
+    tuning = {
+        "whole": {"part_solutions": 10**9},
+        "one width": {"widths_numbers": 1},
+        "read by widths": {"read_at_once": 1},
+        "batch by batch": {"swept_numbers": 1, "kept_solutions": 1},
+    }
+    with tuned(**{"part_solutions": 4, "slice_seconds": slice_seconds, **tuning.get(memory, {})}):
+        machines = [s for some in solve_batches(X, RBF(), gammas, batches, settings) for s in some]
+        lists = solve_batches(X, RBF(), gammas, batches, settings, keep="scores")
+        found = [scores for some in lists for scores in some]
+    expected = {(s.width, s.batch, s.index): s for s in machines}
+    seen = [(g, s.batch, i) for s in found for g in s.widths for i in range(len(s.scores))]
+    assert sorted(seen) == sorted(expected)
+    for part in found:
+        for w, g in enumerate(part.widths):
+            for i in range(len(part.scores)):
+                path = expected[g, part.batch, i]
+                assert_array_equal(part.scores[i, w], path.scored)
+                assert_array_equal(part.bias[w, i], path.bias)
 
-    def reduce(k, path, rows):
-        ones = np.ones(len(LAMS))
-        return path.scores_at(scored[part_of[k]], ones, 0 * ones), path.bias.copy()
 
-    def reduce_group(j, which, scores, biases):
-        return j, which, scores.copy(), biases.copy()
+def three(problem):
+    return problem.p, problem.lower, problem.upper
 
-    with tuned(part_solutions=4, slice_seconds=slice_seconds, **tuning.get(memory, {})):
-        paths = {(g, k): found for g, k, found in solve_grid(*arguments, reduce, **settings)}
-        settings |= {"groups": groups, "reduce_group": reduce_group}
-        settings["problems_of"] = together(problems, groups)
-        found = [result for _, _, result in solve_grid(*arguments, reduce, **settings)]
-    seen = [(g, k) for j, which, *_ in found for g in which for k in groups[j].problems]
-    assert sorted(seen) == sorted(paths)
-    for j, which, scores, biases in found:
-        for w, g in enumerate(which):
-            for n, k in enumerate(groups[j].problems):
-                assert_array_equal(scores[n, w], paths[g, k][0])
-                assert_array_equal(biases[w, n], paths[g, k][1])
+
+@memory
+def test_scores_with_any_memory(data, cache_size):
+    X, y = data
+    scored = np.arange(0, 60, 7)
+    batches = as_batches(problems_of(y), scored=scored)
+    settings = Settings(1e-7, cache_size=cache_size)
+    for some in solve_batches(X, RBF(), GAMMAS, batches, settings, keep="scores"):
+        for part in some:
+            for w, g in enumerate(part.widths):
+                (path,) = run(X, RBF(), [GAMMAS[g]], [batches[part.batch]], tol=1e-7).values()
+                size = 1e-5 * max(1.0, path.problem.upper.max())
+                assert_allclose(part.scores[0, w], path.scores[:, scored], atol=size)
+
+
+def test_samples_of_their_own(data):
+    # Where nothing is scored outside of them, the other samples do not matter.
+    X, y = data
+    own = [np.flatnonzero(y == c) for c in range(3)]
+    batches = []
+    for rows in own:
+        problem = one_class_problem(np.ones((1, len(rows)), dtype=bool), 0.3)
+        batches.append(Batch(*three(problem), np.array([[5.0, 8.0]]), rows))
+    found = run(X, RBF(), GAMMAS, batches, tol=1e-8, n_jobs=2)
+    assert found.keys() == {(g, k) for g in range(3) for k in range(3)}
+    for (g, k), path in found.items():
+        alone = batches[k]._replace(rows=None)
+        (expected,) = run(X[own[k]], RBF(), [GAMMAS[g]], [alone], tol=1e-8).values()
+        assert_allclose(path.scores, expected.scores, atol=1e-6)
+
+
+@memory
+def test_problems_without_equality(data, cache_size):
+    X, y = data
+    held = fixed_bias_problem(svm_problem(np.where(y == 0, 1.0, -1.0), np.ones(60), 0.0), -0.3)
+    batch = Batch(held.p[None], held.lower[None], held.upper[None], None)
+    for (g, _), path in run(X, RBF(), GAMMAS, [batch], tol=1e-8, cache_size=cache_size).items():
+        alone = solve_reference(held, np.exp(-GAMMAS[g] * cdist(X, X, "sqeuclidean")), tol=1e-8)
+        assert path.bias.tolist() == [0.0]
+        assert_allclose(path.scores[0], held.p - alone.v, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_groups_stop_and_warn_as_paths_do(data, n_jobs):
+def test_scores_warn_as_machines_do(data, n_jobs):
     X, y = data
-    problems = problems_of(y)[:6]
-    groups = [Group([k], np.arange(60)) for k in range(6)]
-
-    def run_groups(problems=problems, gammas=GAMMAS, **settings):
-        arguments = X, RBF(), gammas, 6, problems.__getitem__, None
-        results = {"groups": groups, "reduce_group": lambda *found: None}
-        results["problems_of"] = together(problems, groups)
-        list(solve_grid(*arguments, n_jobs=n_jobs, **results, **settings))
-
+    batches, settings = as_batches(problems_of(y)[:6], scored=np.arange(60)), {"n_jobs": n_jobs}
     with pytest.warns(ConvergenceWarning, match=r"max_iter .* or tol"):
-        run_groups(tol=1e-9, max_iter=2)
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Interrupted):
-        run_groups(stop=stop)
-    too_large = [(problem, totals + 1e3) for problem, totals in problems]
+        hasty = Settings(tol=1e-9, max_iter=2, **settings)
+        list(solve_batches(X, RBF(), GAMMAS, batches, hasty, keep="scores"))
+    large = [batch._replace(totals=batch.totals + 1e3) for batch in batches]
     with pytest.raises(ValueError, match="total="):
-        run_groups(too_large, [0.1])
+        list(solve_batches(X, RBF(), [0.1], large, Settings(**settings), keep="scores"))
 
 
 def test_widths_from_the_largest_problems_in_order(data):
@@ -284,35 +296,52 @@ def test_widths_from_the_largest_problems_in_order(data):
         assert cells == [(g, k) for g in (1, 2, 0) for k in range(3)]
 
 
-def test_results_are_streamed(data):
-    # Nothing is computed before it is asked for, and no path outlives its reduction.
+class Watched(Sequence):
+    """Batches that say when they are asked for."""
+
+    def __init__(self, batches):
+        self.batches, self.asked = batches, []
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, j):
+        self.asked.append(j)
+        return self.batches[j]
+
+
+@memory
+def test_results_are_streamed(data, cache_size):
+    # Batches are described again when it is their turn, and no solution stays in memory.
     X, y = data
-    problems = problems_of(y)
-    paths = []
-
-    def reduce(k, path, rows):
-        paths.append(weakref.ref(path))
-        return k, path.totals.tolist()
-
-    for n, (_, k, result) in enumerate(
-        solve_grid(X, RBF(), GAMMAS, len(problems), problems.__getitem__, reduce), start=1
-    ):
-        assert len(paths) == n
-        assert result == (k, problems[k][1].tolist())
-        assert all(path() is None for path in paths)
+    batches, alive = Watched(as_batches(problems_of(y)[:4])), []
+    with tuned(kept_solutions=1):
+        found = solve_batches(X, RBF(), [2.0], batches, Settings(cache_size=cache_size))
+        for n, some in enumerate(found):
+            if n == 0:
+                assert len(batches.asked) <= 2 * len(batches) + 1  # seen once, and the first again
+            assert all(solved() is None for solved in alive)
+            (solved,) = some
+            alive.append(weakref.ref(solved))
+            assert solved.batch == n
+            del solved, some
 
 
-def test_reduce_may_solve_on(data):
+@memory
+def test_a_bias_is_held(data, cache_size):
     X, y = data
-    problems = problems_of(y)[:2]
-
-    def reduce(k, path, rows):
-        return lower_bias(path.problem, path[0], rows, path.bias[0] - 0.2, tol=1e-8)
-
-    for (g, k), found in run(X, RBF(), GAMMAS, problems, reduce, tol=1e-8, n_jobs=2).items():
-        rows = kernel_rows(X, RBF(), GAMMAS[g], 10)
-        problem = replace(problems[k][0], total=float(found.beta.sum()))
-        assert_allclose(solve(problem, rows, tol=1e-8).objective, found.objective, rtol=1e-6)
+    problems, settings = problems_of(y)[:2], Settings(1e-8, cache_size=cache_size, n_jobs=2)
+    for some in solve_batches(X, RBF(), GAMMAS, as_batches(problems), settings, largest_bias=-0.9):
+        for solved in some:
+            above = np.flatnonzero(solved.bias > -0.9)
+            assert (solved.held is not None) == (len(above) > 0)
+            if not len(above):
+                continue
+            held = solved.held
+            assert held.bias == -0.9
+            rows = kernel_rows(X, RBF(), GAMMAS[solved.width], 10)
+            problem = replace(problems[solved.batch][0], total=float(held.beta.sum()))
+            assert_allclose(solve(problem, rows, tol=1e-8).objective, held.objective, rtol=1e-6)
 
 
 def test_same_width_twice(data):
@@ -341,59 +370,30 @@ def test_max_iter_warns(data, n_jobs):
         assert_allclose(path.beta.sum(axis=1), path.totals, atol=1e-10)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_stop_from_outside(data, n_jobs):
-    X, y = data
-    problems = problems_of(y)
-    stop = threading.Event()
-    grid = solve_grid(
-        X,
-        RBF(),
-        GAMMAS,
-        len(problems),
-        problems.__getitem__,
-        lambda k, path, rows: path,
-        tol=1e-9,
-        n_jobs=n_jobs,
-        cache_size=1e-9,
-        stop=stop,
-    )
-    next(grid)
-    stop.set()
-    with pytest.raises(Interrupted):
-        list(grid)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("where", ["problem", "reduce"])
-def test_errors_of_the_caller_come_through(data, where, n_jobs):
-    X, y = data
-    problems = problems_of(y)
-
-    def problem_of(k):
-        if where == "problem" and k == 1:
+class Broken(Watched):
+    def __getitem__(self, j):
+        if len(self.asked) > len(self):
             raise KeyError("mine")
-        return problems[k]
+        return super().__getitem__(j)
 
-    def reduce(k, path, rows):
-        if where == "reduce" and k == 1:
-            raise KeyError("mine")
 
-    grid = solve_grid(X, RBF(), GAMMAS, len(problems), problem_of, reduce, n_jobs=n_jobs)
-    assert next(grid)[:2] == (1, 0)
+@memory
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_of_the_caller_come_through(data, n_jobs, cache_size):
+    X, y = data
+    batches, settings = Broken(as_batches(problems_of(y))), Settings(1e-3, -1, cache_size, n_jobs)
     with pytest.raises(KeyError, match="mine"):
-        next(grid)
+        list(solve_batches(X, RBF(), GAMMAS, batches, settings))
 
 
+@memory
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_grid_may_be_left_early(data, n_jobs):
+def test_a_grid_may_be_left_early(data, n_jobs, cache_size):
     X, y = data
-    problems = problems_of(y)
     list(thread_map(abs, range(n_jobs), n_jobs))  # idle threads are kept for the next run
     before = threading.active_count()
-    grid = solve_grid(
-        X, RBF(), GAMMAS, 8, problems.__getitem__, lambda k, path, rows: k, n_jobs=n_jobs
-    )
+    settings = Settings(n_jobs=n_jobs, cache_size=cache_size)
+    grid = solve_batches(X, RBF(), GAMMAS, as_batches(problems_of(y)), settings)
     next(grid)
     grid.close()
     assert threading.active_count() == before

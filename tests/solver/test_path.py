@@ -156,7 +156,7 @@ def test_starts(cache_size):
     totals = np.array([1.0, 2.0, 4.0, 5.0])
     cold = solve_path(problem, totals, rows, tol=1e-7)
     # Its own beginning starts it at the end of the work.
-    starts = [(cold.beta[0], cold.v[0]), (cold.beta[1], None)]
+    starts = [cold.beta[0], cold.beta[1]]
     warm = solve_path(problem, totals, rows, starts=starts, tol=2e-7)
     assert warm.n_iter[:2].tolist() == [0, 0]
     assert_array_equal(warm.beta[:2], cold.beta[:2])
@@ -166,7 +166,7 @@ def test_starts(cache_size):
         replace(problem, total=1.0), rng.uniform(problem.lower, problem.upper), rng.normal(size=50)
     )
     kept = anywhere.copy()
-    other = solve_path(problem, totals, rows, starts=[(anywhere, None)], tol=1e-7)
+    other = solve_path(problem, totals, rows, starts=[anywhere], tol=1e-7)
     assert_array_equal(anywhere, kept)
     assert_allclose(other.scores, cold.scores, atol=1e-5)
 

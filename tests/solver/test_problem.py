@@ -124,5 +124,5 @@ def test_a_problem_without_equality_is_a_path_of_one():
 def test_svdd_without_radius():
     # Boxes that add up to less than 1 leave no choice: the multipliers are those of the mean.
     problem = svdd_problem(np.array([True, False, True]), np.array([0.1, 0.1, 0.3]), np.ones(3))
-    assert problem.total is None
+    np.testing.assert_array_equal(problem.lower, problem.upper)
     np.testing.assert_allclose(feasible_start(problem), [0.25, 0.0, 0.75])

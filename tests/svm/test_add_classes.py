@@ -1,4 +1,4 @@
-"""``OpenSetSVC.add_classes`` is a refit, only faster."""
+"""``OpenSetSVC.add_classes`` is a refit to all data, with its own checks."""
 
 import pickle
 
@@ -94,23 +94,19 @@ def test_order_of_rows_does_not_matter(digits):
     old = y < 8
     rows = np.random.default_rng(2).permutation(len(y))
     model = OpenSetSVC(gamma=0.1).fit(X[old], y[old])
-    before = model.n_iter_.sum()
     model.add_classes(X[rows], y[rows])
     refitted = OpenSetSVC(gamma=0.1).fit(X[rows], y[rows])
     assert_same(model, refitted, X)
     np.testing.assert_array_equal(model.support_vectors_, X[rows][model.support_])
-    assert model.n_iter_.sum() < refitted.n_iter_.sum()
-    assert before > 0
+    np.testing.assert_array_equal(model.dual_coef_, refitted.dual_coef_)
 
 
-def test_starts_from_the_present_solution(digits):
-    # Nothing is new, so nothing is left to do.
+def test_nothing_new(digits):
     X, y = digits
     model = OpenSetSVC(gamma=0.1, lam=0.1).fit(X, y)
     coef = model.dual_coef_
     model.add_classes(X, y)
-    assert model.n_iter_.sum() <= 5
-    np.testing.assert_allclose(model.dual_coef_, coef, atol=1e-3)
+    np.testing.assert_array_equal(model.dual_coef_, coef)
 
 
 def test_gamma_is_frozen(digits):
@@ -192,7 +188,6 @@ def test_a_loaded_model_behaves_as_the_one_that_was_saved(digits, layout):
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_wide_data_is_fitted_anew(layout):
-    # Where kernel rows are matrix products a warm start takes longer than a fit.
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     X = layout(rng.normal(size=(3, 80))[y] + rng.normal(size=(90, 80)))

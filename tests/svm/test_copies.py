@@ -100,9 +100,8 @@ def test_copies_in_a_search(model, data, monkeypatch):
         return problem(self, signs, *args, **params)
 
     monkeypatch.setattr(type(model), "problem", counted)
-    (found,) = model.grid_scores(
-        [{}], X, y, np.ones(len(y)), [(fit, judged, np.arange(3))], lambda scores: scores
-    )
+    splits = [(fit, judged, np.arange(3))]
+    ((found,),) = model.grid_scores([{}], X, y, np.ones(len(y)), splits)
     distinct = np.unique(np.column_stack([X[fit], y[fit]]), axis=0)
     assert set(n_rows) == {len(distinct)}
     if getattr(model, "ensure_bounded", False):

@@ -9,8 +9,7 @@ from ._classifier import OpenSetClassifier
 from ._delegate import DelegatingClassifier, OpenSetPipeline, make_pipeline
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import PredictionExplainer, explain
-from ._grid_scores import GridScores
-from ._kernel_machine import KernelMachineClassifier
+from ._kernel_machine import GridScores, KernelMachineClassifier
 from ._validation import (
     TrainingData,
     canonical,

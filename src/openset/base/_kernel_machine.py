@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cache, partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,19 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import KernelRows, Path, Problem, refined_path, svm_problem
+from ..solver import LazyBatches, Problem, Settings, Solved, solve_batches, svm_problem
 from ..solver.points import squared_norms
-from ..utils import answer_labels
-from ._grid_scores import GridEngine
+from ..utils import answer_labels, thread_map
 from ._kernel_expansion import KernelExpansionClassifier
 from ._validation import find_unknown_label, validate_training_data
 from .machines import (
     BinaryMachine,
     TrainingSet,
+    batch_of,
     merge_copies,
     pack_machines,
-    train_one_class,
-    train_one_vs_rest,
+    solve_classes,
+    without_copies,
 )
 from .parameters import (
     BOXES,
@@ -49,7 +50,20 @@ _LARGEST_SQUARE = 1e30
 _FINEST = 1e-14
 
 
-class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
+# Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class GridScores(NamedTuple):
+    """Scores of the validation rows of one split under T settings that form one path."""
+
+    settings: list[list[int]]  # the settings that each of the T entries belongs to
+    split: int
+    scores: np.ndarray  # (T, n_validation, K), in memory one class of the split after the other
+    far: np.ndarray  # (T, K) scores far away from all samples; inf if the kernel does not decay
+
+
+class KernelMachineClassifier(KernelExpansionClassifier):
     """Base class of methods with one kernel machine per class.
 
     The machines are plain SVMs unless a subclass describes another quadratic program in
@@ -142,8 +156,7 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         if strategy is not None:
             strategy.train(training)
         else:
-            train = train_one_class if self.own_samples_only else train_one_vs_rest
-            self.fit_machines(training, train)
+            self.fit_machines(training)
         return self
 
     def prepare(
@@ -197,9 +210,8 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
 
         Parameters
         ----------
-        signs : ndarray of shape (m,) or (K, m)
-            +1 for the class, -1 for the rest, 0 for rows that are held out. A search describes K
-            machines at once where scores are decision values.
+        signs : ndarray of shape (K, m)
+            +1 for the class, -1 for the rest; K machines with equal parameters at once.
         weight : ndarray of shape (m,)
         **params
 
@@ -209,19 +221,34 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         totals : ndarray of shape (T,) or (K, T)
             Sum of the multipliers for each value of the path parameter; T is 1 without one.
         """
-        return svm_problem(signs, params["C"] * weight, 0.0), np.zeros((*signs.shape[:-1], 1))
+        return svm_problem(signs, params["C"] * weight, 0.0), np.zeros(1)
 
-    def finish_machine(
-        self, machine: BinaryMachine, path: Path, rows: KernelRows, stop: threading.Event, **params
-    ) -> BinaryMachine:
+    def score_map(self, solved: Solved, **params) -> tuple[np.ndarray, np.ndarray]:
+        """Return how acceptance scores follow from decision values.
+
+        Parameters
+        ----------
+        solved : Solved
+            Solutions at T totals.
+        **params
+
+        Returns
+        -------
+        scale, shift
+            Arrays of shape (T,): scores are ``scale[:, None] * solved.scores + shift[:, None]``.
+        """
+        return np.ones(len(solved.totals)), np.zeros(len(solved.totals))
+
+    def finish_machine(self, machine: BinaryMachine, solved: Solved, **params) -> BinaryMachine:
         """Return the machine that is stored; a method adds here what a search does without.
 
         Parameters
         ----------
         machine : BinaryMachine
             The solution, with :meth:`score_map` applied.
-        path, rows, stop
-            Path of length 1, kernel rows of the training set, event to be passed to the solver.
+        solved : Solved
+            With one total. Where the bias had to be held at `largest_bias`, the machine is that
+            of ``solved.held``.
         **params
 
         Returns
@@ -230,6 +257,16 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
             What the method learnt in addition goes into ``extra``.
         """
         return machine
+
+    @property
+    def largest_bias(self) -> float | None:
+        """Bias at which a machine with negatives is held if it would exceed it; None for any."""
+        return None
+
+    @property
+    def strategy(self) -> Any:
+        """What trains the machines and scores settings instead of the exact solver, or None."""
+        return None
 
     def finish_model(self, training: TrainingSet, extras: list) -> None:
         """Set fitted attributes that depend on all machines: here the certificate.
@@ -310,39 +347,40 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         C = getattr(self, "C", 1.0)
         return _FINEST * max(1.0, *(C.values() if isinstance(C, dict) else [C]))
 
-    def fit_machines(self, training: TrainingSet, train: Callable) -> None:
+    def fit_machines(self, training: TrainingSet) -> None:
         """Train all machines and set the fitted attributes.
 
         Parameters
         ----------
         training : TrainingSet
             From :meth:`prepare`.
-        train : callable
-            Such as :func:`openset.base.machines.train_one_vs_rest`.
         """
-
-        def problem_of(c, signs, weight):
-            return self.problem(signs, weight, **training.params[c])
-
-        limits = {name: self.solver_settings[name] for name in ("tol", "max_iter")}
-
-        def reduce(c, path, rows, stop):
-            path = refined_path(path, rows, stop=stop, **limits)
-            (scale,), (shift,) = self.score_map(path, **training.params[c])
-            machine = BinaryMachine.of(path[0], scale, shift)
-            return self.finish_machine(machine, path, rows, stop, **training.params[c])
-
+        settings = Settings(**self.solver_settings, n_jobs=self.n_jobs)
+        options = {"refine": True, "largest_bias": self.largest_bias}
         machines: list = [None] * len(self.classes_)
-        labels = self.classes_.tolist()
-        trained = train(training, problem_of, reduce, self.n_jobs, **self.solver_settings)
-        for done, (c, machine) in enumerate(trained, start=1):
-            machines[c] = machine
-            if self.verbose:
-                print(
-                    f"[{type(self).__name__}] {done}/{len(machines)}: class {labels[c]!r}, "
-                    f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
-                )
+        labels, done = self.classes_.tolist(), 0
+        for together in solve_classes(
+            training, self.problem, settings, own_samples=self.own_samples_only, **options
+        ):
+            finish = partial(self._finish, training)
+            for c, machine in thread_map(finish, together, self.n_jobs):
+                machines[c], done = machine, done + 1
+                if self.verbose:
+                    print(
+                        f"[{type(self).__name__}] {done}/{len(machines)}: class {labels[c]!r}, "
+                        f"{len(machine.support)} support vectors, b = {machine.bias:.4g}"
+                    )
         self.store_machines(machines, training, training.X, training.rows)
+
+    def _finish(self, training, trained):
+        c, solved, samples = trained
+        params = training.params[c]
+        if solved.held is not None:
+            machine = BinaryMachine.of(solved.held, samples=samples)
+        else:
+            (scale,), (shift,) = self.score_map(solved, **params)
+            machine = BinaryMachine.of(solved[0], scale, shift, samples)
+        return c, self.finish_machine(machine, solved, **params)
 
     def store_machines(
         self, machines: list[BinaryMachine], training: TrainingSet, points: Any, rows: np.ndarray
@@ -366,3 +404,179 @@ class KernelMachineClassifier(KernelExpansionClassifier, GridEngine):
         self.kkt_gap_ = np.array([machine.kkt_gap for machine in machines])
         self.n_iter_ = np.array([machine.n_iter for machine in machines])
         self.finish_model(training, [machine.extra for machine in machines])
+
+    def grid_scores(
+        self,
+        settings: Sequence[dict[str, Any]],
+        X: Any,
+        y: np.ndarray,
+        sample_weight: np.ndarray,
+        splits: Sequence[Split],
+        *,
+        n_jobs: int | None = None,
+    ) -> Iterator[list[GridScores]]:
+        """Score held-out rows under many settings on many splits, without a fit per setting.
+
+        Parameters
+        ----------
+        settings : sequence of dict
+            Values of the parameters in ``search_spec.engine``; those missing are taken from the
+            estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
+        X : ndarray or CSR matrix of shape (m, d)
+            From :meth:`check_search_data`.
+        y, sample_weight : ndarray of shape (m,)
+        splits : sequence of (fit, validation, classes)
+            Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
+            the sorted classes of y.
+        n_jobs : int, default=None
+            Number of threads.
+
+        Yields
+        ------
+        list of GridScores
+            What is in memory together: each setting on each split once, in no particular order.
+        """
+        strategy = self.strategy
+        if strategy is not None and strategy.pays(max(len(fit) for fit, _, _ in splits)):
+            data = X, y, sample_weight, splits
+            yield from ([scores] for scores in strategy.scores(settings, *data, n_jobs))
+            return
+        spec = self.search_spec
+        full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
+        numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
+        if numeric:
+            data = _SearchRows(self, X, y, sample_weight, dict(enumerate(splits)))
+            yield from _score(data, _Lattice(spec, numeric), n_jobs)
+        for name in sorted({own["gamma"] for own in full if isinstance(own["gamma"], str)}):
+            named = copy(self)
+            named.gamma = name
+            for s, split in enumerate(splits):
+                fit = split[0]
+                gamma = named.resolve_gamma(X[fit], _weights(self, y, sample_weight, fit))
+                own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
+                lattice = _Lattice(spec, own)
+                data = _SearchRows(self, X, y, sample_weight, {s: split})
+                yield from _score(data, lattice, n_jobs)
+
+    def check_search_data(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Any:
+        """Check data and parameters as in fit, and return X as :meth:`grid_scores` needs it.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, d)
+        y, sample_weight : ndarray of shape (m,)
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (m, d)
+        """
+        plain = copy(self)
+        # Rows of the unknown label are one more class here: a split says what they serve for.
+        plain.unknown_label = "auto"
+        if isinstance(self.gamma, str):
+            plain.gamma = 1.0  # it is resolved for each split
+        return plain.prepare(X, y, sample_weight, self.min_classes).X
+
+
+class _Lattice:
+    """The widths, parameter tuples and path values that occur, and the settings at each point."""
+
+    def __init__(self, spec, settings: dict[int, dict[str, Any]]):
+        self.path = spec.path
+        self.names = [name for name in spec.engine if name not in ("gamma", spec.path)]
+        self.at: dict[tuple, list[int]] = {}
+        for i, setting in settings.items():
+            point = tuple(setting[name] for name in self.names)
+            on_path = setting[self.path] if self.path else None
+            self.at.setdefault((setting["gamma"], point, on_path), []).append(i)
+        gammas, points, values = zip(*self.at, strict=True)
+        self.gammas = sorted(set(gammas))
+        self.points = list(dict.fromkeys(points))
+        self.values = sorted(set(values)) if self.path else [None]
+
+    def params(self, point: tuple) -> dict[str, Any]:
+        """Parameters by name; the path parameter is the array of all its values."""
+        params = dict(zip(self.names, point, strict=True))
+        if self.path:
+            params[self.path] = np.array(self.values, dtype=np.float64)
+        return params
+
+    def settings(self, gamma: float, point: tuple) -> list[list[int]]:
+        return [self.at.get((gamma, point, value), []) for value in self.values]
+
+
+class _SearchRows:
+    """The rows of a search: of each split those that take part, and the problems over them."""
+
+    def __init__(self, model, X, y, sample_weight, splits):
+        self.model, self.X, self.splits = model, X, splits
+        self.y, self.codes = y, np.unique(y, return_inverse=True)[1]
+        self.sample_weight = sample_weight
+        self.fitting = cache(self.fitting)
+
+    def fitting(self, s):
+        """Rows of a split that take part, copies merged as in a fit; their codes and weights."""
+        fit = self.splits[s][0]
+        weight = _weights(self.model, self.y, self.sample_weight, fit)
+        if not self.model.counts_samples:
+            kept, weight = without_copies(self.X[fit], self.codes[fit], weight)
+            fit = fit[kept]
+        return fit, self.codes[fit], weight
+
+    def batch(self, lattice, s, point):
+        """The machines of a split at one point of the lattice."""
+        fit, codes, weight = self.fitting(s)
+        _, validation, classes = self.splits[s]
+        signs = np.where(codes == classes[:, None], 1.0, -1.0)
+        described = self.model.problem(signs, weight, **lattice.params(point))
+        return batch_of(*described, fit, validation)
+
+
+def _score(data, lattice, n_jobs):
+    """Yield lists of GridScores: solve all machines of all splits on the lattice."""
+    model, splits = data.model, data.splits
+    kernel, points = get_kernel(model.kernel), lattice.points
+    groups = [(s, k) for s in splits for k in range(len(points))]
+    batches = LazyBatches(
+        lambda s, k: data.batch(lattice, s, points[k]),
+        groups,
+        sum(len(splits[s][0]) * len(splits[s][2]) for s, _ in groups),
+    )
+    as_solved = type(model).score_map is KernelMachineClassifier.score_map
+    settings = Settings(**model.solver_settings, n_jobs=n_jobs)
+    found = solve_batches(
+        *(data.X, kernel, lattice.gammas, batches, settings),
+        keep="scores" if as_solved else "machines",
+    )
+    mapped: list = []  # scores and scores far away of the machines of a batch
+    for together in found:
+        results = []
+        for part in together:
+            s, k = groups[part.batch]
+            if as_solved:
+                widths, scores, far = part.widths, part.scores, part.bias
+            else:
+                scale, shift = model.score_map(part, **lattice.params(points[k]))
+                mapped.append(
+                    (scale[:, None] * part.scored + shift[:, None], scale * part.bias + shift)
+                )
+                if len(mapped) < len(splits[s][2]):
+                    continue
+                widths = [part.width]
+                scores, far = (np.stack(values) for values in zip(*mapped, strict=True))
+                scores, far, mapped = scores[:, None], far[None], []
+            members = [m for g in widths for m in lattice.settings(lattice.gammas[g], points[k])]
+            scores = scores.transpose(1, 2, 3, 0)
+            scores = scores.reshape(len(members), *scores.shape[2:])
+            far = far.swapaxes(1, 2).reshape(len(members), -1)
+            if not kernel.decaying:
+                far = np.full(far.shape, np.inf)
+            results.append(GridScores(members, s, scores, far))
+        yield results
+
+
+def _weights(model, y, sample_weight, fit):
+    """Sample weights times class weights of the fitting rows, as in a fit."""
+    if isinstance(getattr(model, "class_weight", None), dict):  # may name a withheld class
+        return sample_weight[fit] * model.class_sample_weights(y)[fit]
+    return sample_weight[fit] * model.class_sample_weights(y[fit])

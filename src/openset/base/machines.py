@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
-from ..solver import KernelRows, Path, Problem, Solution, solve_grid
-from ..utils import thread_map
+from ..solver import Batch, LazyBatches, Problem, Settings, Solution, Solved, solve_batches
 
 __all__ = [
     "BinaryMachine",
-    "ProblemOf",
-    "Reduce",
     "TrainingSet",
     "merge_copies",
     "pack_machines",
     "row_keys",
-    "train_one_class",
-    "train_one_vs_rest",
+    "solve_classes",
 ]
 
 
 # Values hashed at a time: they stay in the first-level cache.
 _CHUNK = 2**15
+# Multipliers of the problems that are described together.
+_TOGETHER = 2**21
 
 
 @dataclass(frozen=True)
@@ -46,13 +44,16 @@ class BinaryMachine:
 
     @classmethod
     def of(
-        cls, solution: Solution, scale: float = 1.0, shift: float = 0.0, extra: Any = None
+        cls, solution: Solution, scale: float = 1.0, shift: float = 0.0, samples: Any = None
     ) -> BinaryMachine:
-        """Return the machine whose scores are ``scale * f + shift``, f those of the solution."""
+        """Return the machine whose scores are ``scale * f + shift``, f those of the solution.
+
+        `samples` are the rows of the training set that the solution is over, None for all.
+        """
         support = np.flatnonzero(solution.beta)
         coef, bias = scale * solution.beta[support], float(scale * solution.bias + shift)
         report = solution.objective, solution.kkt_gap, solution.n_iter
-        return cls(support, coef, bias, *report, extra)
+        return cls(support if samples is None else samples[support], coef, bias, *report)
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,6 @@ class TrainingSet:
     gamma: np.ndarray  # (K,)
     params: list[dict[str, Any]]  # the other parameters of the K machines
 
-    def signs(self, c: int) -> np.ndarray:
-        """+1 for class c, -1 for the rest, shape (m,)."""
-        return np.where(self.codes == c, 1.0, -1.0)
-
     def take(self, index: np.ndarray) -> TrainingSet:
         """Some of the rows."""
         return replace(
@@ -82,36 +79,76 @@ class TrainingSet:
         )
 
 
-# (class, signs, weight) -> problem and totals; (class, path, rows, stop) -> result.
-ProblemOf = Callable[[int, np.ndarray, np.ndarray], tuple[Problem, np.ndarray]]
-Reduce = Callable[[int, Path, KernelRows, threading.Event], Any]
+# (signs, weight, **params) -> problem and totals, see KernelMachineClassifier.problem
+Describe = Callable[..., tuple[Problem, np.ndarray]]
+# Class, its solutions, and the rows of the training set they are over; None for all rows.
+SolvedClass = tuple[int, Solved, np.ndarray | None]
 
 
-def train_one_vs_rest(
-    training: TrainingSet, problem_of: ProblemOf, reduce: Reduce, n_jobs: int | None, **settings
-) -> Iterator[tuple[int, Any]]:
-    """Train each class against the rest; classes with equal gamma share kernel rows.
+def solve_classes(
+    training: TrainingSet,
+    problem: Describe,
+    settings: Settings,
+    *,
+    own_samples: bool = False,
+    **options,
+) -> Iterator[list[SolvedClass]]:
+    """Solve the problem of each class; yield lists of what is in memory together.
 
-    ``problem_of(c, signs, weight)`` gives the problem of class c and its totals.
-    ``reduce(c, path, rows, stop)`` gives what is stored of the solved path, and passes `stop` on to
-    whatever it solves itself. Yields each class with what `reduce` returned. The settings are tol,
-    max_iter, cache_size and device of :func:`openset.solver.solve_grid`.
+    Each class is solved against the rest, or with `own_samples` on its own samples alone, which
+    keeps kernel rows short. Classes with equal gamma share kernel rows. The options are those of
+    :func:`openset.solver.solve_batches`.
     """
-    stop = threading.Event()
+    n_totals = max((np.size(value) for value in training.params[0].values()), default=1)
+    own, step = None, max(1, _TOGETHER // (len(training.codes) * n_totals))
+    if own_samples:
+        own, step = [np.flatnonzero(training.codes == c) for c in range(len(training.params))], 1
+    rows_are_made_again = 4 * len(training.codes) ** 2 > settings.cache_size * 2**20
     for gamma in np.unique(training.gamma):
         group = np.flatnonzero(training.gamma == gamma)
-        if 4 * len(training.codes) ** 2 > settings["cache_size"] * 2**20:
+        if rows_are_made_again and not own_samples:
             group = _along_axis(training, group)
+        chunks = _chunks(training, group.tolist(), step)
+        describe = partial(_describe, training, problem, own)
+        batches = LazyBatches(describe, chunks, 4 * len(group) * len(training.codes))
+        arguments = training.X, training.kernel, [gamma], batches, settings
+        for together in solve_batches(*arguments, **options):
+            classes = [chunks[solved.batch][solved.index] for solved in together]
+            rows = [None if own is None else own[c] for c in classes]
+            yield list(zip(classes, together, rows, strict=True))
 
-        def problem(k, group=group):
-            return problem_of(group[k], training.signs(group[k]), training.weight)
 
-        def keep(k, path, rows, group=group):
-            return reduce(group[k], path, rows, stop)
+def _chunks(training, classes, step):
+    """Classes with equal parameters, up to `step` at a time."""
 
-        what = training.X, training.kernel, [gamma], len(group), problem, keep
-        for _, k, result in solve_grid(*what, n_jobs=n_jobs, stop=stop, **settings):
-            yield int(group[k]), result
+    def key(c):
+        return {name: np.asarray(value).tolist() for name, value in training.params[c].items()}
+
+    groups = [list(same) for _, same in groupby(classes, key)]
+    return [tuple(same[k : k + step]) for same in groups for k in range(0, len(same), step)]
+
+
+def _describe(training, problem, own, *classes):
+    """The problems of classes with equal parameters."""
+    params = training.params[classes[0]]
+    if own is not None:
+        (c,) = classes
+        signs = np.ones((1, len(own[c])))
+        return batch_of(*problem(signs, training.weight[own[c]], **params), own[c])
+    signs = np.where(training.codes == np.array(classes)[:, None], 1.0, -1.0)
+    return batch_of(*problem(signs, training.weight, **params))
+
+
+def batch_of(
+    problem: Problem,
+    totals: np.ndarray,
+    rows: np.ndarray | None = None,
+    scored: np.ndarray | None = None,
+) -> Batch:
+    """Several problems as one batch; totals of shape (T,) are those of all of them."""
+    shape = len(problem.p), np.shape(totals)[-1]
+    totals = None if problem.total is None else np.broadcast_to(totals, shape)
+    return Batch(problem.p, problem.lower, problem.upper, totals, rows, scored)
 
 
 def _along_axis(training, group):
@@ -131,33 +168,6 @@ def _along_axis(training, group):
         axis = (means @ axis) @ means
         axis /= np.linalg.norm(axis) or 1.0
     return group[np.argsort(means @ axis, kind="stable")]
-
-
-def train_one_class(
-    training: TrainingSet, problem_of: ProblemOf, reduce: Reduce, n_jobs: int | None, **settings
-) -> Iterator[tuple[int, BinaryMachine]]:
-    """Train each class on its own samples alone, which keeps kernel rows short.
-
-    As :func:`train_one_vs_rest`, but `reduce` returns a BinaryMachine.
-    """
-    stop = threading.Event()
-
-    def train(c):
-        own = np.flatnonzero(training.codes == c)
-
-        def problem(_):
-            return problem_of(c, np.ones(len(own)), training.weight[own])
-
-        def keep(_, path, rows):
-            return reduce(c, path, rows, stop)
-
-        X, gamma = training.X[own], training.gamma[[c]]
-        ((_, _, machine),) = solve_grid(
-            X, training.kernel, gamma, 1, problem, keep, stop=stop, **settings
-        )
-        return replace(machine, support=own[machine.support])
-
-    yield from enumerate(thread_map(train, range(len(training.params)), n_jobs, stop))
 
 
 def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

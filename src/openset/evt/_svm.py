@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
-from ..base.machines import BinaryMachine, pack_machines, train_one_class
+from ..base.machines import BinaryMachine, pack_machines, solve_classes
 from ..base.parameters import BOXES, FRACTIONS, POSITIVE, kernel_search, per_class
 from ..kernels import Kernel, Linear
-from ..solver import one_class_problem
+from ..solver import Settings, one_class_problem
 from ._weibull import WeibullTail, check_tail
 
 # Fewest scores of a tail, where there are as many. The authors' code stops with an error below 3
@@ -166,9 +166,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_prior = class_prior
         self.class_weight = class_weight
 
-    def finish_machine(self, machine, path, rows, stop, **params):
-        positive = path.problem.upper > 0
-        scores = path.scores[0, positive]
+    def finish_machine(self, machine, solved, **params):
+        positive = solved.problem.upper > 0
+        scores = solved.scores[0, positive]
         if self.tail_size is not None:
             tail = low_tail(scores, self.tail_size, self.resolution)
         else:
@@ -341,9 +341,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.tail_factor = tail_factor
         self.class_weight = class_weight
 
-    def finish_machine(self, machine, path, rows, stop, **params):
-        positive = path.problem.upper > 0
-        scores, size = path.scores[0], (self.tail_factor, self.resolution)
+    def finish_machine(self, machine, solved, **params):
+        positive = solved.problem.upper > 0
+        scores, size = solved.scores[0], (self.tail_factor, self.resolution)
         own = count_support(scores[positive], 1.0, self.resolution)
         other = count_support(-scores[~positive], 1.0, self.resolution)
         included = inclusion_tail(scores[positive], own, *size)
@@ -355,20 +355,15 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         included, excluded = zip(*extras, strict=True)
         self.inclusion_weibull_ = WeibullTail.concatenate(included)
         self.exclusion_weibull_ = WeibullTail.concatenate(excluded)
-        nu = per_class(self, "nu", self.nu)
-
-        def problem_of(c, signs, weight):
-            # Boxes of 1: the models depend on the scale of the scores, weights must not enter it.
-            problem = one_class_problem(signs > 0, nu[c])
-            return problem, np.array([problem.total])
-
-        def reduce(c, path, rows, stop):
-            n_support = count_support(path.scores[0], 0.0, self.resolution)
-            tail = abating_tail(path.scores[0], n_support, self.tail_factor, self.resolution)
-            return BinaryMachine.of(path[0], extra=tail)
-
-        trained = train_one_class(training, problem_of, reduce, self.n_jobs, **self.solver_settings)
-        caps = [machine for _, machine in trained]
+        training = replace(training, params=[{"nu": nu} for nu in per_class(self, "nu", self.nu)])
+        settings = Settings(**self.solver_settings, n_jobs=self.n_jobs)
+        caps: list = [None] * len(self.classes_)
+        for together in solve_classes(training, _cap_problem, settings, own_samples=True):
+            for c, solved, samples in together:
+                scores = solved.scores[0]
+                n_support = count_support(scores, 0.0, self.resolution)
+                tail = abating_tail(scores, n_support, self.tail_factor, self.resolution)
+                caps[c] = replace(BinaryMachine.of(solved[0], samples=samples), extra=tail)
         used, self.cap_dual_coef_, self.cap_intercept_ = pack_machines(caps)
         self.cap_support_vectors_ = training.X[used]
         self.cap_weibull_ = WeibullTail.concatenate([machine.extra for machine in caps])
@@ -457,3 +452,9 @@ def abating_tail(scores, n_support: int, factor: float, resolution: float) -> We
 def low_tail(scores, size: int, resolution: float) -> WeibullTail:
     """Model of the `size` lowest scores, which are known up to `resolution`."""
     return WeibullTail.low_positives(scores[None], max(size, _FEWEST), resolution)
+
+
+def _cap_problem(signs, weight, nu):
+    # Boxes of 1: the models depend on the scale of the scores, weights must not enter it.
+    problem = one_class_problem(signs > 0, nu)
+    return problem, problem.total

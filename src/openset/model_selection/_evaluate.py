@@ -219,8 +219,9 @@ def _by_engine(model, candidates, X, which, data):
         s = which[grid.split]
         return _split_scores(numbers, s, scores[entry], far[entry], withheld[entry])
 
-    arguments = settings, data.checked_for(model, X), data.y, data.weight, parts, judge
-    yield from model.grid_scores(*arguments, n_jobs=data.n_jobs)
+    arguments = settings, data.checked_for(model, X), data.y, data.weight, parts
+    for together in model.grid_scores(*arguments, n_jobs=data.n_jobs):
+        yield from thread_map(judge, together, data.n_jobs)
 
 
 def _fit_splits(model, candidates, X, which, data, scoring=None, as_fitted=False):

@@ -1,10 +1,11 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
 from . import landmarks
+from ._engine import LazyBatches, Scores, Settings, solve_batches
 from ._expansion import EXACT_BAND, DecisionValues, decision_values
-from ._grid import solve_grid
-from ._path import Path, feasible_near, solve_path
+from ._path import Solved, solve_path
 from ._problem import (
+    Batch,
     Problem,
     Solution,
     feasible_start,
@@ -14,26 +15,27 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._refine import refined_bias, refined_path
+from ._refine import lower_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
-from ._solve import Interrupted, lower_bias, solve
-from ._sweep import Group
+from ._solve import Interrupted, solve
 from ._tuning import Tuning, tuned
 from .points import needs_differences
 
 __all__ = [
     "EXACT_BAND",
+    "Batch",
     "DecisionValues",
-    "Group",
     "Interrupted",
     "KernelRows",
-    "Path",
+    "LazyBatches",
     "Problem",
+    "Scores",
+    "Settings",
     "Solution",
+    "Solved",
     "Tuning",
     "decision_values",
-    "feasible_near",
     "feasible_start",
     "fixed_bias_problem",
     "kernel_rows",
@@ -42,11 +44,10 @@ __all__ = [
     "lower_bias",
     "needs_differences",
     "one_class_problem",
-    "refined_bias",
     "refined_path",
     "shift_total",
     "solve",
-    "solve_grid",
+    "solve_batches",
     "solve_path",
     "svdd_problem",
     "svm_problem",

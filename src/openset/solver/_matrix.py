@@ -14,13 +14,11 @@ from scipy import sparse
 from ..kernels import RBF, Kernel, exp_neg
 from ..utils import thread_map
 from ..utils.compiled import njit
-from ._atomic import next_number
 from ._expansion import TiledSums
 from ._matmul import multiply, packed
-from ._path_loop import add_outside
 from ._rows import KernelRows, RowMaker, ScratchPool, empty_rows, fill_rows, row_maker
 from ._squares import Narrow, direct_distances
-from ._state import row_store, subtract_columns
+from ._state import add_outside, next_number, row_store, subtract_columns
 from ._tuning import part_share, tuning
 from .points import Points, scale_into_kernel, squared_norms
 

@@ -8,44 +8,50 @@ A few iterations then correct the prediction.
 Following the exact path from breakpoint to breakpoint does not pay: each breakpoint costs a linear
 system in the free multipliers and a product with their rows, and up to a hundred lie between two
 lambdas of the paper's grid. Correcting the prediction takes a few hundred iterations of two rows.
+
+Where all rows are in memory, `run_slice` follows a path in compiled code, see ``_sweep``; where
+they are made on demand, `solve_path` does.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from ..utils import interrupts
 from ..utils.compiled import njit
-from ._path_loop import Members, Moved, Run, extrapolate, identity_start, run_slice
-from ._problem import Problem, Solution, feasible_start, shift_total
+from ._problem import Problem, Solution, shift_total
 from ._rows import KernelRows
-from ._solve import Interrupted, biases_of, iteration_limit, limits_of, solve, warn_not_converged
-from ._state import Box
+from ._shrinking import Limits, optimise
+from ._solve import solve
+from ._state import ITERATION, PAUSED, Box, State, set_marks, subtract_rows
 
 
 @dataclass(frozen=True)
-class Path:
+class Solved:
     """Solutions of one problem for T totals.
 
     Attributes
     ----------
     problem : Problem
+        Over its n samples.
     totals : ndarray of shape (T,)
-    beta, v : ndarray of shape (T, m)
+    beta, v : ndarray of shape (T, n)
         Multipliers, and p - K beta.
     bias, objective : ndarray of shape (T,)
     bias_interval : ndarray of shape (T, 2)
     n_iter : ndarray of shape (T,), int64
     tol : float
         Tolerance they were solved to.
-    outside : ndarray of int, default=None
-        Samples outside the problem of which the path has scores too, sorted; None if it is over all
-        samples.
-    sums_outside : ndarray of shape (T, n), default=None
-        K beta at these samples.
+    scored : ndarray of shape (T, q), default=None
+        Decision values of the samples that were to be scored.
+    held : Solution, default=None
+        Solution with the smallest total whose bias is the largest that is allowed, where that of
+        another one exceeds it.
+    batch, index, width : int, default=0
+        The batch, the place of the problem in the batch, and the index of gamma.
     """
 
     problem: Problem
@@ -57,8 +63,11 @@ class Path:
     objective: np.ndarray
     n_iter: np.ndarray
     tol: float
-    outside: np.ndarray | None = None
-    sums_outside: np.ndarray | None = None
+    scored: np.ndarray | None = None
+    held: Solution | None = None
+    batch: int = 0
+    index: int = 0
+    width: int = 0
 
     @property
     def kkt_gap(self) -> np.ndarray:
@@ -81,27 +90,10 @@ class Path:
 
     @property
     def scores(self) -> np.ndarray:
-        """Decision values of all rows, held-out ones included, shape (T, m)."""
+        """Decision values of all n samples, those with empty boxes included, shape (T, n)."""
         scores = self.problem.p - self.v
         scores += self.bias[:, None]
         return scores
-
-    def scores_at(self, rows: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """``scale * scores + shift`` of some rows, outside the problem if it has such.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,), int
-        scale, shift : ndarray of shape (T,)
-
-        Returns
-        -------
-        ndarray of shape (T, n)
-        """
-        shift = self.bias * scale + shift
-        if self.outside is None:
-            return _scores_at(self.problem.p, self.v, rows, scale, shift)
-        return _scores_outside(self.sums_outside, self.outside, rows, scale, shift)
 
 
 def solve_path(
@@ -111,10 +103,9 @@ def solve_path(
     *,
     tol: float,
     max_iter: int = -1,
-    starts: list[tuple[np.ndarray, np.ndarray | None]] | None = None,
+    starts: list[np.ndarray] | None = None,
     stop: threading.Event | None = None,
-    outside: np.ndarray | None = None,
-) -> Path:
+) -> Solved:
     """Solve `problem` with each of the sums `totals`, in their order.
 
     Parameters
@@ -128,149 +119,231 @@ def solve_path(
         Kernel rows of its samples.
     tol, max_iter
         As for :func:`solve`.
-    starts : list of (beta, v or None), default=None
-        Feasible multipliers for the first totals, with their v where it is known.
+    starts : list of ndarray of shape (n,), default=None
+        Feasible multipliers for the first totals.
     stop : threading.Event, default=None
         As for :func:`solve`.
-    outside : ndarray of int, default=None
-        Samples outside the problem, sorted, to which the further samples of whole `rows` belong.
 
     Returns
     -------
-    Path
+    Solved
     """
     totals = np.asarray(totals, dtype=np.float64)
     if problem.total is None and len(totals) != 1:
         raise ValueError(f"A problem without equality has one solution; got {len(totals)} totals.")
     if not np.isfinite(totals).all():
         raise ValueError(f"totals must be finite numbers, got {totals.tolist()}.")
-    n, m = len(totals), len(problem.p)
-    path = Path(
-        problem,
-        totals,
-        beta=np.empty((n, m)),
-        v=np.empty((n, m)),
-        bias=np.empty(n),
-        bias_interval=np.empty((n, 2)),
-        objective=np.empty(n),
-        n_iter=np.zeros(n, dtype=np.int64),
-        tol=tol,
-        outside=outside,
-        sums_outside=None if outside is None else np.empty((n, len(outside))),
-    )
-    if rows.whole:
-        # All rows are in memory, so nothing needs Python: the path is one compiled run.
-        _solve_compiled(path, rows, max_iter, starts or [], stop)
-        return path
-    for k in range(n):
-        here = problem if problem.total is None else replace(problem, total=float(totals[k]))
+    shape, starts = (len(totals), len(problem.p)), starts or []
+    betas, vs = np.empty(shape), np.empty(shape)
+    found: list[Solution] = []
+    for k, total in enumerate(totals.tolist()):
+        here = problem if problem.total is None else replace(problem, total=total)
         start, v = None, None
-        if starts is not None and k < len(starts):
-            start, v = starts[k]
+        if k < len(starts):
+            start = starts[k]
         elif k >= 2:
-            start, v = _predict(path, k, rows)
+            # The line through the last two solutions, clipped to the box.
+            moved = Moved(np.empty(shape[1], dtype=np.int64), np.empty(shape[1]))
+            members = Members(totals, betas, vs, np.empty(0, np.int64), vs[:, :2], np.empty(2))
+            n, _ = extrapolate(members, k, Box(problem.lower, problem.upper), moved)
+            rows.subtract(vs[k], moved.which[:n], moved.change[:n])
+            start, v = _feasible_near(here, betas[k], vs[k], rows)
         elif k == 1:
-            start, v = feasible_near(here, path.beta[0], path.v[0].copy(), rows)
-        solution = solve(here, rows, tol=tol, max_iter=max_iter, start=start, v=v, stop=stop)
-        path.beta[k], path.v[k] = solution.beta, solution.v
-        path.bias[k], path.objective[k] = solution.bias, solution.objective
-        path.bias_interval[k], path.n_iter[k] = solution.bias_interval, solution.n_iter
-    return path
+            start, v = _feasible_near(here, betas[0], vs[0].copy(), rows)
+        found.append(solve(here, rows, tol=tol, max_iter=max_iter, start=start, v=v, stop=stop))
+        betas[k], vs[k] = found[k].beta, found[k].v
+    bias, interval, objective, n_iter = (
+        np.array([getattr(solution, name) for solution in found])
+        for name in ("bias", "bias_interval", "objective", "n_iter")
+    )
+    return Solved(problem, totals, betas, vs, bias, interval, objective, n_iter, tol)
 
 
-@njit(cache=True, nogil=True)
-def _scores_outside(sums, outside, rows, scale, shift):
-    out = np.empty((len(sums), rows.size))
-    place = np.searchsorted(outside, rows)
-    for k in range(len(sums)):
-        for t in range(rows.size):
-            out[k, t] = scale[k] * sums[k, place[t]] + shift[k]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _scores_at(p, v, rows, scale, shift):
-    out = np.empty((len(v), rows.size))
-    for k in range(len(v)):
-        for t in range(rows.size):
-            out[k, t] = scale[k] * (p[rows[t]] - v[k, rows[t]]) + shift[k]
-    return out
-
-
-def feasible_near(
-    problem: Problem, beta: np.ndarray, v: np.ndarray, rows: KernelRows
-) -> tuple[np.ndarray, np.ndarray]:
-    """Feasible multipliers near `beta`, and their v.
-
-    Parameters
-    ----------
-    problem : Problem
-        With an equality.
-    beta, v : ndarray of shape (m,)
-        Multipliers whose sum may differ from ``problem.total``, and their ``p - K beta``, which is
-        overwritten.
-    rows : KernelRows
-        Kernel rows of its samples.
-
-    Returns
-    -------
-    beta : ndarray of shape (m,)
-        The feasible multipliers.
-    v : ndarray of shape (m,)
-        Their p - K beta, in the memory of the `v` passed in.
-    """
+def _feasible_near(problem, beta, v, rows):
+    """Feasible multipliers near `beta`, and their v, in the memory of the v of `beta`."""
     feasible = shift_total(problem, beta, v)
     moved = np.flatnonzero(feasible != beta)
     rows.subtract(v, moved, feasible[moved] - beta[moved])
     return feasible, v
 
 
-def _members(path):
-    progress = np.empty(2)
-    return Members(path.totals, path.beta, path.v, path.n_iter, path.bias_interval, progress)
+def near_identity(sample: np.ndarray) -> bool:
+    """Whether a typical row's kernel values with all others add up to at most that with itself.
+
+    `sample`, of shape (n, m), are some rows of the kernel matrix. Then the solution for the
+    identity is a good start.
+    """
+    return bool(np.median(sample.sum(axis=1)) < 2.0)
 
 
-def _predict(path, k, rows):
-    """Start for total k, whose rows of the path are used as memory."""
-    problem = replace(path.problem, total=float(path.totals[k]))
-    m = len(problem.p)
+class Members(NamedTuple):
+    """Arrays of a path that compiled loops fill: one row, or one value, per total.
+
+    `progress` is that of the :class:`State` at the total that is being solved.
+    """
+
+    totals: np.ndarray
+    betas: np.ndarray
+    vs: np.ndarray
+    n_iter: np.ndarray
+    intervals: np.ndarray
+    progress: np.ndarray
+
+
+class Moved(NamedTuple):
+    """Multipliers that moved and by how much; as many entries as a function returns."""
+
+    which: np.ndarray
+    change: np.ndarray
+
+
+class Run(NamedTuple):
+    """What stays the same while a path is solved: the problem, the limits, and memory.
+
+    The multipliers of the first `n_heads` totals are given, without their v.
+    """
+
+    box: Box
+    p: np.ndarray
+    n_heads: int
+    limits: Limits
+    max_iter: int
+    scratch: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def run_slice(store, maker, run, members, k, resume):
+    """Solve from total k on until the limits say stop; return where to continue."""
+    box, m = run.box, run.p.size
+    grow = np.empty(m, dtype=np.float32)
+    shrink = np.empty(m, dtype=np.float32)
+    pair = np.empty(2, dtype=np.int64)
+    reference = np.zeros(1)
     moved = Moved(np.empty(m, dtype=np.int64), np.empty(m))
-    n, _ = extrapolate(_members(path), k, Box(problem.lower, problem.upper), moved)
-    rows.subtract(path.v[k], moved.which[:n], moved.change[:n])
-    return feasible_near(problem, path.beta[k], path.v[k], rows)
+    totals, n_iter, intervals = members.totals, members.n_iter, members.intervals
+    work = 0.0
+    while k < totals.size:
+        beta = members.betas[k]
+        v = members.vs[k]
+        if not resume:
+            _start(store, run, members, k, moved)
+            members.progress[0], members.progress[1] = np.inf, n_iter[k]
+        state = State(beta, v, grow, shrink, pair, reference, members.progress)
+        set_marks(state, box)
+        before = n_iter[k]
+        status, _, n_iter[k], intervals[k, 0], intervals[k, 1] = optimise(
+            store, maker, box, state, run.limits, before, run.max_iter, run.scratch
+        )
+        work += float(n_iter[k] - before) * (m + ITERATION)
+        resume = status == PAUSED and n_iter[k] < run.max_iter
+        if not resume:
+            k += 1
+        if work > run.limits.work:
+            break
+    return k, resume
 
 
-def _solve_compiled(path, rows, max_iter, starts, stop):
-    """Solve all totals over a whole matrix, returning to Python only to look at `stop`."""
-    problem = path.problem
-    if not starts:
-        total = None if problem.total is None else float(path.totals[0])
-        starts = [(feasible_start(replace(problem, total=total)), None)]
-    for k, (beta, v) in enumerate(starts):
-        path.beta[k] = beta
-        if v is not None:
-            path.v[k] = v
-    known = np.array([v is not None for _, v in starts])
-    box, limits = Box(problem.lower, problem.upper), limits_of(problem, path.tol)
-    k, resume = 0, False
-    # No row is evicted, and threads that write the times of use to the same memory slow each other.
-    m = len(problem.p)
-    store = rows.store._replace(used=np.empty(m, np.int64), clock=np.zeros(1, np.int64))
-    with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
-        run = Run(box, problem.p, known, limits, iteration_limit(max_iter), scratch)
-        members = _members(path)
-        while k < len(path.totals):
-            k, resume = run_slice(store, maker, run, members, k, resume)
-            if stop is not None and stop.is_set():
-                raise Interrupted
-    path.bias[:], path.bias_interval[:], path.objective[:] = biases_of(problem, path.beta, path.v)
-    if path.outside is not None:
-        rows.sums_outside(path.beta, path.sums_outside)
-    gaps = path.kkt_gap
-    for k in np.flatnonzero(gaps > path.tol):
-        warn_not_converged(path.n_iter[k], gaps[k], path.tol)
+@njit(cache=True, nogil=True)
+def _start(store, run, members, k, moved):
+    """Fill in the multipliers to start from at total k, and their v."""
+    box, totals, beta, v = run.box, members.totals, members.betas[k], members.vs[k]
+    if k < run.n_heads:
+        v[:] = run.p
+        n = 0
+        for t in range(beta.size):
+            if beta[t] != 0.0:
+                moved.which[n] = t
+                moved.change[n] = beta[t]
+                n += 1
+        subtract_rows(v, moved.change[:n], moved.which[:n], store)
+        return
+    if k == 1:
+        beta[:] = members.betas[0]
+        v[:] = members.vs[0]
+        total = beta.sum()
+    else:
+        n, total = extrapolate(members, k, box, moved)
+        subtract_rows(v, moved.change[:n], moved.which[:n], store)
+    missing = totals[k] - total
+    # The line keeps the sum: only clipping, not rounding, needs a correction.
+    if abs(missing) > 1e-12 * np.abs(totals[k]):
+        n = _shift_total(missing, box, beta, v, moved)
+        subtract_rows(v, moved.change[:n], moved.which[:n], store)
 
 
-def identity_solution(problem: Problem, total: float) -> np.ndarray:
+@njit(cache=True, nogil=True)
+def extrapolate(members, k, box, moved):
+    """Continue the line through solutions k - 2 and k - 1 to k and clip it to the box.
+
+    `moved` receives the multipliers that were clipped; their number is returned with the sum of
+    all multipliers.
+    """
+    totals, betas, vs = members.totals, members.betas, members.vs
+    ratio = (totals[k] - totals[k - 1]) / (totals[k - 1] - totals[k - 2])
+    # Far beyond its base the line says little and magnifies errors: stay at the last solution.
+    if ratio > 4.0:
+        ratio = 0.0
+    n_clipped = 0
+    total = 0.0
+    for t in range(betas.shape[1]):
+        b = betas[k - 1, t] + ratio * (betas[k - 1, t] - betas[k - 2, t])
+        vs[k, t] = vs[k - 1, t] + ratio * (vs[k - 1, t] - vs[k - 2, t])
+        inside = min(max(b, box.lower[t]), box.upper[t])
+        if inside != b:
+            moved.which[n_clipped] = t
+            moved.change[n_clipped] = inside - b
+            n_clipped += 1
+        betas[k, t] = inside
+        total += inside
+    return n_clipped, total
+
+
+@njit(cache=True, nogil=True)
+def _shift_total(missing, box, beta, v, moved):
+    """`shift_total`, compiled: change the sum by `missing`; return how many multipliers moved."""
+    index, change = moved
+    n_open = 0
+    for t in range(beta.size):
+        if (box.upper[t] if missing > 0 else box.lower[t]) != beta[t]:
+            index[n_open] = t
+            n_open += 1
+    direction = 1.0 if missing > 0 else -1.0
+    order = np.argsort(-direction * v[index[:n_open]], kind="mergesort")
+    index[:n_open] = index[:n_open][order]
+    left = abs(missing)
+    for n in range(n_open):
+        t = index[n]
+        bound = box.upper[t] if missing > 0 else box.lower[t]
+        room = abs(bound - beta[t])
+        if room > left:
+            change[n] = direction * left
+            beta[t] += change[n]
+            return n + 1
+        change[n] = bound - beta[t]
+        beta[t] = bound
+        left -= room
+        if left == 0.0:
+            return n + 1
+    return n_open
+
+
+@njit(cache=True, nogil=True)
+def identity_start(p, box, total):
     """clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
-    return identity_start(problem.p, Box(problem.lower, problem.upper), float(total))
+    low, high = (box.lower - p).min(), (box.upper - p).max()
+    beta = np.empty(p.size)
+    for _ in range(60):
+        mu = 0.5 * (low + high)
+        reached = 0.0
+        for t in range(p.size):
+            beta[t] = min(max(p[t] + mu, box.lower[t]), box.upper[t])
+            reached += beta[t]
+        if reached > total:
+            high = mu
+        else:
+            low = mu
+    missing = total - reached
+    if abs(missing) > 1e-12 * np.abs(beta).sum():
+        moved = Moved(np.empty(p.size, dtype=np.int64), np.empty(p.size))
+        _shift_total(missing, box, beta, p, moved)
+    return beta

@@ -22,6 +22,7 @@ free i, v_i <= b where beta_i = lower_i and v_i >= b where beta_i = upper_i. A r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,29 @@ class Problem:
     lower: np.ndarray
     upper: np.ndarray
     total: float | np.ndarray | None
+
+
+class Batch(NamedTuple):
+    """P problems over the same n samples, each for T sums of its multipliers.
+
+    Attributes
+    ----------
+    p, lower, upper : ndarray of shape (P, n)
+        Linear terms and boxes, as in :class:`Problem`.
+    totals : ndarray of shape (P, T) or None
+        Values of sum(beta), distinct and monotone; None drops the equality.
+    rows : ndarray of shape (n,), int, default=None
+        The samples that take part, sorted; None for all m samples of the training set.
+    scored : ndarray of shape (q,), int, default=None
+        Samples whose decision values are wanted. Where `rows` is given, none of them takes part.
+    """
+
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    totals: np.ndarray | None
+    rows: np.ndarray | None = None
+    scored: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +146,7 @@ def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = 
 
     Parameters
     ----------
-    member : ndarray of shape (m,), bool
+    member : ndarray of shape (..., m), bool
         The rows of the class.
     nu : float
         Fraction of the sum of the boxes.
@@ -134,21 +158,21 @@ def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = 
     Problem
     """
     upper = np.where(member, 1.0 if boxes is None else boxes, 0.0)
-    zero = np.zeros(len(upper))
-    return Problem(zero, zero, upper, nu * upper.sum())
+    zero = np.zeros(upper.shape)
+    return Problem(zero, zero, upper, nu * _total(upper))
 
 
 def svdd_problem(member: np.ndarray, C: float | np.ndarray, diagonal: np.ndarray) -> Problem:
     """Support vector data description on the rows where `member` is true.
 
     Where the boxes, C or one C for each row, add up to 1 or less, the radius is zero and the
-    centre the (weighted) mean: the multipliers are given, nothing is left to solve.
+    centre the (weighted) mean: the multipliers are given, and the boxes are closed around them.
 
     Parameters
     ----------
-    member : ndarray of shape (m,), bool
+    member : ndarray of shape (..., m), bool
         The rows of the class.
-    C : float or ndarray of shape (m,)
+    C : float or ndarray of shape (..., m)
         Upper bounds of the multipliers.
     diagonal : ndarray of shape (m,)
         k(x_i, x_i).
@@ -158,11 +182,13 @@ def svdd_problem(member: np.ndarray, C: float | np.ndarray, diagonal: np.ndarray
     Problem
     """
     upper = np.where(member, C, 0.0)
-    p = 0.5 * diagonal.astype(np.float64)
-    if upper.sum() <= 1.0 + 1e-9:
-        mean = upper / upper.sum()
-        return Problem(p, mean, mean, None)
-    return Problem(p, np.zeros(len(upper)), upper, 1.0)
+    p = np.broadcast_to(0.5 * diagonal.astype(np.float64), upper.shape)
+    sums = np.asarray(_total(upper))
+    given = sums <= 1.0 + 1e-9
+    upper = np.where(given, upper / sums, upper)
+    lower = np.where(given, upper, 0.0)
+    total = np.where(given, np.asarray(_total(lower)), 1.0)
+    return Problem(p, lower, upper, total if total.ndim else float(total))
 
 
 def fixed_bias_problem(problem: Problem, bias: float) -> Problem:
@@ -203,7 +229,8 @@ def feasible_start(problem: Problem) -> np.ndarray:
     missing = np.asarray(problem.total - _total(beta))
     room = np.where(missing >= 0, problem.upper, problem.lower) - beta
     reach = _total(room)
-    beyond = ~(np.abs(missing) <= np.abs(reach) * (1 + 1e-12))  # NaN included
+    rounding = 1e-12 * np.abs(_total(beta))
+    beyond = ~(np.abs(missing) <= np.abs(reach) * (1 + 1e-12) + rounding)  # NaN included
     if beyond.any():
         total, low, high = (
             np.broadcast_to(values, beyond.shape)[beyond][0].item()
@@ -213,7 +240,7 @@ def feasible_start(problem: Problem) -> np.ndarray:
             f"No multipliers in the boxes have the sum total={total!r}; "
             f"the boxes allow [{low!r}, {high!r}]."
         )
-    share = np.divide(missing, reach, out=np.zeros_like(missing), where=missing != 0)
+    share = np.divide(missing, reach, out=np.zeros_like(missing), where=reach != 0)
     return np.clip(beta + room * share, problem.lower, problem.upper)
 
 

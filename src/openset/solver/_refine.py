@@ -1,9 +1,13 @@
-"""Solutions whose optimality holds in float64, although kernel rows are float32.
+"""What follows a solution: optimality in float64, and a bias that is held.
 
-Each kernel value carries a rounding error; over many large multipliers these add up to more than a
-tight tolerance. Then v = p - K beta is computed again in float64. If its KKT gap exceeds the
-tolerance, the solver continues from there: its float32 rows enter only through the change of the
-multipliers, which is small.
+Kernel rows are float32. Each kernel value carries a rounding error; over many large multipliers
+these add up to more than a tight tolerance. Then v = p - K beta is computed again in float64. If
+its KKT gap exceeds the tolerance, the solver continues from there: its float32 rows enter only
+through the change of the multipliers, which is small.
+
+A bias never rises with the sum of the multipliers, and the problem whose bias is held at a value
+has the total that belongs to it as that sum. So one warm start finds the smallest lambda that
+bounds a class, where a search over lambda would need many solutions.
 """
 
 from __future__ import annotations
@@ -13,10 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ._path import Path
+from ._path import Solved
 from ._problem import Problem, Solution, fixed_bias_problem
 from ._rows import KernelRows
-from ._solve import biases_of, iteration_limit, solve, warn_not_converged, with_bias
+from ._solve import biases_of, iteration_limit, solve, warn_not_converged
 from .points import PRODUCT_ERROR
 
 # Error of a float32 kernel value, and the part of the tolerance that their sum may have unseen.
@@ -37,23 +41,10 @@ def refined(
     max_iter: int = -1,
     stop: threading.Event | None = None,
 ) -> Solution:
-    """Continue from a solution until its KKT gap holds in float64.
+    """Continue from a solution over `rows` until its KKT gap holds in float64.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem that was solved, with its total.
-    solution : Solution
-        Its solution over `rows`.
-    rows : KernelRows
-        Kernel rows of its samples; not a subset.
-    tol, max_iter, stop
-        As for :func:`openset.solver.solve`.
-
-    Returns
-    -------
-    Solution
-        The same one where rounding cannot matter.
+    It is the same solution where rounding cannot matter. `problem` has its total, `rows` are no
+    subset; the settings are those of :func:`openset.solver.solve`.
     """
     if _VALUE_ERROR * np.abs(solution.beta).sum() <= _SHARE * tol:
         return solution
@@ -111,12 +102,12 @@ def _as_it_is(problem, solution, rows, tol):
     )
 
 
-def refined_path(path: Path, rows: KernelRows, **settings) -> Path:
+def refined_path(path: Solved, rows: KernelRows, **settings) -> Solved:
     """Continue from a path of one solution until its KKT gap holds in float64.
 
     Parameters
     ----------
-    path : Path
+    path : Solved
         Of length 1.
     rows : KernelRows
         Kernel rows of its samples.
@@ -125,46 +116,66 @@ def refined_path(path: Path, rows: KernelRows, **settings) -> Path:
 
     Returns
     -------
-    Path
+    Solved
     """
     problem, solution = path.problem, path[0]
     if problem.total is not None:
         problem = replace(problem, total=float(path.totals[0]))
-    found = refined(problem, solution, rows, **settings)
-    if found is solution:
+    better = refined(problem, solution, rows, **settings)
+    if better is solution:
         return path
     return replace(
         path,
-        beta=found.beta[None],
-        v=found.v[None],
-        bias=np.array([found.bias]),
-        bias_interval=np.array([found.bias_interval]),
-        objective=np.array([found.objective]),
-        n_iter=np.array([found.n_iter]),
+        beta=better.beta[None],
+        v=better.v[None],
+        bias=np.array([better.bias]),
+        bias_interval=np.array([better.bias_interval]),
+        objective=np.array([better.objective]),
+        n_iter=np.array([better.n_iter]),
     )
 
 
-def refined_bias(problem: Problem, solution: Solution, rows: KernelRows, **settings) -> Solution:
-    """Continue from a solution of `lower_bias` until its KKT gap holds in float64.
+def lower_bias(
+    problem: Problem,
+    solution: Solution,
+    rows: KernelRows,
+    bias: float,
+    *,
+    refine: bool = False,
+    tol: float,
+    max_iter: int = -1,
+    stop: threading.Event | None = None,
+) -> Solution:
+    """Solution with the smallest total, above that of `problem`, whose bias is `bias`.
 
     Parameters
     ----------
-    problem : Problem
-        As passed to that function.
-    solution : Solution
-        Its answer; the bias is held.
+    problem, solution : Problem, Solution
+        A problem and its solution, whose bias exceeds `bias`.
     rows : KernelRows
         Kernel rows of its samples.
-    **settings
-        tol, max_iter and stop of :func:`openset.solver.solve`.
+    bias : float
+        The bias to reach.
+    refine : bool, default=False
+        Continue until the KKT gap holds in float64.
+    tol, max_iter, stop
+        As for :func:`solve`; the iterations of `solution` count.
 
     Returns
     -------
     Solution
     """
-    bias = solution.bias
     held = fixed_bias_problem(problem, bias)
-    start = replace(solution, v=solution.v - bias)
-    found = refined(held, start, rows, **settings)
-    # The objective of `solution` is already that of the problem without the bias.
-    return solution if found is start else with_bias(found, bias)
+    v, left = solution.v - bias, iteration_limit(max_iter) - solution.n_iter
+    lowered = solve(held, rows, tol=tol, max_iter=left, start=solution.beta, v=v, stop=stop)
+    lowered = replace(lowered, n_iter=solution.n_iter + lowered.n_iter)
+    if refine:
+        lowered = refined(held, lowered, rows, tol=tol, max_iter=max_iter, stop=stop)
+    # In terms of the problem whose bias is not held.
+    return replace(
+        lowered,
+        v=lowered.v + bias,
+        bias=bias,
+        bias_interval=(bias, bias),
+        objective=lowered.objective - bias * float(lowered.beta.sum()),
+    )

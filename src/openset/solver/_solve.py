@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..utils import interrupts
-from ._problem import Problem, Solution, feasible_start, fixed_bias_problem
+from ._problem import Problem, Solution, feasible_start
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise
 from ._state import (
@@ -185,54 +185,6 @@ def limits_of(problem: Problem, tol: float) -> Limits:
     return Limits(problem.total is not None, tol, constants.look, constants.few, share, work)
 
 
-def lower_bias(
-    problem: Problem,
-    solution: Solution,
-    rows: KernelRows,
-    bias: float,
-    *,
-    tol: float,
-    max_iter: int = -1,
-    stop: threading.Event | None = None,
-) -> Solution:
-    """Solution with the smallest total, above that of `problem`, whose bias is `bias`.
-
-    The bias never rises with the total, and the problem whose bias is held at a value has the
-    total that belongs to it as the sum of its multipliers. So one warm start finds the smallest
-    lambda that bounds a class, where a search over lambda would need many solutions.
-
-    Parameters
-    ----------
-    problem, solution : Problem, Solution
-        A problem and its solution, whose bias exceeds `bias`.
-    rows : KernelRows
-        Kernel rows of its samples.
-    bias : float
-        The bias to reach.
-    tol, max_iter, stop
-        As for :func:`solve`; the iterations of `solution` count.
-
-    Returns
-    -------
-    Solution
-    """
-    held = fixed_bias_problem(problem, bias)
-    v, left = solution.v - bias, iteration_limit(max_iter) - solution.n_iter
-    found = solve(held, rows, tol=tol, max_iter=left, start=solution.beta, v=v, stop=stop)
-    return with_bias(replace(found, n_iter=solution.n_iter + found.n_iter), bias)
-
-
-def with_bias(found: Solution, bias: float) -> Solution:
-    """The solution of a problem whose bias is held, in terms of the problem itself."""
-    return replace(
-        found,
-        v=found.v + bias,
-        bias=bias,
-        bias_interval=(bias, bias),
-        objective=found.objective - bias * float(found.beta.sum()),
-    )
-
-
 def _candidates(wanted, state, rows):
     """The working set, and rows likely to be needed next where computing several is cheaper.
 
@@ -261,13 +213,10 @@ def _candidates(wanted, state, rows):
 def biases_of(problem, betas, vs):
     """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
     box = Box(problem.lower, problem.upper)
-    bias, interval, objective = summarise_all(problem.p, box, betas, vs)
-    if problem.total is None:  # no bias: the largest |v| along a direction that is still open
-        worst = np.maximum(interval[:, 0], -interval[:, 1]).clip(min=0.0)
-        return np.zeros(len(bias)), np.column_stack([worst, -worst]), objective
-    if not np.isfinite(bias).all():
+    found = summarise_all(problem.p, box, betas, vs, problem.total is not None)
+    if not np.isfinite(found[0]).all():
         raise ValueError(ONE_SIDED)
-    return bias, interval, objective
+    return found
 
 
 def warn_not_converged(n_iter, gap, tol):

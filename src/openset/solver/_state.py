@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from ..utils.compiled import FAST, njit
@@ -122,6 +123,30 @@ fmax = _extremum(">")
 fmin = _extremum("<")
 
 
+@intrinsic
+def compare_and_swap(typingctx, array, i, old, new):
+    """Set array[i] to `new` if it is `old`, as one step; return whether it was."""
+
+    def codegen(context, builder, signature, args):
+        values = context.make_array(signature.args[0])(context, builder, args[0])
+        place = cgutils.get_item_pointer(
+            context, builder, signature.args[0], values, [args[1]], wraparound=False
+        )
+        done = builder.cmpxchg(place, args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(done, 1)
+
+    return types.boolean(array, types.intp, types.int64, types.int64), codegen
+
+
+@njit(cache=True, nogil=True)
+def next_number(counter):
+    """The next of the numbers 0, 1, ... that no thread has got yet; `counter` is int64[1]."""
+    while True:
+        n = counter[0]
+        if compare_and_swap(counter, 0, n, n + 1):
+            return n
+
+
 @njit(cache=True, nogil=True)
 def mark(t, state, box):
     """Record in `grow` and `shrink` which way the multiplier of row t can still move."""
@@ -199,6 +224,27 @@ def subtract_columns(v, coef, index, rows, first):
 
 
 @njit(cache=True, nogil=True)
+def add_outside(rows, betas, sums):
+    """sums[k] = betas[k] @ rows[:, n:], the columns after those of the problem's n samples."""
+    n = betas.shape[1]
+    moved = np.empty(n, dtype=np.int64)
+    change = np.empty(n)
+    for k in range(len(betas)):
+        # What moves from one total to the next: multipliers at a bound do not.
+        n_moved = 0
+        for t in range(n):
+            before = betas[k - 1, t] if k > 0 else 0.0
+            if betas[k, t] != before:
+                moved[n_moved] = t
+                change[n_moved] = before - betas[k, t]
+                n_moved += 1
+        sums[k] = 0.0
+        subtract_columns(sums[k], change[:n_moved], moved[:n_moved], rows, n)
+        if k > 0:
+            sums[k] += sums[k - 1]
+
+
+@njit(cache=True, nogil=True)
 def may_move(state, top, bottom):
     """Whether a row can still be chosen before the bias interval [top, bottom] has moved.
 
@@ -213,12 +259,15 @@ def may_move(state, top, bottom):
 
 
 @njit(cache=True, nogil=True)
-def summarise(p, box, beta, v):
+def summarise(p, box, beta, v, equality):
     """Bias, its interval and the objective of a solution.
 
     A multiplier within rounding of its bound counts as being there: where all belong at a bound,
     a rounding error would otherwise select one end of the interval. Multipliers are rounded in
     proportion to the largest of them, which may be far below a large box.
+
+    Without an equality the bias is 0, and the interval is that of the largest |v| along a direction
+    that is still open. It is also 0 where all boxes are closed, so that the multipliers are given.
     """
     largest = np.abs(beta).max()
     total = 0.0
@@ -238,15 +287,20 @@ def summarise(p, box, beta, v):
             total += v[t]
             n_free += 1
         objective -= 0.5 * beta[t] * (p[t] + v[t])
+    if not equality or (top == -np.inf and bottom == np.inf):
+        worst = max(top, -bottom, 0.0)
+        return 0.0, worst, -worst, objective
     bias = total / n_free if n_free > 0 else 0.5 * (top + bottom)
     return bias, top, bottom, objective
 
 
 @njit(cache=True, nogil=True)
-def summarise_all(p, box, betas, vs):
+def summarise_all(p, box, betas, vs, equality):
     """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
     n = len(betas)
     bias, interval, objective = np.empty(n), np.empty((n, 2)), np.empty(n)
     for k in range(n):
-        bias[k], interval[k, 0], interval[k, 1], objective[k] = summarise(p, box, betas[k], vs[k])
+        bias[k], interval[k, 0], interval[k, 1], objective[k] = summarise(
+            p, box, betas[k], vs[k], equality
+        )
     return bias, interval, objective

@@ -1,4 +1,4 @@
-"""Many problems at many widths in compiled code, for the decision values of some rows.
+"""Many problems over a kernel matrix in memory, at several widths, in compiled code.
 
 A small search solves hundreds of paths of a few milliseconds each. If every one of them returned to
 Python, many threads would wait for the interpreter's lock most of the time. So each thread enters
@@ -9,103 +9,156 @@ width, from the solution at the previous one. No thread waits for another.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 
-from ..utils import interrupts, thread_map
-from ._matrix import WholeMatrix
-from ._path import Path
-from ._problem import Problem, feasible_start
-from ._rows import KernelRows
+from ..utils import interrupts
+from ..utils.compiled import njit
+from ._path import Members, Run, Solved, identity_start, near_identity, run_slice
+from ._problem import Batch, Problem, feasible_start
+from ._rows import KernelRows, RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
-from ._sweep_loop import DONE, HELD_NOTHING, Found, Memory, Problems, Progress, sweep
+from ._state import ITERATION, Box, RowStore, add_outside, compare_and_swap, summarise
 from ._tuning import tuning
 
+# What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.
+_FREE, _DONE = -1, -2
 
-class Group(NamedTuple):
-    """Problems over the same rows whose decision values are wanted together.
 
-    Attributes
-    ----------
-    problems : sequence of int
-    scored : ndarray of int
-        The rows whose decision values are wanted; all take part in no problem, or the problems
-        are over all rows.
+class Problems(NamedTuple):
+    """C problems over n rows, each with T totals.
+
+    The rows that are scored for problem c are the columns ``columns[first[c] : first[c + 1]]`` of
+    the kernel matrix.
     """
 
-    problems: list[int]
-    scored: np.ndarray
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    totals: np.ndarray
+    columns: np.ndarray
+    first: np.ndarray
+
+
+class Progress(NamedTuple):
+    """Of each problem: whether a thread has it, its next width, and where its path starts there.
+
+    There are no, one or two multiplier vectors to start from, for the first totals; none stands for
+    the solution for the identity as kernel matrix.
+    """
+
+    taken: np.ndarray
+    width: np.ndarray
+    n_heads: np.ndarray
+    heads: np.ndarray
+
+
+class Results(NamedTuple):
+    """Results by width, problem and total; scores of (c, w) begin at start[c] + w * step[c].
+
+    Multipliers and v, too, are by width, problem and total; empty if they are not kept.
+    """
+
+    bias: np.ndarray
+    interval: np.ndarray
+    objective: np.ndarray
+    n_iter: np.ndarray
+    scores: np.ndarray
+    start: np.ndarray
+    step: np.ndarray
+    betas: np.ndarray
+    vs: np.ndarray
+
+
+class Memory(NamedTuple):
+    """What a thread works in; `at` is the total at which its problem was paused, and how.
+
+    `progress` is that of the :class:`State` of the problem.
+    """
+
+    store: RowStore
+    maker: RowMaker
+    betas: np.ndarray
+    vs: np.ndarray
+    sums: np.ndarray
+    scratch: np.ndarray
+    at: np.ndarray
+    progress: np.ndarray
 
 
 class Sweep:
-    """Problems over the rows of one kernel matrix, at all the widths it is in memory at.
+    """Batches over the rows of one kernel matrix, with as many totals each.
+
+    Between widths it keeps the multipliers that the next width starts from, and nothing else.
 
     Parameters
     ----------
-    rows : WholeMatrix
-    groups : dict {int: Group}
-    problems : list of (Problem, totals)
-        The problems of all groups, one group after the other, over the rows of the matrix. Several
-        may come as one, with arrays of shape (K, m) and totals of shape (K, T).
-    outside : ndarray of int or None
-        Samples of the further columns of the matrix.
-    from_identity : bool
-        Whether to start from the solution for the identity as kernel matrix.
-    keep : bool, default=False
-        Whether to keep the solutions at the last width for :meth:`path`.
+    rows : KernelRows
+        A whole matrix.
+    n_outside : int
+        Columns of the matrix beyond its rows.
+    keep : bool
+        Whether solutions are kept, for :meth:`solved`.
     """
 
-    def __init__(
-        self,
-        rows: WholeMatrix,
-        groups: dict[int, Group],
-        problems: list[tuple[Problem, np.ndarray]],
-        outside: np.ndarray | None,
-        from_identity: bool,
-        keep: bool = False,
-    ):
-        self._rows, self._groups, self._keep = rows, groups, keep
-        totals = np.vstack([own for _, own in problems], dtype=np.float64)
+    def __init__(self, rows: KernelRows, n_outside: int, keep: bool):
+        self._rows, self._n_outside, self.keep = rows, n_outside, keep
+        self._progress: Progress | None = None
+
+    def begin(self, widths: range, batches: list[tuple[int, Batch, np.ndarray]]) -> None:
+        """Start with some of the widths that the rows are in memory at.
+
+        `batches` are the number and the arrays of each batch, and the columns that are scored.
+        """
+        self._widths = widths
+        self._batches = [(j, len(batch.p), columns) for j, batch, columns in batches]
         p, lower, upper = (
-            np.vstack([getattr(one, name) for one, _ in problems])
-            for name in ("p", "lower", "upper")
+            arrays[0] if len(arrays) == 1 else np.vstack(arrays)
+            for arrays in zip(*(batch[:3] for _, batch, _ in batches), strict=True)
         )
-        n, m = p.shape
-        columns = []
-        for group in groups.values():
-            own = group.scored if outside is None else m + np.searchsorted(outside, group.scored)
-            columns += [own] * len(group.problems)
+        p, lower, upper = map(np.ascontiguousarray, (p, lower, upper))
+        totals = np.zeros((len(p), 1))
+        self._equality = batches[0][1].totals is not None
+        if self._equality:
+            totals = np.vstack([batch.totals for _, batch, _ in batches], dtype=np.float64)
+        columns = [own for _, size, own in self._batches for _ in range(size)]
         first = np.cumsum([0, *map(len, columns)])
         self._problems = Problems(p, lower, upper, totals, np.concatenate(columns), first)
-        self._n_outside = 0 if outside is None else len(outside)
-        self._progress = Progress(
-            np.zeros(n, dtype=np.int64),
-            np.zeros(n, dtype=np.int64),
-            np.full(n, 0 if from_identity else 1),
-            np.empty((n, 2, m)),
-        )
-        self._problem = Problem(p, lower, upper, totals[:, :1])
-        if not from_identity:
-            self._progress.heads[:, 0] = feasible_start(self._problem)
+        self._problem = Problem(p, lower, upper, totals[:, :1] if self._equality else None)
+        if self._progress is None:
+            self._progress = self._first_heads()
+        self._progress.width[:] = 0
+        self._results = self._empty_results()
 
-    def begin(self, n_widths: int) -> None:
-        """Start with the next widths, which the rows are in memory at."""
-        problems, n_totals = self._problems, self._problems.totals.shape[1]
-        n, end, start, step = len(problems.totals), 0, [], []
-        for group in self._groups.values():
-            k, size = len(group.problems), n_totals * len(group.scored)
-            apart = self._apart(group, n_widths)
+    def end(self, last: bool) -> None:
+        """Forget the problems and their results; with `last` also where they would start."""
+        del self._problems, self._problem, self._results
+        if last:
+            self._progress = None
+
+    def _first_heads(self):
+        n, m = self._problems.p.shape
+        n_heads, heads = np.zeros(n, dtype=np.int64), np.empty((n, 2, m))
+        if not near_identity(self._rows.store.rows[:: max(1, m // 16), :m]):
+            n_heads[:] = 1
+            heads[:, 0] = feasible_start(self._problem)
+        return Progress(np.zeros(n, np.int64), np.zeros(n, np.int64), n_heads, heads)
+
+    def _empty_results(self):
+        n, n_totals = self._problems.totals.shape
+        n_widths, end, start, step = len(self._widths), 0, [], []
+        for _, k, columns in self._batches:
+            size = n_totals * len(columns)
+            apart = self._apart(k, columns, n_widths)
             start.append(end + np.arange(k) * (size if apart else n_widths * size))
             step += [k * size if apart else size] * k
             end += k * n_widths * size
-        self._progress.width[:] = 0
         shape = n_widths, n, n_totals
-        kept = n if self._keep else 0, n_totals, problems.p.shape[1]
-        self._found = Found(
+        kept = (*shape, self._problems.p.shape[1]) if self.keep else (0, 0, 0, 0)
+        return Results(
             np.empty(shape),
             np.empty((*shape, 2)),
             np.empty(shape),
@@ -117,19 +170,18 @@ class Sweep:
             np.empty(kept),
         )
 
-    def _apart(self, group, n_widths):
-        """Whether scores of a group are stored by widths, to be read by several threads.
+    def _apart(self, k, columns, n_widths):
+        """Whether scores of k problems are stored by widths, to be read by several threads.
 
         Otherwise they are stored by problems, and one thread reads those of all widths.
         """
-        size = len(group.problems) * self._problems.totals.shape[1] * len(group.scored)
-        return n_widths * size > tuning().read_at_once
+        size = k * self._problems.totals.shape[1] * len(columns)
+        return self.keep or n_widths * size > tuning().read_at_once
 
     def run(self, tol: float, max_iter: int, stop: threading.Event) -> None:
         """Take part in solving everything, in the calling thread; returns when nothing is left."""
-        rows, problems, found = self._rows, self._problems, self._found
+        rows, problems, store = self._rows, self._problems, self._rows.store
         shape = problems.totals.shape[1], problems.p.shape[1]
-        store = rows.store
         # No row is evicted: the times of use are written to, but never read.
         store = store._replace(used=np.empty_like(store.used), clock=np.zeros(1, dtype=np.int64))
         rules = limits_of(self._problem, tol), iteration_limit(max_iter)
@@ -138,100 +190,162 @@ class Sweep:
             at = np.zeros(2, dtype=np.int64)
             betas, vs, progress = np.empty(shape), np.empty(shape), np.empty(2)
             memory = Memory(store, maker, betas, vs, sums, scratch, at, progress)
-            own, matrices = HELD_NOTHING, rows.matrices[: len(found.bias)]
-            while own != DONE:
-                own = sweep(matrices, problems, self._progress, found, rules, memory, own)
+            matrices = rows.matrices[self._widths.start : self._widths.stop]
+            current = _FREE
+            while current != _DONE:
+                current = sweep(
+                    matrices, problems, self._progress, self._results, rules, memory, current
+                )
                 if stop.is_set():
                     raise Interrupted
 
     def check(self, tol: float) -> None:
         """Raise or warn as the solver of a single problem does."""
-        if not np.isfinite(self._found.bias).all():
+        results = self._results
+        if not np.isfinite(results.bias).all():
             raise ValueError(ONE_SIDED)
-        gaps = self._found.interval[..., 0] - self._found.interval[..., 1]
-        for n_iter, gap in zip(self._found.n_iter[gaps > tol], gaps[gaps > tol], strict=True):
+        gaps = results.interval[..., 0] - results.interval[..., 1]
+        for n_iter, gap in zip(results.n_iter[gaps > tol], gaps[gaps > tol], strict=True):
             warn_not_converged(n_iter, gap, tol)
 
-    def scores(self) -> list[tuple[int, slice, np.ndarray, np.ndarray]]:
-        """Groups with widths, decision values (K, G, T, n) and biases (G, K, T).
+    def scores(self) -> Iterator[tuple[int, range, np.ndarray, np.ndarray]]:
+        """Batches with widths, decision values (P, W, T, q) and biases (W, P, T).
 
-        A small group comes with all widths, others with one at a time.
+        A small batch comes with all widths, others with one at a time.
         """
-        found, results, c = self._found, [], 0
-        n_widths, _, n_totals = found.bias.shape
-        for j, group in self._groups.items():
-            n, start = len(group.problems), found.start[c]
-            step = 1 if self._apart(group, n_widths) else n_widths
+        results, c = self._results, 0
+        n_widths, _, n_totals = results.bias.shape
+        for j, n, columns in self._batches:
+            start = results.start[c]
+            step = 1 if self._apart(n, columns, n_widths) else n_widths
             for w in range(0, n_widths, step):
-                shape = n, step, n_totals, len(group.scored)
-                part = found.scores[start : start + prod(shape)].reshape(shape)
-                widths = slice(w, w + step)
-                results.append((j, widths, part, found.bias[widths, c : c + n]))
+                shape = n, step, n_totals, len(columns)
+                part = results.scores[start : start + prod(shape)].reshape(shape)
+                widths = self._widths[w : w + step]
+                yield j, widths, part, results.bias[w : w + step, c : c + n]
                 start += part.size
             c += n
-        return results
 
-    def path(self, c: int, problem: Problem, tol: float) -> Path:
-        """The solutions of problem c at the last width."""
-        found, totals = self._found, self._problems.totals[c]
-        bias, interval, objective, n_iter = (
-            values[-1, c] for values in (found.bias, found.interval, found.objective, found.n_iter)
-        )
-        beta, v = found.betas[c], found.vs[c]
-        return Path(problem, totals, beta, v, bias, interval, objective, n_iter, tol)
+    def solved(self, tol: float) -> Iterator[Solved]:
+        """The solutions of all problems at all widths, width by width."""
+        problems, results = self._problems, self._results
+        for w, width in enumerate(self._widths):
+            c = 0
+            scores = [own[:, 0] for _, widths, own, _ in self.scores() if widths[0] == width]
+            for (j, n, _), own in zip(self._batches, scores, strict=True):
+                for i in range(n):
+                    here = problems.p[c], problems.lower[c], problems.upper[c]
+                    total = float(problems.totals[c, 0]) if self._equality else None
+                    yield Solved(
+                        Problem(*here, total),
+                        problems.totals[c],
+                        results.betas[w, c],
+                        results.vs[w, c],
+                        results.bias[w, c],
+                        results.interval[w, c],
+                        results.objective[w, c],
+                        results.n_iter[w, c],
+                        tol,
+                        own[i] if own.shape[-1] else None,
+                        batch=j,
+                        index=i,
+                        width=width,
+                    )
+                    c += 1
 
 
-def run_sweeps(
-    sweeps: list[Sweep],
-    blocks: Iterator[range],
-    order: np.ndarray,
-    reduce_group: Callable[[int, list[int], np.ndarray, np.ndarray], Any],
-    **limits,
-) -> Iterator[tuple[int, int, Any]]:
-    """Solve everything and reduce it, see :func:`solve_grid`.
+@njit(cache=True, nogil=True)
+def _take(progress, n_widths):
+    """A problem that no thread has and that is behind most; -1 if there is none."""
+    while True:
+        best = -1
+        least = n_widths
+        for c in range(progress.taken.size):
+            if progress.taken[c] == 0 and progress.width[c] < least:
+                best = c
+                least = progress.width[c]
+        if best < 0 or compare_and_swap(progress.taken, best, 0, 1):
+            return best
 
-    `blocks` yields the widths that are in memory, as positions in the `order` of the gammas.
+
+@njit(cache=True, nogil=True)
+def sweep(matrices, problems, progress, results, rules, memory, current):
+    """Solve problems at their next widths; return which one is unfinished, _FREE or _DONE.
+
+    `current` is what the previous call returned.
     """
-    for block in blocks:
-        _run(sweeps, len(block), **limits)
-        found = [scores for own in sweeps for scores in own.scores()]
+    limits, max_iter = rules
+    n_totals, m = memory.betas.shape
+    work = 0.0
+    while True:
+        c = current
+        if c < 0:
+            c = _take(progress, len(matrices))
+            if c < 0:
+                return _DONE
+            memory.at[:] = 0
+        current = _FREE
+        w = progress.width[c]
+        if w == len(matrices):  # another thread was faster
+            compare_and_swap(progress.taken, c, 1, 0)
+            continue
+        box = Box(problems.lower[c], problems.upper[c])
+        p, totals = problems.p[c], problems.totals[c]
+        n_heads = progress.n_heads[c]
+        if memory.at[0] == 0 and memory.at[1] == 0:
+            memory.betas[:n_heads] = progress.heads[c, :n_heads]
+            if n_heads == 0:
+                for k in range(min(2, n_totals)):
+                    memory.betas[k] = identity_start(p, box, totals[k])
+        if n_heads == 0:
+            n_heads = min(2, n_totals)
+        store, maker, rows = memory.store, memory.maker, matrices[w]
+        store = RowStore(rows, store.slot, store.diagonal, store.used, store.owner, store.clock)
+        maker = RowMaker(maker.points, rows, maker.samples, maker.reserve, maker.left)
+        run = Run(box, p, n_heads, limits, max_iter, memory.scratch)
+        n_iter, interval = results.n_iter[w, c], results.interval[w, c]
+        members = Members(totals, memory.betas, memory.vs, n_iter, interval, memory.progress)
+        before = n_iter.sum()
+        k, resume = run_slice(store, maker, run, members, memory.at[0], memory.at[1] == 1)
+        work += float(n_iter.sum() - before) * (m + ITERATION)
+        if k < n_totals:
+            memory.at[0] = k
+            memory.at[1] = 1 if resume else 0
+            return c
+        _write(results, problems, memory, rows, (w, c), limits.equality)
+        n_heads = min(2, n_totals)
+        progress.heads[c, :n_heads] = memory.betas[:n_heads]
+        progress.n_heads[c] = n_heads
+        progress.width[c] = w + 1
+        compare_and_swap(progress.taken, c, 1, 0)
+        if work > limits.work:
+            return _FREE
 
-        def finish(scores, block=block):
-            j, widths, *values = scores
-            which = order[block[widths]].tolist()
-            return which[0], j, reduce_group(j, which, *values)
 
-        yield from thread_map(finish, found, limits["n_jobs"], limits["stop"])
-
-
-def run_paths(
-    rows: WholeMatrix,
-    problems: list[tuple[Problem, np.ndarray]],
-    from_identity: bool,
-    reduce: Callable[[int, Path, KernelRows], Any],
-    **limits,
-) -> Iterator[Any]:
-    """Solve problems over all rows of a matrix at its one width, then reduce the path of each."""
-    groups = {0: Group(list(range(len(problems))), np.empty(0, dtype=np.intp))}
-    own = Sweep(rows, groups, problems, None, from_identity, keep=True)
-    _run([own], 1, **limits)
-
-    def finish(k):
-        return reduce(k, own.path(k, problems[k][0], limits["tol"]), rows)
-
-    yield from thread_map(finish, range(len(problems)), limits["n_jobs"], limits["stop"])
-
-
-def _run(sweeps, n_widths, n_jobs, stop, tol, max_iter):
-    """Solve everything at widths that are in memory."""
-    for own in sweeps:
-        own.begin(n_widths)
-
-    def run(_):
-        for own in sweeps:
-            own.run(tol, max_iter, stop)
-
-    for _ in thread_map(run, range(effective_n_jobs(n_jobs)), n_jobs, stop):
-        pass
-    for own in sweeps:
-        own.check(tol)
+@njit(cache=True, nogil=True)
+def _write(results, problems, memory, rows, cell, equality):
+    """Biases and decision values of a (width, problem), and the solutions if they are kept."""
+    w, c = cell
+    p, box = problems.p[c], Box(problems.lower[c], problems.upper[c])
+    columns = problems.columns[problems.first[c] : problems.first[c + 1]]
+    n_totals, m = memory.betas.shape
+    if memory.sums.shape[1] > 0:
+        add_outside(rows, memory.betas, memory.sums)
+    place = results.start[c] + w * results.step[c]
+    for k in range(n_totals):
+        v = memory.vs[k]
+        bias, top, bottom, objective = summarise(p, box, memory.betas[k], v, equality)
+        results.bias[w, c, k] = bias
+        results.objective[w, c, k] = objective
+        results.interval[w, c, k, 0] = top
+        results.interval[w, c, k, 1] = bottom
+        out = results.scores[place + k * columns.size : place + (k + 1) * columns.size]
+        if memory.sums.shape[1] > 0:
+            for t in range(columns.size):
+                out[t] = memory.sums[k, columns[t] - m] + bias
+        else:
+            for t in range(columns.size):
+                out[t] = p[columns[t]] - v[columns[t]] + bias
+    if results.betas.size > 0:
+        results.betas[w, c] = memory.betas
+        results.vs[w, c] = memory.vs

@@ -98,20 +98,20 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.tie = tie
         self.class_weight = class_weight
 
-    def score_map(self, path, **params):
-        problem = path.problem
+    def score_map(self, solved, **params):
+        problem = solved.problem
         weight = problem.upper - problem.lower
         fitted = weight > 0
         # Scores that agree to the resolution count as equal: rounding must not put the plane
         # between samples on the margin.
         steps = np.rint(0.5 / self.resolution)
-        scores = np.rint(path.scores[0, fitted] * steps) / steps
+        scores = np.rint(solved.scores[0, fitted] * steps) / steps
         positive = problem.upper[fitted] > 0
         epsilon = carve(scores, positive, weight[fitted], _POSITIONS[self.tie])
         return np.ones(1), np.array([-epsilon])
 
-    def finish_machine(self, machine, path, rows, stop, **params):
-        _, (shift,) = self.score_map(path)
+    def finish_machine(self, machine, solved, **params):
+        _, (shift,) = self.score_map(solved)
         return replace(machine, extra=-shift)
 
     def finish_model(self, training, extras):

@@ -20,7 +20,7 @@ class FixedBiasSVC(KernelMachineClassifier):
     With a kernel that decays with distance f_c tends to the bias far away from all samples. So a
     negative bias bounds every accepted region, whatever the data; which one is right is left to
     validation. Without a bias to train, the multipliers need no common sum, and the problem is
-    solved one multiplier at a time.
+    solved two multipliers at a time, which move freely.
 
     Parameters
     ----------
@@ -106,6 +106,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         trained_with = params["bias"] if self.mode == "fixed" else 0.0
         return fixed_bias_problem(problem, trained_with), np.zeros(1)
 
-    def score_map(self, path, **params):
+    def score_map(self, solved, **params):
         # The problem has no bias of its own.
         return np.ones(1), np.array([params["bias"]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..base import validate_samples
-from ..base.machines import train_one_vs_rest
+from ..base.machines import solve_classes
 from ..kernels import Kernel
-from ..solver import decision_values, lower_bias
+from ..solver import Settings, decision_values
 from ._open_set_svc import OpenSetSVC
 
 
@@ -110,42 +110,34 @@ def lambda_path(
         elif sparse.issparse(X_validation):
             X_validation = X_validation.toarray()
 
-    def problem_of(c, signs, weight):
-        return model.problem(signs, weight, **{**training.params[c], "lam": lams})
-
-    def reduce(c, path, rows, stop):
-        bounding, scores = _smallest_bounding(path, rows, tol, stop), None
-        if X_validation is not None:
-            used = np.flatnonzero(path.beta.any(axis=0))
-            expansion = training.X[used], path.beta[:, used], path.bias, training.kernel
-            gammas = np.full(len(lams), training.gamma[c])
-            scores = decision_values(X_validation, *expansion, gammas).T
-        n_support = np.count_nonzero(path.beta, axis=1)
-        return path.bias, path.objective, n_support, bounding, scores
-
-    found = dict(
-        train_one_vs_rest(training, problem_of, reduce, n_jobs, tol=tol, cache_size=cache_size)
-    )
-    bias, objective, n_support, bounding, scores = zip(
-        *(found[c] for c in range(len(model.classes_))), strict=True
-    )
+    # Zero first: below the smallest lambda that bounds a class there is one that does not, or 0.
+    extra = int(lams[0] > 0)
+    solved_for = np.append(np.zeros(extra), lams)
+    training = replace(training, params=[own | {"lam": solved_for} for own in training.params])
+    settings = Settings(tol, cache_size=cache_size, n_jobs=n_jobs)
+    shape = len(model.classes_), len(lams)
+    bias, objective, bounding = np.empty(shape), np.empty(shape), np.zeros(len(model.classes_))
+    n_support, scores = np.empty(shape, dtype=np.int64), [None] * len(model.classes_)
+    for together in solve_classes(training, model.problem, settings, largest_bias=-tol):
+        for c, solved, _ in together:
+            beta = solved.beta[extra:]
+            bias[c], objective[c] = solved.bias[extra:], solved.objective[extra:]
+            n_support[c] = np.count_nonzero(beta, axis=1)
+            if solved.held is not None:
+                total = float(solved.held.beta.sum() / solved.problem.upper.sum())
+                bounding[c] = max(0.0, total)
+            if X_validation is not None:
+                used = np.flatnonzero(beta.any(axis=0))
+                expansion = training.X[used], beta[:, used], bias[c], training.kernel
+                gammas = np.full(len(lams), training.gamma[c])
+                scores[c] = decision_values(X_validation, *expansion, gammas, n_jobs=n_jobs).T
     return LambdaPath(
         model.classes_,
         lams,
-        bias=np.array(bias),
-        objective=np.array(objective),
-        bounded=np.array(bias) < 0,
-        n_support=np.array(n_support),
-        smallest_bounding=np.array(bounding),
+        bias=bias,
+        objective=objective,
+        bounded=bias < 0,
+        n_support=n_support,
+        smallest_bounding=bounding,
         scores=None if X_validation is None else np.array(scores),
     )
-
-
-def _smallest_bounding(path, rows, tol, stop):
-    above = np.flatnonzero(path.bias > -tol)
-    if above.size == 0 and path.totals[0] == 0:
-        return 0.0
-    # If the class is bounded at the first lambda already, look below it.
-    k = above[-1] if above.size else 0
-    found = lower_bias(path.problem, path[k], rows, -tol, tol=tol, stop=stop)
-    return max(0.0, float(found.beta.sum() / path.problem.upper.sum()))

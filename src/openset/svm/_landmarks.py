@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
 
 from ..base import GridScores, canonical
-from ..base.machines import BinaryMachine, TrainingSet, merge_copies, train_one_vs_rest
+from ..base.machines import BinaryMachine, TrainingSet, merge_copies
 from ..solver.landmarks import (
     LandmarkFeatures,
     LandmarkSolution,
@@ -191,7 +191,7 @@ class LandmarkTraining:
         exact.ensure_bounded = False
         exact.classes_, exact.gamma_ = model.classes_, sample.gamma
         exact.n_known_unknowns_ = model.n_known_unknowns_
-        exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))), train_one_vs_rest)
+        exact.fit_machines(replace(sample, rows=np.arange(len(sample.codes))))
         coef[:, exact.support_] = exact.dual_coef_
         return coef
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
-from ..base.machines import BinaryMachine, merge_copies, train_one_vs_rest
+from ..base.machines import merge_copies, row_keys
 from ..base.parameters import BOXES, SCALED_GAMMAS, kernel_search, per_class
 from ..kernels import Kernel
-from ..solver import lower_bias, one_class_problem, refined_bias, svm_problem
+from ..solver import one_class_problem, svm_problem
 from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
-from ._warm_start import WarmStart, pays, train_from
 
 # lambda in the default search: dense where regions are still large.
 _LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -189,20 +187,15 @@ class OpenSetSVC(KernelMachineClassifier):
     def strategy(self):
         return None if self.landmarks is None else LandmarkTraining(self)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def add_classes(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> OpenSetSVC:
-        """Learn new classes in addition to the present ones, by a warm start.
+        """Learn new classes in addition to the present ones: a fit to all data, old and new.
 
-        The model becomes, within the tolerance of the solver, the one that :meth:`fit` would give
-        for all the data. With up to 64 features, its multipliers serve as the start, so on large
-        training sets it takes half of the iterations and somewhat less time than a fit; the
-        decision values of all samples under the present model are computed first. With more
-        features, or sparse data, these would take longer than a fit: everything is fitted anew, in
-        the time of a fit. The kernel width does not follow the new data: gamma="scale" and "auto"
-        keep the value ``gamma_`` they had. Parameters given as a dict have to name the new
-        classes, too; call ``set_params`` first.
+        The model becomes the one that :meth:`fit` gives for all the data, in the time of a fit: a
+        start from the present solution was measured and gained little. The kernel width does not
+        follow the new data: gamma="scale" and "auto" keep the value ``gamma_`` they had. Parameters
+        given as a dict have to name the new classes, too; call ``set_params`` first.
 
         Parameters
         ----------
@@ -227,28 +220,25 @@ class OpenSetSVC(KernelMachineClassifier):
         >>> model.add_classes(X, y).predict([[0, 0.5], [0.5, 9]])
         array(['left', 'above'], dtype='<U7')
         """
+        self._validate_params()
         validate_samples(self, X, accept_sparse="csr")
         if self.landmarks is not None:
             raise ValueError(
-                "add_classes starts from the multipliers of training samples, which a model with "
-                "landmarks does not keep. Call fit with all data."
+                "add_classes checks that all support vectors are in X, and a model with landmarks "
+                "does not keep them. Call fit with all data."
             )
         self.check_no_class_lost(y)
         gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
         grown = clone(self).set_params(gamma=gamma)
         training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))
-        labels = grown.classes_.tolist()
-        self.check_no_class_lost(labels)  # for want of weight
-        row = {labels.index(c): k for k, c in enumerate(self.classes_.tolist())}
-        start = WarmStart(self.support_vectors_, self.dual_coef_, row, training)
-        if missing := np.sum(start.found < 0):
+        self.check_no_class_lost(grown.classes_.tolist())  # for want of weight
+        missing = np.isin(row_keys(self.support_vectors_), row_keys(training.X), invert=True).sum()
+        if missing:
             raise ValueError(
-                f"{missing} of the {len(start.found)} support vectors of the model are not in "
+                f"{missing} of the {len(self.support_)} support vectors of the model are not in "
                 "X: add_classes takes all data, old and new, scaled as before. Use fit otherwise."
             )
-        grown.fit_machines(
-            training, partial(train_from, start) if pays(training) else train_one_vs_rest
-        )
+        grown.fit_machines(training)
         self.__dict__.update(vars(grown) | self.get_params(deep=False))
         return self
 
@@ -274,16 +264,14 @@ class OpenSetSVC(KernelMachineClassifier):
             problem = one_class_problem(signs > 0, 0.0, boxes)
         return problem, params["lam"] * problem.upper.sum(axis=-1, keepdims=True)
 
-    def finish_machine(self, machine, path, rows, stop, **params):
-        problem, lam = path.problem, float(params["lam"][0])
-        has_negatives = np.any(problem.lower)
-        if self.ensure_bounded and machine.bias > -self.tol and has_negatives:
-            settings = self.solver_settings
-            limits = {"tol": settings["tol"], "max_iter": settings["max_iter"], "stop": stop}
-            solution = lower_bias(problem, path[0], rows, -self.tol, **limits)
-            solution = refined_bias(problem, solution, rows, **limits)
-            lam = max(lam, float(solution.beta.sum() / problem.upper.sum()))
-            machine = BinaryMachine.of(solution)
+    @property
+    def largest_bias(self):
+        return -self.tol if self.ensure_bounded else None
+
+    def finish_machine(self, machine, solved, **params):
+        lam = float(params["lam"][0])
+        if solved.held is not None:
+            lam = max(lam, float(solved.held.beta.sum() / solved.problem.upper.sum()))
         return replace(machine, extra=lam)
 
     def finish_model(self, training, extras):

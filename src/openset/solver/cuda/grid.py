@@ -1,8 +1,8 @@
-"""The grid engine on a GPU: the same interface and the same answers as ``_grid``.
+"""Problems on a GPU, with the answers of ``_engine``.
 
 All totals of all paths are solved at once, one thread block each, so nothing is predicted along a
 path; each problem starts from its own solution at the previous width. The kernel matrix of a width
-stays on the GPU. While one width is solved, the host reduces the results of the previous one.
+stays on the GPU. While one width is solved, the host reads the results of the previous one.
 Array work is written for CuPy and also runs on NumPy; that is how it is tested where there is no
 GPU (``NUMBA_ENABLE_CUDASIM=1``).
 """
@@ -14,9 +14,7 @@ import threading
 import numpy as np
 from numba import cuda
 
-from ...utils import thread_map
-from .._grid import near_identity
-from .._path import Path
+from .._path import Solved, near_identity
 from .._problem import Problem, Solution, feasible_start
 from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, iteration_limit, warn_not_converged
@@ -32,7 +30,7 @@ _GATHERED, _ALIKE = 2**27, 2.0
 
 
 class LazyRows:
-    """Kernel rows on the CPU for what `reduce` solves, created on first use.
+    """Kernel rows on the CPU for what follows a solution, created on first use.
 
     See the Protocol :class:`openset.solver.KernelRows`, to which all but :meth:`use` is delegated.
     """
@@ -54,16 +52,13 @@ class LazyRows:
         return getattr(self._rows, name)
 
 
-def solve_grid_cuda(
-    X, kernel, gammas, problems, reduce, rows, *, tol, max_iter, n_jobs, stop, outside=None
-):
-    """See :func:`openset.solver.solve_grid`; `rows` is a :class:`LazyRows` for `reduce`.
+def solve_grid_cuda(X, kernel, gammas, problems, n_outside, limits):
+    """Yield the index of a gamma, and a list of (problem, Solved, K beta at further samples).
 
-    `outside`, if given, are the samples whose rows of X follow those of the problems; paths have
-    their scores.
+    The last `n_outside` samples of X take part in no problem. `problems` are pairs of a problem and
+    its totals, `limits` has tol, max_iter and stop.
     """
-    xp = array_module()
-    gammas = np.asarray(gammas, dtype=np.float64)
+    xp, tol, stop = array_module(), limits["tol"], limits["stop"]
     order = np.argsort(-gammas, kind="stable")
     free = free_memory(xp)
     m = len(problems[0][0].p)
@@ -74,53 +69,45 @@ def solve_grid_cuda(
     firsts = range(0, len(problems), per_batch)
     batches = [Batch(xp, first, problems[first : first + per_batch]) for first in firsts]
     ready = None
-    for n, g in enumerate(order):
+    for n, g in enumerate(order.tolist()):
         matrix.use(gammas[g])
         near = n == 0 and near_identity(matrix.sample())
         for batch in batches:
             if n == 0:
                 batch.begin(near)
             batch.refresh(matrix)
-            left = iteration_limit(max_iter)
+            left = iteration_limit(limits["max_iter"])
             left -= matrix.launch(batch, tol, left)
             # The GPU works meanwhile.
             if ready is not None:
-                yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
+                yield ready[0], _solved(*ready[1:], problems, tol)
             while batch.gap() > tol and left > 0:
-                if stop is not None and stop.is_set():
+                if stop.is_set():
                     raise Interrupted
                 left -= matrix.launch(batch, tol, left)
             found = [batch.betas, batch.vs, batch.n_iter]
-            if outside is not None:
+            if n_outside:
                 found.append(matrix.product(batch.betas, outside=True))
-            ready = g, gammas[g], batch.first, [_pinned_copy(xp, array) for array in found]
-    yield from _reduced(ready, problems, reduce, rows, n_jobs, tol, outside)
+            ready = g, batch.first, [_pinned_copy(xp, array) for array in found]
+    yield ready[0], _solved(*ready[1:], problems, tol)
 
 
-def _reduced(ready, problems, reduce, rows, n_jobs, tol, outside):
-    """Yield the reduced results of a batch that was copied to the host."""
-    g, gamma, first, (betas, vs, n_iter, *sums) = ready
-    rows.use(gamma)
-    parts = []
-    end = 0
+def _solved(first, arrays, problems, tol):
+    """The results of a batch that was copied to the host."""
+    betas, vs, n_iter, *sums = arrays
+    results, end = [], 0
     for k in range(first, len(problems)):
         if end == len(betas):
             break
-        start, end = end, end + len(problems[k][1])
-        parts.append((k, slice(start, end)))
-
-    def result(task):
-        k, part = task
         problem, totals = problems[k]
-        summary = biases_of(problem, betas[part], vs[part])
-        totals = np.asarray(totals, dtype=np.float64)
-        rest = outside, *(array[part] for array in sums)
-        path = Path(problem, totals, betas[part], vs[part], *summary, n_iter[part], tol, *rest)
+        start, end = end, end + len(totals)
+        own = slice(start, end)
+        summary = biases_of(problem, betas[own], vs[own])
+        path = Solved(problem, totals, betas[own], vs[own], *summary, n_iter[own], tol)
         for t in np.flatnonzero(path.kkt_gap > tol):
             warn_not_converged(path.n_iter[t], path.kkt_gap[t], tol)
-        return int(g), k, reduce(k, path, rows)
-
-    yield from thread_map(result, parts, n_jobs)
+        results.append((k, path, sums[0][own] if sums else None))
+    return results
 
 
 class BatchArrays:
@@ -230,17 +217,18 @@ def _feasible_starts(xp, lower, upper, totals):
     missing = totals - betas.sum(axis=1)
     room = xp.where((missing >= 0)[:, None], upper, lower) - betas
     reach = room.sum(axis=1)
-    wrong = xp.flatnonzero(~(abs(missing) <= abs(reach) * (1 + 1e-12)))
+    rounding = 1e-12 * abs(betas.sum(axis=1))
+    wrong = xp.flatnonzero(~(abs(missing) <= abs(reach) * (1 + 1e-12) + rounding))
     if len(wrong):
         k = int(wrong[0])
         box = (_pinned_copy(xp, side[k]) for side in (lower, upper))
         feasible_start(Problem(np.zeros(lower.shape[1]), *box, float(totals[k])))  # raises
-    share = missing / xp.where(missing == 0, 1.0, reach)
+    share = xp.where(reach == 0, 0.0, missing / xp.where(reach == 0, 1.0, reach))
     return xp.minimum(xp.maximum(betas + room * share[:, None], lower), upper)
 
 
 def _identity_solutions(xp, p, lower, upper, totals):
-    """``_path.identity_solution`` for all problems at once; the sums are right to rounding."""
+    """``identity_start`` for all problems at once; the sums are right to rounding."""
     low, high = (lower - p).min(axis=1), (upper - p).max(axis=1)
     for _ in range(48):
         mu = 0.5 * (low + high)
