@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ..base import DistanceClassifier, Traits, unit_rows
-from ..solver.points import METRICS, DistancesTo
+from ..solver.points import METRICS, DistancesTo, squared_norms
 from ._lda import class_means
 
 
@@ -132,12 +132,11 @@ def _distances_to_others(X, codes, means, metric):
     """Distance of each sample to the mean of the others of its class; NaN if there are none."""
     n = np.bincount(codes)[codes]
     if metric == "euclidean":  # the mean moves away from the sample by 1 / (n - 1) of the way
-        difference = X - means[codes]
+        norms = np.sqrt(squared_norms(X - means[codes]))
         with np.errstate(divide="ignore", invalid="ignore"):
-            norms = np.sqrt(np.einsum("ij,ij->i", difference, difference))
             return np.where(n > 1, norms * n / (n - 1.0), np.nan)
     others = n[:, None] * means[codes] - X
-    norms = np.sqrt(np.einsum("ij,ij->i", others, others))
+    norms = np.sqrt(squared_norms(others))
     dots = np.einsum("ij,ij->i", X, others)
     cosine = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 1e-12)
     return np.where(n > 1, np.maximum(1.0 - cosine, 0.0), np.nan)

@@ -9,6 +9,7 @@ from scipy.linalg import eigh
 
 from ..base import DistanceClassifier, Traits
 from ..base.fitted import check_array, require
+from ..solver.points import left_factor, right_factor, squared_norms
 
 # Least shrinkage: where Ledoit and Wolf's is 0, the covariance can be singular.
 _LEAST = 1e-9
@@ -133,12 +134,15 @@ class OpenSetLDA(DistanceClassifier):
         self.covariance_, self.shrinkage_ = _covariance(X - self.means_[codes], X)
         self._whiten(X)
         Z = self._project(X)
-        difference = Z - self._centers[codes]
-        squares = np.einsum("ij,ij->i", difference, difference)
-        own = _without_sample(squares, self.shrinkage_, sizes[codes], len(X), sizes[codes])
+        squares = squared_norms(Z - self._centers[codes])
+        own = _leave_one_out_mahalanobis(
+            squares, self.shrinkage_, sizes[codes], len(X), sizes[codes]
+        )
         if self.relative:
             total = np.einsum("ij,j,ij->i", Z, 1.0 / self._spread, Z)
-            own = own - _without_sample(total, self._total_shrinkage, len(X), len(X), sizes[codes])
+            own = own - _leave_one_out_mahalanobis(
+                total, self._total_shrinkage, len(X), len(X), sizes[codes]
+            )
         return own
 
     def _whiten(self, X):
@@ -178,9 +182,8 @@ class OpenSetLDA(DistanceClassifier):
 
     def distances(self, X: np.ndarray) -> np.ndarray:
         Z = self._project(X)
-        squares = np.einsum("ij,j,ij->i", Z, self.projection()[3], Z)
-        norms = np.einsum("ij,ij->i", self._centers, self._centers)
-        distances = squares[:, None] - 2.0 * (Z @ self._centers.T) + norms
+        norms = np.einsum("ij,j,ij->i", Z, self.projection()[3], Z)
+        distances = left_factor(Z, norms=norms) @ right_factor(self._centers).T
         return distances if self.relative else np.maximum(distances, 0.0)
 
     def check_fitted(self):
@@ -227,14 +230,14 @@ def _shrinkage(R, empirical, variance):
     Both follow from sums over rows and entries, so no further matrix product is needed.
     """
     n, d = R.shape
-    fourth = (np.einsum("ij,ij->i", R, R) ** 2).sum() / n
+    fourth = (squared_norms(R) ** 2).sum() / n
     squares = (empirical**2).sum()
     distance = squares - d * variance**2
     error = min((fourth - squares) / n, distance)
     return error / distance if error > 0 else 0.0
 
 
-def _without_sample(d, shrinkage, n_group, n, n_class):
+def _leave_one_out_mahalanobis(d, shrinkage, n_group, n, n_class):
     """Distances d to a mean of n_group samples and a covariance of n, each without its sample."""
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(n_class > 1, n_group / (np.asarray(n_group) - 1.0), np.nan)

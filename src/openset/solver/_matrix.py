@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -230,69 +231,55 @@ class WholeMatrix(KernelRows):
         np.cumsum(sums, axis=0, out=sums)
 
     def _fill(self, gammas, known):
-        """Fill the matrices of the widths tile by tile, each tile and its mirror image at once.
-
-        `known` tells whether the distances are there from another width.
-        """
+        """Fill the matrices of the widths; `known`: the distances are there from other widths."""
         n, m, constants = len(self.store.rows), self._values.n_rows, tuning()
         # Enough tiles for many threads, few enough that a matrix product pays.
         side = min(constants.tile, max(constants.tile // 4, n // 8))
         filled = self.widths[: len(gammas)]
         for rows, gamma in zip(filled, gammas, strict=True):
             rows._values.use(gamma)
-
-        def fill(tile):
-            i, j = tile
-            mirror = i != j and j.stop <= n
-            out = np.empty((i.stop - i.start, j.stop - j.start), dtype=np.float32)
-            if j.start >= self._n_columns:
-                self._values.distances(np.arange(i.start, i.stop), j.start, out)
-                self._distances[i, j] = out
-                return
-            for rows, part in self._tiles(filled, i, j, out, known, mirror):
-                rows[i, j] = part
-                if mirror:
-                    rows[j, i] = part.T
-
         bounds, direct = _tile_bounds(n, n if known else m, side), self._values.direct
-        items: Iterable[Any] = ((slice(*b[:2]), slice(*b[2:])) for b in bounds.tolist())
-        if direct is not None and self._distances is None:
-            # Each thread is in compiled code until all is done.
-            counter = np.zeros(1, dtype=np.int64)
+        if direct is None or self._distances is not None:
+            task, items = partial(self._fill_tile, filled, known), bounds
+        else:  # each thread is in compiled code until all is done
             ratios = np.array([rows._values.direct.ratio for rows in filled])
+            arguments = self.matrices, ratios, direct, bounds, np.zeros(1, dtype=np.int64)
+            task = partial(_call, fill_from_points, arguments)
             items = range(min(len(bounds), effective_n_jobs(self._n_jobs)))
-
-            def fill(_):
-                fill_from_points(self.matrices, ratios, direct, bounds, counter)
-
-        for _ in thread_map(fill, items, self._n_jobs):
+        for _ in thread_map(task, items, self._n_jobs):
             pass
 
-    def _ratios(self, filled):
-        return np.array([rows._values.ratio for rows in filled], dtype=np.float32)
-
-    def _tiles(self, filled, i, j, out, known, mirror):
-        """Yield matrices with their tile [i, j] in `out`, unless compiled code fills them all."""
-        index = np.arange(i.start, i.stop)
-        if not self._values.kernel.decaying:
-            self._values.write(index, j.start, out)
-            yield self.store.rows, out
+    def _fill_tile(self, filled, known, bounds):
+        """Fill a tile and its mirror image at all widths."""
+        i, j = slice(*bounds[:2].tolist()), slice(*bounds[2:].tolist())
+        index, values = np.arange(i.start, i.stop), self._values
+        mirror = i != j and j.stop <= len(self.store.rows)
+        if known:
+            squares = self._distances[i, j]
+        else:
+            squares = np.empty((len(index), j.stop - j.start), dtype=np.float32)
+            (values.distances if values.kernel.decaying else values.write)(index, j.start, squares)
+            if self._distances is not None:
+                self._distances[i, j] = squares
+        if j.start >= self._n_columns:
             return
-        gaussian = type(self._values.kernel) is RBF
-        distances = out if gaussian else np.empty_like(out)
-        if self._distances is not None:
-            distances = self._distances[i, j]
-        if not known:
-            self._values.distances(index, j.start, out)
-            if distances is not out:
-                distances[...] = out
-        if gaussian:
+        if type(values.kernel) is RBF:
             # One call, because each return to Python waits for the other threads.
-            fill_rbf_tiles(self.matrices, self._ratios(filled), distances, i.start, j.start, mirror)
+            ratios = np.array([rows._values.ratio for rows in filled])
+            fill_rbf_tiles(self.matrices, ratios, squares, i.start, j.start, mirror)
             return
         for rows in filled:
-            rows._values.from_distances(distances, out)
-            yield rows.store.rows, out
+            part = squares
+            if values.kernel.decaying:
+                part = np.empty(squares.shape, dtype=np.float32)
+                rows._values.from_distances(squares, part)
+            rows.store.rows[i, j] = part
+            if mirror:
+                rows.store.rows[j, i] = part.T
+
+
+def _call(function, arguments, _):
+    function(*arguments)
 
 
 def _tile_bounds(n, m, side):

@@ -381,10 +381,11 @@ def squared_norms(Z) -> np.ndarray:
         return np.einsum("ij,ij->i", Z, Z) if isinstance(Z, np.ndarray) else (Z * Z).sum(axis=1)
 
 
-def left_factor(Z, dtype: type = np.float64, xp=np):
+def left_factor(Z, dtype: type = np.float64, xp=np, norms=None):
     """(z, 1, |z|^2) of shape (n, d + 2): times a `right_factor`, squared distances, all at once."""
+    norms = squared_norms(Z) if norms is None else norms
     out = xp.empty((Z.shape[0], Z.shape[1] + 2), dtype=dtype)
-    out[:, :-2], out[:, -2], out[:, -1] = Z, 1.0, squared_norms(Z)
+    out[:, :-2], out[:, -2], out[:, -1] = Z, 1.0, norms
     return out
 
 
