@@ -5,7 +5,6 @@ The words contain no comma, so a CSV file needs no quotes for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,12 +47,12 @@ class Ranking(NamedTuple):
         second = others.argmax(axis=1)
         return cls(best, second, score, score - others[rows, second], n_accept)
 
-    def reasons(self, names: Sequence, outside: np.ndarray) -> list[str]:
+    def reasons(self, labels: np.ndarray, outside: np.ndarray) -> list[str]:
         """The answer to each sample in words; `outside` (n,) tells who is outside all certificates.
 
         Of samples that some class accepts it does not matter.
         """
-        names = [str(name) for name in names]
+        names = [str(label) for label in labels]
         missed = np.maximum(-self.score, 1e-4).round(4)  # a miss is never shown as zero
         columns = self.best, self.second, self.n_accept, missed, outside
         return [
@@ -160,7 +159,7 @@ def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
                 "region_gap": gap,
                 "runner_up": runner_up,
                 "margin": ranking.margin,
-                "reason": np.array(ranking.reasons(labels, gap > 0), dtype=object),
+                "reason": np.asarray(ranking.reasons(labels, gap > 0), dtype=object),
             }
         )
     columns: dict = {name: np.concatenate([part[name] for part in tables]) for name in tables[0]}

@@ -114,18 +114,18 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     """
     sizes = check_fitted_labels(model)
     parameters = set(model.get_params(deep=False))
-    own = {"classes_", "unknown_label_", "n_features_in_", "feature_names_in_"}
-    found = vars(model).keys() - {"_sklearn_output_config", "_prepared"}
+    common = {"classes_", "unknown_label_", "n_features_in_", "feature_names_in_"}
+    present = vars(model).keys() - {"_sklearn_output_config", "_prepared"}
     # A class attribute that an instance repeats, such as the kernel of a linear method.
     repeated = {
-        name for name in found if _same(getattr(type(model), name, None), vars(model)[name])
+        name for name in present if _same(getattr(type(model), name, None), vars(model)[name])
     }
-    for name in sorted(found - parameters - own - set(layouts) - repeated):
+    for name in sorted(present - parameters - common - set(layouts) - repeated):
         value = vars(model)[name]
         require(not hasattr(type(model), name), f"{name} is not an attribute of an instance")
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             require(not np.isnan(value).any(), f"{name} has entries that are NaN")
-    missing = sorted(set(layouts) - found)
+    missing = sorted(set(layouts) - present)
     require(not missing, f"{', '.join(missing)} is missing")
     for name, layout in layouts.items():
         if layout:

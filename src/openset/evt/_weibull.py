@@ -157,7 +157,7 @@ def find_largest(s, stops, models, sign, translate, survivor, best):
         start = 0
         for c in range(stops.size):
             keys[:] = -np.inf
-            found = best[i, c]
+            indices = best[i, c]
             for j in range(start, stops[c]):
                 z = max(translate + sign * (s[i, j] - location[j]), 0.0)
                 if shape[j] == np.inf:
@@ -175,10 +175,10 @@ def find_largest(s, stops, models, sign, translate, survivor, best):
                     k = n - 1
                 while k > 0 and key > keys[k - 1]:
                     keys[k] = keys[k - 1]
-                    found[k] = found[k - 1]
+                    indices[k] = indices[k - 1]
                     k -= 1
                 keys[k] = key
-                found[k] = j
+                indices[k] = j
             start = stops[c]
 
 
@@ -349,12 +349,12 @@ class WeibullTail:
         WeibullTail
             Of shape (sum of n_i,).
         """
-        parts: Any = {n: np.concatenate([getattr(tail, n) for tail in tails]) for n in _ARRAYS}
-        return replace(tails[0], **parts)
+        fields: Any = {n: np.concatenate([getattr(tail, n) for tail in tails]) for n in _ARRAYS}
+        return replace(tails[0], **fields)
 
     def __getitem__(self, index) -> WeibullTail:
-        parts: Any = {name: getattr(self, name)[index] for name in _ARRAYS}
-        return replace(self, **parts)
+        fields: Any = {name: getattr(self, name)[index] for name in _ARRAYS}
+        return replace(self, **fields)
 
     def probability(self, s: ArrayLike) -> np.ndarray:
         """Probability at each score.

@@ -17,7 +17,7 @@ from ..base import canonical, resolve_unknown_label, takes_known_unknowns
 from ..base.parameters import FRACTIONS
 from ..utils import split_pipeline, unwrap
 from ._evaluate import Candidate, spec_of
-from ._scorers import BinaryScorer, get_scorer
+from ._scorers import BinaryScorer, OpenSetScorer
 from ._split import ClosedSetSplit, OpenSetSplit, Simulation
 
 Grid = Mapping[str, Sequence[Any]]
@@ -125,7 +125,8 @@ class Plan(NamedTuple):
         """The measure of scores and true codes; None if estimators are scored by a callable."""
         if callable(self.scoring):
             return None
-        return (BinaryScorer if self.level == "class" else get_scorer)(self.scoring).of_scores
+        scorer = BinaryScorer if self.level == "class" else OpenSetScorer
+        return scorer(self.scoring).of_scores
 
     def own_setting(
         self, estimator: BaseEstimator, candidates: list[Candidate]

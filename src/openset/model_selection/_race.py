@@ -159,8 +159,8 @@ def _few_classes(data: SearchData) -> SearchData | None:
     chosen, other = (some[:: len(some) // _LOOK][:_LOOK] for some in (known, withheld))
     rows = np.flatnonzero(np.isin(data.y, np.concatenate([chosen, other])))
     place = np.searchsorted(rows, np.arange(len(data.y) + 1))
-    parts = (place[part[np.isin(part, rows)]] for part in (fit, validation))
-    return data.rows(rows, Simulation(np.intersect1d(chosen, data.classes), *parts))
+    fit, validation = (place[some[np.isin(some, rows)]] for some in (fit, validation))
+    return data.rows(rows, Simulation(np.intersect1d(chosen, data.classes), fit, validation))
 
 
 def in_the_race(
@@ -189,8 +189,8 @@ def in_the_race(
         best, margin = means[leader.number], _MARGIN_NEXT
     else:
         counts = [np.bincount(data.true(s)) for s in range(scores.shape[1])]
-        parts = [(n[-1], n[:-1].sum()) for n in counts]  # the last code is that of unknowns
-        share = np.mean([1 / max(a, 1) + 1 / max(b, 1) for a, b in parts])
+        # The last code is that of unknowns.
+        share = np.mean([1 / max(n[-1], 1) + 1 / max(n[:-1].sum(), 1) for n in counts])
         error = 0.5 * np.sqrt(abs(best) * (1 - abs(best)) * share)
         margin = max(3 * error, _LEAST_MARGIN / np.sqrt(len(data.classes)))
     limit = best - margin / scores.shape[1]
@@ -259,9 +259,9 @@ def best_of(
     """
     settings = table.settings
     n_blocks = 1 if classes is None else len(classes)
-    scores, far = (np.split(part, n_blocks, axis=1) for part in (table.scores, table.far))
-    found = [best_index(a, b, strength) for a, b in zip(scores, far, strict=True)]
-    means = np.array([own[i].mean() for own, i in zip(scores, found, strict=True)])
+    scores, far = (np.split(a, n_blocks, axis=1) for a in (table.scores, table.far))
+    best = [best_index(a, b, strength) for a, b in zip(scores, far, strict=True)]
+    means = np.array([block[i].mean() for block, i in zip(scores, best, strict=True)])
     if np.isneginf(means).any() and np.isfinite(table.far).any():
         whose = "" if classes is None else f" of the classes {classes[np.isneginf(means)].tolist()}"
         warnings.warn(
@@ -272,10 +272,10 @@ def best_of(
             stacklevel=4,
         )
     if classes is None:
-        return found[0], float(means[0]), settings[found[0]]
-    chosen = dict(zip(classes.tolist(), found, strict=True))
+        return best[0], float(means[0]), settings[best[0]]
+    chosen = dict(zip(classes.tolist(), best, strict=True))
     params = {name: {c: settings[i][name] for c, i in chosen.items()} for name in settings[0]}
-    return np.array(found), float(means.mean()), params
+    return np.array(best), float(means.mean()), params
 
 
 def _comparable(scores):

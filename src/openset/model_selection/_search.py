@@ -220,9 +220,11 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, by_class)
         self.withheld_scores_ = None
         if self.level_ == "model":
-            parts = [table.withheld.get((self.best_index_, s), []) for s in range(len(splits))]
-            if any(map(len, parts)):
-                self.withheld_scores_ = np.sort(np.concatenate(parts))
+            withheld: list = [
+                table.withheld.get((self.best_index_, s), []) for s in range(len(splits))
+            ]
+            if any(map(len, withheld)):
+                self.withheld_scores_ = np.sort(np.concatenate(withheld))
         if self.refit:
             if codes.max() == len(classes) and not takes_known_unknowns(final, final.unknown_label):
                 rows = np.flatnonzero(codes < len(classes))

@@ -97,7 +97,8 @@ class _HoldOut(BaseShuffleSplit):
         >>> [[s.known.tolist() for s in own] for own in splitter.simulate_each([*"aabbcc"], "ab")]
         [[['a', 'b']], [['a', 'b']]]
         """
-        return self._draw_each(*self._encode(y), positives)
+        classes, codes = self._encode(y)
+        return self._draw_each(classes, codes, positives)
 
     def _draw_each(self, classes, codes, positives) -> list[list[Simulation]]:
         """The repeats for each positive class, from encoded labels."""

@@ -57,10 +57,10 @@ def layers(
         if hasattr(estimator, "unknown_label") and not isinstance(estimator, through):
             return
         names = ("best_estimator_", "estimator_", "estimator")
-        found = next((name for name in names if hasattr(estimator, name)), None)
-        if found is None:
+        inner = next((name for name in names if hasattr(estimator, name)), None)
+        if inner is None:
             return
-        estimator = getattr(estimator, found)
+        estimator = getattr(estimator, inner)
 
 
 def unwrap(estimator: BaseEstimator) -> BaseEstimator:

@@ -208,20 +208,20 @@ def check_post_params(estimator):
 
 
 def _require_labels(model, X, classes, unknown, dtype):
-    what = f"classes {classes.tolist()!r} of {classes.dtype}"
-    require_equal(model.classes_, classes, f"{what}: classes_")
+    case = f"classes {classes.tolist()!r} of {classes.dtype}"
+    require_equal(model.classes_, classes, f"{case}: classes_")
     label = model.unknown_label_
     require(
         label == unknown and isinstance(label, str) == isinstance(unknown, str),
-        f"{what}: unknown_label_ is {label!r}, not {unknown!r}",
+        f"{case}: unknown_label_ is {label!r}, not {unknown!r}",
     )
-    require(label not in model.classes_.tolist(), f"{what}: unknown_label_ {label!r} is a class")
-    require_contract(model, X, what)
+    require(label not in model.classes_.tolist(), f"{case}: unknown_label_ {label!r} is a class")
+    require_contract(model, X, case)
     for method in ("predict", "predict_known"):
-        found = getattr(model, method)(X).dtype
-        require(dtype in (found.kind, found.name), f"{what}: {method} has dtype {found}")
-        kept = np.array([label], dtype=object).astype(found)[0]
-        require(kept == label, f"{what}: dtype {found} of {method} cuts {label!r} to {kept!r}")
+        answered = getattr(model, method)(X).dtype
+        require(dtype in (answered.kind, answered.name), f"{case}: {method} has dtype {answered}")
+        kept = np.array([label], dtype=object).astype(answered)[0]
+        require(kept == label, f"{case}: dtype {answered} of {method} cuts {label!r} to {kept!r}")
 
 
 @contract("classes_ are the sorted classes; unknown_label='auto' is free and fits their kind")
@@ -268,46 +268,46 @@ def check_known_unknowns(estimator):
     for names, label in ((np.arange(3), 1), (np.array(["bar", "baz", "foo"]), "foo")):
         labels, others = names[y], names[names != label]
         model = fresh(estimator, unknown_label=label)
-        what = f"fit with known unknowns of label {label!r}"
+        case = f"fit with known unknowns of label {label!r}"
         only = labels == label
         require_error(
-            ValueError, re.escape(repr(label)), f"{what} only", model.fit, X[only], labels[only]
+            ValueError, re.escape(repr(label)), f"{case} only", model.fit, X[only], labels[only]
         )
         try:
             model.fit(X, labels)
         except ValueError as error:
             require(
                 repr(label) in str(error) and "cannot" in str(error),
-                f"{what}: the message does not name the label and what cannot be done: {error}",
+                f"{case}: the message does not name the label and what cannot be done: {error}",
             )
             continue
-        require_equal(model.classes_, others, f"{what}: classes_")
+        require_equal(model.classes_, others, f"{case}: classes_")
         count = model.n_known_unknowns_
-        require(count == np.sum(labels == label), f"{what}: n_known_unknowns_ is {count}")
-        require_contract(model, Z, what)
+        require(count == np.sum(labels == label), f"{case}: n_known_unknowns_ is {count}")
+        require_contract(model, Z, case)
         known = model.predict_known(Z)
-        require(label not in known.tolist(), f"{what}: predict_known answers {label!r}")
+        require(label not in known.tolist(), f"{case}: predict_known answers {label!r}")
         # Without any row of the label the model is the ordinary one.
         free = labels != label
         plain = fresh(estimator).fit(X[free], labels[free])
         none = fresh(estimator, unknown_label=label).fit(X[free], labels[free])
-        require(none.n_known_unknowns_ == 0, f"{what}: n_known_unknowns_ without such rows")
-        require_close(none.decision_function(Z), plain.decision_function(Z), f"{what}: none")
+        require(none.n_known_unknowns_ == 0, f"{case}: n_known_unknowns_ without such rows")
+        require_close(none.decision_function(Z), plain.decision_function(Z), f"{case}: none")
 
 
 @contract("an unknown_label of another kind than the classes is a ValueError")
 def check_unknown_label_refused(estimator):
     X, y = blobs(3)
     names = np.array(["bar", "baz", "foo"])[y]
-    for labels, unknown, what in (
+    for labels, unknown, case in (
         (y, "none", "is a string among numbers"),
         (names, -1, "is a number among strings"),
         (y, None, "is None"),
         (y, np.nan, "is NaN, which equals nothing"),
     ):
-        what = f"fit with unknown_label={unknown!r}, which {what},"
+        case = f"fit with unknown_label={unknown!r}, which {case},"
         fit = fresh(estimator, unknown_label=unknown).fit
-        require_error(ValueError, "unknown_label", what, fit, X, labels)
+        require_error(ValueError, "unknown_label", case, fit, X, labels)
 
 
 @contract("renaming the classes renames the answers")
@@ -320,8 +320,8 @@ def check_label_renaming(estimator):
         names = np.array(names)
         renamed = fresh(estimator).fit(X, names[y])
         column = np.searchsorted(renamed.classes_, names)  # of each old class
-        found = renamed.decision_function(Z)[:, column]
-        require_close(found, scores, f"after renaming the classes to {names.tolist()}")
+        same = renamed.decision_function(Z)[:, column]
+        require_close(same, scores, f"after renaming the classes to {names.tolist()}")
         # Compare answers only where rounding cannot change them.
         two = np.sort(np.hstack([scores, np.zeros((len(Z), 1))]), axis=1)[:, -2:]
         clear = two[:, 1] - two[:, 0] > 1e-3 * max(1.0, np.abs(scores).max())
@@ -381,8 +381,8 @@ def check_feature_names(estimator):
     for method in METHODS:
         require_same(getattr(model, method)(frame), getattr(plain, method)(X), method)
         other = frame[["width", "length", "mass"]]
-        what = f"{method} with columns in another order"
-        require_error(ValueError, "feature names", what, getattr(model, method), other)
+        case = f"{method} with columns in another order"
+        require_error(ValueError, "feature names", case, getattr(model, method), other)
 
 
 @contract("constant features are fitted; if all are, a ValueError may say that rows are equal")
@@ -424,8 +424,8 @@ def check_input_dtypes(estimator):
     scores = fresh(estimator).fit(X, y).decision_function(X)
     for same in (X.astype(np.float32), X.astype(np.int64), np.asfortranarray(X)):
         model = fresh(estimator).fit(same, y)
-        what = f"X of {same.dtype}, C order {same.flags.c_contiguous}"
-        require_close(require_contract(model, same, what), scores, what)
+        case = f"X of {same.dtype}, C order {same.flags.c_contiguous}"
+        require_close(require_contract(model, same, case), scores, case)
 
 
 @contract("sparse X, where it is accepted, answers as the dense X")
@@ -452,9 +452,9 @@ def check_bad_input(estimator):
             require_error(ValueError, "nan|inf", f"{method} with {value} in X", call, bad)
     for method in METHODS:
         for columns in (2, 4):
-            what = f"{method} with {columns} instead of 3 columns"
+            case = f"{method} with {columns} instead of 3 columns"
             other = np.ones((5, columns))
-            require_error(ValueError, "feature", what, getattr(model, method), other)
+            require_error(ValueError, "feature", case, getattr(model, method), other)
         unfitted = getattr(fresh(estimator), method)
         require_error(NotFittedError, "fitted", f"{method} before fit", unfitted, X)
 
@@ -465,7 +465,7 @@ def check_bad_labels(estimator):
     mixed = np.array(["a", 1], dtype=object)[y]
     holes = np.array(["a", "b"], dtype=object)[y]
     holes[4] = None
-    for labels, pattern, what in (
+    for labels, pattern, case in (
         (mixed, "label", "strings and numbers in one object array"),
         (mixed[::-1], "label", "numbers and strings in one object array"),
         (mixed.tolist(), "label", "strings and numbers in one list"),
@@ -475,7 +475,7 @@ def check_bad_labels(estimator):
         (y[:-1], "sample|inconsistent", "one label too few"),
         (None, "y", "no labels"),
     ):
-        require_error(ValueError, pattern, f"fit with {what}", fresh(estimator).fit, X, labels)
+        require_error(ValueError, pattern, f"fit with {case}", fresh(estimator).fit, X, labels)
 
 
 @contract("rows of sample_weight zero are as if absent; a bad sample_weight is a ValueError")
@@ -498,14 +498,14 @@ def check_sample_weight(estimator):
     require_equal(model.classes_, [0, 2], "classes_ when all rows of class 1 have weight zero")
     negative, infinite = copies.astype(float), copies.astype(float)
     negative[2], infinite[2] = -1.0, np.inf
-    for bad, what in (
+    for bad, case in (
         (negative, "a negative weight"),
         (infinite, "an infinite weight"),
         (np.zeros(len(X)), "only zero weights"),
         (copies[:-1], "one weight too few"),
     ):
         fit = partial(fresh(estimator).fit, sample_weight=bad)
-        require_error(ValueError, "weight", f"fit with {what}", fit, X, y)
+        require_error(ValueError, "weight", f"fit with {case}", fit, X, y)
 
 
 @contract("class_weight is a sample_weight that depends on the class")

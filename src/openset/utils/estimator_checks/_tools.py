@@ -49,50 +49,50 @@ def require(condition, message: str) -> None:
         raise AssertionError(message)
 
 
-def require_equal(actual, expected, what: str) -> None:
+def require_equal(actual, expected, case: str) -> None:
     """Require two label or bool arrays to be equal, entry by entry, without promotion."""
     actual, expected = np.asarray(actual).tolist(), np.asarray(expected).tolist()
-    require(len(actual) == len(expected), f"{what}: {len(actual)} rows, not {len(expected)}")
+    require(len(actual) == len(expected), f"{case}: {len(actual)} rows, not {len(expected)}")
     wrong = [i for i, pair in enumerate(zip(actual, expected, strict=True)) if pair[0] != pair[1]]
     if wrong:
         i = wrong[0]
         raise AssertionError(
-            f"{what}: {len(wrong)} of {len(actual)} rows differ, the first is row {i} with "
+            f"{case}: {len(wrong)} of {len(actual)} rows differ, the first is row {i} with "
             f"{actual[i]!r} instead of {expected[i]!r}"
         )
 
 
-def require_close(actual, expected, what: str, atol: float = 1e-5) -> None:
+def require_close(actual, expected, case: str, atol: float = 1e-5) -> None:
     """Require two arrays of scores to agree, each entry relative to its size but at least to 1."""
     actual, expected = np.asarray(actual), np.asarray(expected)
-    require(actual.shape == expected.shape, f"{what}: shape {actual.shape}, not {expected.shape}")
+    require(actual.shape == expected.shape, f"{case}: shape {actual.shape}, not {expected.shape}")
     gap = float(np.max(np.abs(actual - expected) / np.maximum(1.0, np.abs(expected))))
-    require(gap <= atol, f"{what}: scores differ by {gap:.3g}, more than {atol:g}")
+    require(gap <= atol, f"{case}: scores differ by {gap:.3g}, more than {atol:g}")
 
 
-def require_same(actual, expected, what: str) -> None:
+def require_same(actual, expected, case: str) -> None:
     """Require equal labels, or scores equal up to rounding."""
     if np.issubdtype(np.asarray(expected).dtype, np.floating):
-        require_close(actual, expected, what, atol=1e-6)
+        require_close(actual, expected, case, atol=1e-6)
     else:
-        require_equal(actual, expected, what)
+        require_equal(actual, expected, case)
 
 
 def require_error(
-    error: type[Exception], pattern: str, what: str, call: Callable, *args: object
+    error: type[Exception], pattern: str, case: str, call: Callable, *args: object
 ) -> None:
     """Require ``call(*args)`` to raise an error whose message matches the pattern."""
     try:
         call(*args)
     except error as caught:
         matches = re.search(pattern, str(caught), re.IGNORECASE)
-        require(matches, f"{what}: the message does not match {pattern!r}: {caught}")
+        require(matches, f"{case}: the message does not match {pattern!r}: {caught}")
         return
     except Exception as caught:
         raise AssertionError(
-            f"{what} raises {type(caught).__name__} ({caught}), not {error.__name__}"
+            f"{case} raises {type(caught).__name__} ({caught}), not {error.__name__}"
         ) from caught
-    require(False, f"{what} raises no error")
+    require(False, f"{case} raises no error")
 
 
 def fresh(estimator: BaseEstimator, **params) -> BaseEstimator:
@@ -152,15 +152,15 @@ def answers(scores: np.ndarray, classes: np.ndarray, unknown) -> list:
     return result
 
 
-def require_contract(model: BaseEstimator, X: np.ndarray, what: str = "the model") -> np.ndarray:
+def require_contract(model: BaseEstimator, X: np.ndarray, case: str = "the model") -> np.ndarray:
     """Require shape, finiteness and the decision rule of a fitted model on X; return the scores."""
     scores = model.decision_function(X)
-    what_scores, shape = f"{what}: decision_function has", (np.shape(X)[0], len(model.classes_))
+    case_scores, shape = f"{case}: decision_function has", (np.shape(X)[0], len(model.classes_))
     has_shape = isinstance(scores, np.ndarray) and scores.shape == shape
-    require(has_shape, f"{what_scores} shape {np.shape(scores)}, not {shape}")
+    require(has_shape, f"{case_scores} shape {np.shape(scores)}, not {shape}")
     n_bad = np.sum(~np.isfinite(scores))
     is_finite = np.issubdtype(scores.dtype, np.floating) and n_bad == 0
-    require(is_finite, f"{what_scores} {n_bad} entries that are not finite")
+    require(is_finite, f"{case_scores} {n_bad} entries that are not finite")
     expected = answers(scores, model.classes_, model.unknown_label_)
-    require_equal(model.predict(X), expected, f"{what}: predict against decision_function")
+    require_equal(model.predict(X), expected, f"{case}: predict against decision_function")
     return scores
