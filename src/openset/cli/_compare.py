@@ -47,7 +47,8 @@ def compare(
     from openset.evaluation import make_method
     from openset.study.comparison import Comparison
     from openset.tables import open_table, read_training
-    from openset.utils import join_names, unwrap
+    from openset.utils import unwrap
+    from openset.utils.text import join_names
 
     wanted = options.split(methods, "--methods") or []
     names = list(method_names()) if methods == "all" else wanted

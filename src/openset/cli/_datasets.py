@@ -24,7 +24,7 @@ def datasets(
 ) -> None:
     """List datasets: sizes counted in the data home, or those of the paper where one is missing."""
     from openset.datasets import dataset_table
-    from openset.utils import text_table
+    from openset.utils.text import text_table
 
     try:
         rows = dataset_table(data_home)

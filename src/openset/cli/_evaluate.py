@@ -93,7 +93,7 @@ def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
     import numpy as np
 
     from openset.cli._text import measure_lines
-    from openset.utils import shortened
+    from openset.utils.text import shortened
 
     n_unknown = int((~evaluation.is_known).sum())
     which = f" (classes the model has not learned: {shortened(others, 11)})" if n_unknown else ""

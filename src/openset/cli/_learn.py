@@ -92,7 +92,7 @@ def learn(
 
 
 def _check_class(name: str, classes, option: str) -> None:
-    from openset.utils import shortened
+    from openset.utils.text import shortened
 
     if name not in classes:
         raise ValueError(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openset.utils import shortened
+from openset.utils.text import shortened
 
 # Titles of the measures, in the order in which they are printed.
 TITLES = {

@@ -24,7 +24,8 @@ from ..evaluation import (
 )
 from ..plots import DecisionRegionsDisplay, KnownROCDisplay, OSCRDisplay, plain_text
 from ..registry import method_table
-from ..utils import join_names, shortened, split_fitted, text_table, unwrap
+from ..utils import split_fitted, unwrap
+from ..utils.text import join_names, shortened, text_table
 from .page import Page, mark_best
 
 _NA, _AKS, _AUS = "normalized_accuracy", "accuracy_known", "accuracy_unknown"

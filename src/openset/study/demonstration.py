@@ -14,7 +14,8 @@ from ..base.parameters import BOXES, SCALED_GAMMAS, unit_gamma
 from ..evaluation import MethodResult, compare_methods, draw_split
 from ..model_selection import OpenSetSearchCV
 from ..svm import OneVsRestSVC, OpenSetSVC
-from ..utils import atomic_write, text_table
+from ..utils import atomic_write
+from ..utils.text import text_table
 from ..wrappers import ThresholdRejector
 
 _CONTROL = "OpenSetSVC"

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator
 
-from ..utils import answer_labels, layers, shortened, split_fitted
+from ..utils import answer_labels, layers, split_fitted
+from ..utils.text import shortened
 from ._encoder import TableEncoder, encoder_of_columns
 from ._files import Table, TableError
 from ._training import find_label, label_codes, label_text, labels_by_text, read_rows

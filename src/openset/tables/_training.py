@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..base import find_unknown_label
-from ..utils import shortened
+from ..utils.text import shortened
 from ._encoder import TableEncoder, read_columns
 from ._files import Table, TableError
 

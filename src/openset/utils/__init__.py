@@ -1,7 +1,7 @@
 """Helpers that every subpackage shares.
 
 The decision rule, unwrapping, threads, progress and atomic writes are here. Import the submodules
-``compiled``, ``distances`` and ``estimator_checks`` by name. The registry of methods and the report
+``compiled``, ``estimator_checks`` and ``text`` by name. The registry of methods and the report
 of versions, which know the whole package, are found here as well, as are critical differences.
 """
 
@@ -12,7 +12,6 @@ from ._arguments import layers, refuse_masked, split_fitted, split_pipeline, unw
 from ._decision import answer_labels, decide
 from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
 from ._parallel import Progress, interrupts, thread_map
-from ._text import join_names, shortened, text_table
 
 # Name -> module on the top floor that defines it; loaded when somebody asks.
 _ABOVE = {
@@ -38,19 +37,16 @@ __all__ = [
     "decide",
     "host_info",
     "interrupts",
-    "join_names",
     "last_written",
     "layers",
     "method_names",
     "method_table",
     "read_member",
     "refuse_masked",
-    "shortened",
     "show_versions",
     "split_fitted",
     "split_pipeline",
     "stored_array_size",
-    "text_table",
     "thread_map",
     "unwrap",
     "update_lock",
