@@ -233,12 +233,9 @@ class Report(Page):
         super().__init__(title)
         self.folder = folder
 
-    def add_table(
-        self, name, caption, header, rows, values, text_columns=1, *, folded=False
-    ) -> None:
+    def add_table(self, *fields: Any, folded: bool = False) -> None:
         """Add a `ReportTable` of these fields."""
-        table = ReportTable(name, caption, header, rows, values, text_columns)
-        table.write(self.folder, self, folded=folded)
+        ReportTable(*fields).write(self.folder, self, folded=folded)
 
 
 def mark_best(texts: Iterable[str], values: ArrayLike, best: ArrayLike) -> list[str | Cell]:

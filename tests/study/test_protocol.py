@@ -1,10 +1,11 @@
-"""Draws: what they hold, that they are always the same, and the scaling."""
+"""Draws: what they hold, and that they are always the same."""
 
 import numpy as np
 import pytest
 
+from openset.datasets import load_dataset
+from openset.evaluation import draw_split
 from openset.study import make_split
-from openset.study._tasks import draw_scaled, draw_seed, load
 
 COUNTS = [7, 20, 35, 4, 11]
 Y = np.repeat(np.arange(5), COUNTS)
@@ -20,19 +21,23 @@ def test_halves_of_the_known_and_all_of_the_unknown(run):
         assert np.sum(Y[test] == c) == (count - count // 2 if c in known else count)
 
 
+def _rows(split):
+    return tuple(split.train)
+
+
 def test_a_draw_depends_on_each_of_its_arguments_and_on_nothing_else():
     first = make_split(Y, "made", 3, 0, 0)
     again = make_split(Y, "made", 3, 0, 0)
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     others = [("Made", 3, 0, 0), ("made", 4, 0, 0), ("made", 3, 1, 0), ("made", 3, 0, 1)]
-    assert len({tuple(draw_seed(*args)) for args in [("made", 3, 0, 0), *others]}) == 5
+    assert len({_rows(make_split(Y, *args)) for args in [("made", 3, 0, 0), *others]}) == 5
 
 
 def test_the_seed_of_a_draw_is_the_hash_of_its_name():
     # From `printf 0/yeast/3/0 | sha256sum`, the words in little-endian order.
-    assert draw_seed("yeast", 3, 0, 0).astype("<u4").tobytes().hex() == (
-        "6f4fb8fef0ecf0487b28e4c4af50cfc3abe0d72219474f4a9bcb4f623a948a3d"
-    )
+    digest = "6f4fb8fef0ecf0487b28e4c4af50cfc3abe0d72219474f4a9bcb4f623a948a3d"
+    expected = draw_split(Y, 3, random_state=np.frombuffer(bytes.fromhex(digest), "<u4"))
+    assert _rows(make_split(Y, "yeast", 3, 0, 0)) == _rows(expected)
 
 
 def test_all_classes_are_drawn_equally_often():
@@ -47,26 +52,9 @@ def test_one_class_at_least_is_unknown(n_known):
         make_split(Y, "made", n_known, 0)
 
 
-def test_scaling_by_the_training_set():
-    scaled, y, split, _ = draw_scaled("digits", 3, 0, 0, None)
-    X = load("digits", None).data
-    train, test = scaled[split.train], scaled[split.test]
-    low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
-    varies = high > low
-    assert not varies.all()
-    np.testing.assert_allclose(train.min(axis=0), 0)
-    np.testing.assert_allclose(train.max(axis=0), varies)
-    assert test.max() > 1  # not clipped
-    assert not test[:, ~varies].any()
-    back = test[:, varies] * (high - low)[varies] + low[varies]
-    np.testing.assert_allclose(back, X[split.test][:, varies])
-    again = make_split(y, "digits", 3, 0, 0)
-    assert all(np.array_equal(a, b) for a, b in zip(split, again, strict=True))
-
-
 def test_counts_of_the_published_experiments(data_home):
     # In every experiment on yeast ceil(n_c / 2) of each known class and all others were tested.
-    y = load("yeast", str(data_home)).target
+    _, y = load_dataset("yeast", data_home, return_X_y=True)
     counts = np.bincount(y)
     for run in range(3):
         known, _, test = make_split(y, "yeast", 6, run)
