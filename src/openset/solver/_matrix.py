@@ -68,10 +68,9 @@ class KernelValues:
 
     def use(self, gamma: float) -> None:
         """Change to another width."""
-        self.gamma = gamma
-        self.ratio = np.float32(gamma / self._largest)
+        self.gamma, self._ratio = gamma, gamma / self._largest
         if self.narrow and type(self.kernel) is RBF:
-            self.direct = self.points.direct(gamma / self._largest)
+            self.direct = self.points.direct(self._ratio)
 
     def subset(self, index: np.ndarray) -> KernelValues:
         """The values between the samples `index` alone."""
@@ -84,7 +83,7 @@ class KernelValues:
     def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
         """Write K[index, start:], as wide as `rows`, into `rows` or ``rows[slots]``, float32."""
         queries = self.points.own(index)
-        self.points.kernel_values(self.kernel, self.ratio, queries, start, rows, slots)
+        self.points.kernel_values(self.kernel, self._ratio, queries, start, rows, slots)
 
     def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
         """K[index] beta in float64, whatever the precision of the rows."""
@@ -96,8 +95,13 @@ class KernelValues:
         return sums.in_blocks(X[index])[:, 0]
 
     def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
-        """Squared distances at the largest gamma in the place of kernel values."""
-        self.points.squares(self.points.own(index), start, out)
+        """Raw squared distances, the same for all widths."""
+        self.points.raw_squares(self.points.own(index), start, out)
+
+    @property
+    def ratio(self) -> np.float32:
+        """Factor from :meth:`distances` to s; one rounding, as in compiled loops."""
+        return np.float32(self.points.unit * self._ratio)
 
     def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
         """Kernel values at this gamma from a block of :meth:`distances`."""

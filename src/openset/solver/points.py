@@ -184,6 +184,8 @@ class Points:
         Precision of the coordinates that distances are computed from.
     is_sparse, narrow : bool
         The layout; wide if neither.
+    unit : float
+        Factor from raw squares to squares, see `_exact_scaling`.
     """
 
     def __init__(self, X, scale: float = 1.0, kernel: Kernel | None = None, one_width: bool = True):
@@ -191,7 +193,7 @@ class Points:
         self.scale, self.is_sparse = float(scale), sparse.issparse(X)
         self.narrow = not self.is_sparse and n_features <= NARROW
         self.dtype: type = np.float64
-        self._unit = 1.0  # factor from squares of narrow points to those wanted
+        self.unit = 1.0
         if self.is_sparse:
             self.X = with_sorted_indices(sparse.csr_array(X))
             self.center = np.zeros(n_features)
@@ -206,7 +208,7 @@ class Points:
                 self.dtype = np.float32
             else:
                 Z = _exact_scaling(self.X, self.scale)
-                self._unit = (self.scale / _power_of_two(self.scale)) ** 2
+                self.unit = (self.scale / _power_of_two(self.scale)) ** 2
             self._set_narrow(np.ascontiguousarray(Z, dtype=self.dtype))
             return
         # Which squares are computed again: none, those too inaccurate in float32 or in float64.
@@ -227,7 +229,7 @@ class Points:
             self._wide = Wide(packed(Z, self.dtype), self.norms, close, X, self.scale)
 
     def _set_narrow(self, Z):
-        self._direct = Narrow(Z, padded_columns(Z), np.float32(self._unit))
+        self._direct = Narrow(Z, padded_columns(Z), np.float32(self.unit))
 
     def _close(self, norms):
         """Up to which square of each point squares are computed again; or empty."""
@@ -252,7 +254,7 @@ class Points:
 
     def direct(self, ratio: float) -> Narrow:
         """Narrow points for compiled loops, whose squares are wanted times `ratio`."""
-        return self._direct._replace(ratio=np.float32(self._unit * ratio))
+        return self._direct._replace(ratio=np.float32(self.unit * ratio))
 
     def subset(self, index: np.ndarray) -> Points:
         """The points `index` alone; X is left out where it is not needed."""
@@ -308,11 +310,15 @@ class Points:
 
     def squares(self, queries: Queries, start: int, out: np.ndarray) -> None:
         """Write squares from the queries to the points start, start + 1, ... into `out` (n, p)."""
+        self.raw_squares(queries, start, out)
+        if self.unit != 1.0:
+            with np.errstate(over="ignore"):
+                out *= out.dtype.type(self.unit)
+
+    def raw_squares(self, queries: Queries, start: int, out: np.ndarray) -> None:
+        """`squares` divided by `unit`, as compiled loops see them."""
         if self.narrow:
             direct_distances(queries.Z, self._direct.columns, start, out)
-            if self._unit != 1.0:
-                with np.errstate(over="ignore"):
-                    out *= out.dtype.type(self._unit)
         elif self.is_sparse:
             self._sparse_squares(queries, start, out)
         else:
@@ -338,8 +344,9 @@ class Points:
         out = rows if slots is None else rows[slots[0] : slots[0] + 1]
         if len(out) != n:
             out = np.empty((n, rows.shape[1]), dtype=rows.dtype)
-        self.squares(queries, start, out)
-        scale_into_kernel(kernel, ratio, out, out)
+        self.raw_squares(queries, start, out)
+        # The same single rounding as in compiled loops, see `direct`.
+        scale_into_kernel(kernel, self.unit * ratio, out, out)
         if slots is not None and n != 1:
             rows[slots] = out
 
