@@ -161,11 +161,7 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
         f"{head}: {what}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
         f"{point['source']}",
-        *(
-            [f"rows of one {point['group']!r} are counted as one object"]
-            if "group" in point
-            else []
-        ),
+        *(f"rows of one {name!r} are counted as one object" for name in groups),
         *_describe_price(point.get("price", {})),
         *_describe_strangers(point.get("strangers")),
     ]
