@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 from openset import CalibratedRejector, OpenSetSVC, make_pipeline
 from openset.base import OpenSetClassifier
 from openset.calibration import KnownRejected, StrangersAccepted
-from openset.calibration._criterion import CalibrationScores
+from openset.calibration._strangers import stranger_threshold
 from openset.datasets import load_dataset
 
 CONFIDENCE = [(0.05, 59), (0.05, 100), (0.05, 500), (0.01, 299), (0.01, 500)]
@@ -103,7 +103,7 @@ def objects(n_runs: int, home) -> Iterator[str]:
 def _simulated_objects(_home):
     rng = np.random.default_rng(2)
     sizes = rng.integers(1, 40, size=2000)
-    level = rng.normal(size=2000) - 0.04 * sizes  # large objects are harder
+    level = rng.normal(size=2000) + 0.04 * sizes  # small objects are harder
     groups = np.repeat(np.arange(2000), sizes)
     return level[groups] + 0.2 * rng.normal(size=len(groups)), groups, 30
 
@@ -170,12 +170,9 @@ def _known_and_others(name, n_known, seed, home):
 
 
 def _threshold(draw, rows, rate):
-    known, codes, best, groups = draw
-    n_classes = known.shape[1]
-    classes, far = np.arange(n_classes), np.full(n_classes, np.inf)
-    unknown = np.repeat(best[rows, None], n_classes, axis=1)
-    scores = CalibrationScores(known, codes, unknown, classes, far, 1e-6, None, groups[rows])
-    return StrangersAccepted(rate).thresholds(scores).values[0]
+    known, _, best, groups = draw
+    far = np.full(known.shape[1], np.inf)
+    return stranger_threshold(best[rows], groups[rows], rate, known.max(axis=1), 1e-6, far)
 
 
 def _strangers_line(name, draws, n_strangers, rate, n_runs):

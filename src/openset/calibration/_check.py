@@ -55,11 +55,13 @@ def exchangeability(calibration: np.ndarray, new: np.ndarray, threshold: float) 
     calibration = np.sort(calibration)
     rank = max(int(_BELOW * len(calibration)), int(np.searchsorted(calibration, threshold)))
     score = calibration[min(rank, len(calibration) - 1)]
+    n_all = len(new)
     old, new = calibration[calibration > score], new[new > score]
     if min(len(old), len(new)) < _FEWEST:
         raise ValueError(
-            f"{len(old)} calibration samples and {len(new)} new ones look known; {_FEWEST} of each "
-            "are needed to compare them. Give more new samples."
+            f"{len(old)} calibration samples and {len(new)} of {n_all} new ones look known; "
+            f"{_FEWEST} of each are needed to compare them. If known samples are among the new "
+            "ones, they have changed; else give more."
         )
     spread = np.subtract(*np.quantile(old, [0.75, 0.25])) or 1.0
     shift = (np.median(new) - np.median(old)) / spread
