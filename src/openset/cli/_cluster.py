@@ -1,4 +1,4 @@
-"""Work on the workers of a Dask cluster, or in this process."""
+"""Work on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -37,11 +37,8 @@ def connect(scheduler: str) -> Iterator[Any]:
 
 
 @contextmanager
-def workers(scheduler: str | None) -> Iterator[Apply]:
-    """Where to apply functions: on the workers of a scheduler, or here without one."""
-    if scheduler is None:
-        yield lambda function, pairs: ((key, function(value)) for key, value in pairs)
-        return
+def workers(scheduler: str) -> Iterator[Apply]:
+    """Where to apply functions: on the workers of a scheduler."""
     with connect(scheduler) as client:
 
         def apply(function, pairs):

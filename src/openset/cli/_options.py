@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import typer
 
-from openset import registry
+from openset import __version__, registry
 
 # Exit codes: 0 success; FAILED for bad data, models or system errors; 2 (click's) for bad usage.
 FAILED = 1
@@ -98,6 +98,23 @@ Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 METHODS = ", ".join(method.command for method in registry.METHODS if method.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"openset {__version__}")
+        raise typer.Exit
+
+
+def with_version(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Nothing else: this is the option of the command without a subcommand."""
 
 
 def split(names: str | None, option: str) -> list[str] | None:

@@ -38,7 +38,7 @@ def predict(
     as_json: options.AsJson = False,
 ) -> None:
     """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
-    from contextlib import ExitStack
+    from contextlib import ExitStack, nullcontext
 
     from openset.cli._cluster import workers
     from openset.monitoring import UnknownRateMonitor
@@ -53,7 +53,8 @@ def predict(
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     table = open_table(data, encoding)
     answers = _Answers(scorer, table.names, None if watch is None else watch.test)
-    with ExitStack() as updating, workers(scheduler) as apply:
+    where = workers(scheduler) if scheduler else nullcontext(_apply)
+    with ExitStack() as updating, where as apply:
         read = scorer.batches(table, "predict")
         rows = ((batch, (X, scorer.categories(batch))) for batch, X in read)
         blocks = apply(_Answerer(scorer, jobs), rows)
@@ -85,6 +86,11 @@ def predict(
         )
     if watch is not None and watch.alarm:
         raise typer.Exit(ALARM)
+
+
+def _apply(function, pairs):
+    """What `workers` does, in this process."""
+    return ((key, function(value)) for key, value in pairs)
 
 
 class _Answerer:

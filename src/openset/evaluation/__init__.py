@@ -19,10 +19,19 @@ from ._harness import (
     evaluate_method,
     fit_method,
     make_method,
+    stratified_rows,
+    tuning_rows,
 )
-from ._held_out import HeldOutReport, certificate_card, held_out_report, model_card
+from ._held_out import (
+    HeldOutReport,
+    Split,
+    certificate_card,
+    comparison_splits,
+    draw_split,
+    held_out_report,
+    model_card,
+)
 from ._learn import Learned, learn_decisions
-from ._splits import Split, comparison_splits, draw_split, stratified_rows, tuning_rows
 
 __all__ = [
     "ComparedMethod",

@@ -14,8 +14,7 @@ from sklearn.utils import _safe_indexing, indexable
 
 from ..model_selection import OpenSetSearchCV
 from ..utils import Progress, decide, unwrap
-from ._harness import MethodResult, evaluate_method
-from ._splits import stratified_rows
+from ._harness import MethodResult, evaluate_method, stratified_rows
 
 
 @dataclass

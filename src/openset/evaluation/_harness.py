@@ -25,7 +25,6 @@ from ..calibration import CalibratedRejector
 from ..registry import method_names
 from ..svm import fit_distributed
 from ..utils import answer_labels, decide, unwrap
-from ._splits import stratified_rows
 
 
 @dataclass(frozen=True)
@@ -177,6 +176,9 @@ def make_method(
     return OpenSetPipeline(steps)
 
 
+# Rows for a search, and rows per class if these are more: it fits on half of the rows of half of
+# the classes.
+_TUNING_ROWS, _TUNING_ROWS_PER_CLASS = 3000, 200
 # Rows per class below which `fit_method` warns that a search cannot choose well.
 _FEW_ROWS = 30
 
@@ -441,3 +443,60 @@ def evaluate_method(
     final = unwrap(fitted.model)
     evaluation = Evaluation(y[test], scores, final.classes_, final.unknown_label_)
     return MethodResult(fitted, evaluation, np.asarray(final.bounded_), seconds_predict)
+
+
+def stratified_rows(
+    y: ArrayLike, max_rows: int, *, min_per_class: int = 2, random_state: int | None = None
+) -> np.ndarray:
+    """Draw rows with the class proportions of `y`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes of all rows.
+    max_rows : int
+        Approximate number of rows to keep; all rows if there are no more.
+    min_per_class : int, default=2
+        Rows that a class keeps at least, where it has as many.
+    random_state : int, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Sorted.
+    """
+    y = np.asarray(y)
+    if len(y) <= max_rows:
+        return np.arange(len(y))
+    rng = np.random.default_rng(random_state)
+    kept = []
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        n_kept = max(min_per_class, round(max_rows * len(rows) / len(y)))
+        kept.append(rng.permutation(rows)[:n_kept])
+    return np.sort(np.concatenate(kept))
+
+
+def tuning_rows(y: ArrayLike) -> int:
+    """Return how many rows a search should use: more where there are more classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes of all rows.
+
+    Returns
+    -------
+    int
+        Not more than n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import tuning_rows
+    >>> tuning_rows(np.repeat(np.arange(10), 1000)), tuning_rows(np.repeat(np.arange(150), 100))
+    (3000, 15000)
+    """
+    y = np.asarray(y)
+    return min(len(y), max(_TUNING_ROWS, _TUNING_ROWS_PER_CLASS * len(np.unique(y))))

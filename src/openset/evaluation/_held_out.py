@@ -1,22 +1,119 @@
-"""How well will this model do? A report with classes withheld in turns, and the model's card."""
+"""Draws of known classes, a report with classes withheld in turns, and the card of a model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from ..base import find_unknown_label, known_classes
+from ..model_selection import OpenSetSplit, Simulation
 from ..utils import unwrap
 from ._harness import FittedMethod, evaluate_method
-from ._splits import Split
 
 # Share of the rows of each class that is held out for testing, at least one row.
 _TEST_SIZE = 0.2
 # Measures of known rows, which depend on how many classes are known.
 _OF_KNOWN = ("accuracy_known", "false_unknown_rate", "misclassification_rate")
+
+
+class Split(NamedTuple):
+    """Rows of one experiment.
+
+    Attributes
+    ----------
+    known : ndarray of shape (n_known,)
+        The known classes, sorted.
+    train : ndarray of shape (n_train,)
+        Sorted rows to tune and fit on, all of known classes or known unknowns.
+    test : ndarray of shape (n_test,)
+        Sorted rows to measure on; those of other classes are unknown.
+    """
+
+    known: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+
+
+def draw_split(
+    y: ArrayLike, n_known: int, *, random_state: int | Sequence[int] | np.ndarray | None = None
+) -> Split:
+    """Draw known classes and the training half of their samples; all other rows are for testing.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes of all rows.
+    n_known : int
+        Number of known classes, less than the number of classes.
+    random_state : int, sequence of int or None, default=None
+        Seed of the draw. The draw of a seed never changes, on any machine.
+
+    Returns
+    -------
+    Split
+        Trains on floor(n_c / 2) rows of each known class c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.evaluation import draw_split
+    >>> split = draw_split(np.repeat([0, 1, 2], 5), n_known=2, random_state=0)
+    >>> len(split.known), len(split.train), len(split.test)
+    (2, 4, 11)
+    """
+    y = np.asarray(y)
+    classes = np.unique(y)
+    if not 1 <= n_known < len(classes):
+        raise ValueError(
+            f"n_known={n_known} must be from 1 to {len(classes) - 1}: there are {len(classes)} "
+            "classes, and at least one must be unknown."
+        )
+    # RandomState, because NumPy promises that its numbers never change.
+    rng = np.random.RandomState(random_state)
+    known = np.sort(rng.permutation(len(classes))[:n_known])
+    train = np.zeros(len(y), dtype=bool)
+    for c in known:
+        members = np.flatnonzero(y == classes[c])
+        train[rng.permutation(members)[: len(members) // 2]] = True
+    return Split(classes[known], np.flatnonzero(train), np.flatnonzero(~train))
+
+
+def comparison_splits(
+    y: ArrayLike,
+    n_repeats: int = 10,
+    *,
+    random_state: int | None = None,
+    unknown_label: Any = "auto",
+) -> list[Simulation]:
+    """Draw splits for a comparison of methods: half of the classes are known in each.
+
+    Three are known where possible, so that a search can withhold one. Half of their samples train.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        At least three classes.
+    n_repeats : int, default=10
+    random_state : int, default=None
+    unknown_label : "auto" or label, default="auto"
+        Rows that carry an explicit label are known unknowns: half of them train.
+
+    Returns
+    -------
+    list of Simulation
+    """
+    classes, _ = known_classes(unknown_label, np.asarray(y))
+    if len(classes) < 3:
+        raise ValueError(
+            "a comparison withholds classes and needs at least 3 with enough rows; there are "
+            f"{len(classes)}: {', '.join(map(str, classes))}"
+        )
+    n_known = max((len(classes) + 1) // 2, min(3, len(classes) - 1))
+    how: dict[str, Any] = {"random_state": random_state, "unknown_label": unknown_label}
+    return OpenSetSplit(n_repeats, n_known=n_known, **how).simulate(y)
 
 
 @dataclass(frozen=True)
