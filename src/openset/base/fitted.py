@@ -42,12 +42,10 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
         require(size == expected, f"{name} has {size} instead of {expected} entries along {axis}")
     if kind == "bool":
         require(numbers.dtype == np.bool_, f"{name} has dtype {numbers.dtype}, not bool")
-    elif kind == "int":
+    elif kind in ("int", "row"):  # -1 stands for a point that is no training sample
         require(numbers.dtype in (np.int32, np.int64), f"{name} has dtype {numbers.dtype}, not int")
-        require(np.all(numbers >= 0), f"{name} has negative entries")
-    elif kind == "row":  # -1 stands for a point that is no training sample
-        require(numbers.dtype in (np.int32, np.int64), f"{name} has dtype {numbers.dtype}, not int")
-        require(np.all(numbers >= -1), f"{name} has entries below -1")
+        lowest = -1 if kind == "row" else 0
+        require(np.all(numbers >= lowest), f"{name} has entries below {lowest}")
     else:
         require(numbers.dtype == np.float64, f"{name} has dtype {numbers.dtype}, not float64")
         fine = ~np.isnan(numbers) if kind == "inf" else np.isfinite(numbers)

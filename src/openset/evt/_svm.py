@@ -57,6 +57,15 @@ class TailClassifier(KernelMachineClassifier):
         """
         return super().fit(X, y)
 
+    def size_of_tail(self, scores: np.ndarray, margin: float, **options: int) -> int:
+        """Size of the tail of scores (1, m) whose support vectors score at most `margin`.
+
+        They are counted by value: which of equal samples have a multiplier depends on their order,
+        and so it does for a sample on the margin.
+        """
+        n_support = int(np.count_nonzero(scores <= margin + self.resolution))
+        return tail_size(n_support, scores.size, self.tail_factor, **options)
+
 
 class PISVM(TailClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
@@ -167,14 +176,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.class_weight = class_weight
 
     def finish_machine(self, machine, solved, **params):
-        positive = solved.problem.upper > 0
-        scores = solved.scores[0, positive]
-        if self.tail_size is not None:
-            tail = low_tail(scores, self.tail_size, self.resolution)
-        else:
-            n_support = count_support(scores, 1.0, self.resolution)
-            tail = inclusion_tail(scores, n_support, self.tail_factor, self.resolution)
-        return replace(machine, extra=tail)
+        scores = solved.scores[:1, solved.problem.upper > 0]
+        size = self.tail_size and max(self.tail_size, _FEWEST)
+        size = size or self.size_of_tail(scores, 1.0)
+        return replace(machine, extra=WeibullTail.low_positives(scores, size, self.resolution))
 
     def finish_model(self, training, extras):
         self.weibull_ = WeibullTail.concatenate(extras)
@@ -343,12 +348,11 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def finish_machine(self, machine, solved, **params):
         positive = solved.problem.upper > 0
-        scores, size = solved.scores[0], (self.tail_factor, self.resolution)
-        own = count_support(scores[positive], 1.0, self.resolution)
-        other = count_support(-scores[~positive], 1.0, self.resolution)
-        included = inclusion_tail(scores[positive], own, *size)
+        low, high = solved.scores[:1, positive], solved.scores[:1, ~positive]
+        included = WeibullTail.low_positives(low, self.size_of_tail(low, 1.0), self.resolution)
         n_others = len(self.classes_) - 1 + (self.n_known_unknowns_ > 0)
-        excluded = exclusion_tail(scores[~positive], other, n_others, *size)
+        size = self.size_of_tail(-high, 1.0, n_others=n_others)
+        excluded = WeibullTail.high_negatives(high, size, self.resolution)
         return replace(machine, extra=(included, excluded))
 
     def finish_model(self, training, extras):
@@ -360,9 +364,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         caps: list = [None] * len(self.classes_)
         for together in solve_classes(training, _cap_problem, settings, own_samples=True):
             for c, solved, samples in together:
-                scores = solved.scores[0]
-                n_support = count_support(scores, 0.0, self.resolution)
-                tail = abating_tail(scores, n_support, self.tail_factor, self.resolution)
+                scores = solved.scores[:1]
+                size = self.size_of_tail(scores, 0.0, fewest=0)
+                tail = WeibullTail.low_positives(scores, size, self.resolution)
                 caps[c] = replace(BinaryMachine.of(solved[0], samples=samples), extra=tail)
         used, self.cap_dual_coef_, self.cap_intercept_ = pack_machines(caps)
         self.cap_support_vectors_ = training.X[used]
@@ -410,48 +414,17 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.where(cap > self.delta_tau, product - self.delta_R, -1.0)
 
 
-def count_support(scores, margin: float, resolution: float) -> int:
-    """How many scores are at most `margin`: those of the support vectors.
+def tail_size(
+    n_support: int, n_scores: int, factor: float, n_others: int = 1, fewest: int = _FEWEST
+) -> int:
+    """How many of the scores are in a tail: `factor` times the support vectors, per other class.
 
-    Counted by value: which of equal samples have a multiplier depends on their order, and so it
-    does for a sample on the margin. The scores are known up to `resolution`.
+    All support vectors if that is no more than `fewest`; at least 3.
     """
-    return int(np.count_nonzero(scores <= margin + resolution))
-
-
-def inclusion_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
-    """Model of the lowest of the scores (m_p,) of the samples of a class.
-
-    Of these samples `n_support` are support vectors; the tail is `factor` times as large. The
-    scores are known up to `resolution`.
-    """
-    size = int(factor * n_support)
-    if size >= len(scores) or size <= _FEWEST:
-        size = n_support
-    return low_tail(scores, size, resolution)
-
-
-def exclusion_tail(
-    scores, n_support: int, n_others: int, factor: float, resolution: float
-) -> WeibullTail:
-    """Model of the highest scores of the other `n_others` classes, sized as the inclusion tail."""
     size = int(factor * n_support / n_others)
-    if size >= len(scores):
+    if size >= n_scores:
         size = n_support // n_others
-    if size <= _FEWEST:
-        size = n_support
-    return WeibullTail.high_negatives(scores[None], max(size, _FEWEST), resolution)
-
-
-def abating_tail(scores, n_support: int, factor: float, resolution: float) -> WeibullTail:
-    """Model of the lowest scores of a class under its one-class SVM; see :func:`inclusion_tail`."""
-    size = int(factor * n_support)
-    return low_tail(scores, n_support if size >= len(scores) else size, resolution)
-
-
-def low_tail(scores, size: int, resolution: float) -> WeibullTail:
-    """Model of the `size` lowest scores, which are known up to `resolution`."""
-    return WeibullTail.low_positives(scores[None], max(size, _FEWEST), resolution)
+    return max(n_support if size <= fewest else size, _FEWEST)
 
 
 def _cap_problem(signs, weight, nu):

@@ -126,16 +126,27 @@ def evaluate(
     candidates: Sequence[Candidate],
     data: SearchData,
     which: Sequence[int],
+    scoring: Callable[[BaseEstimator, Any, np.ndarray], float] | None = None,
+    as_fitted: bool = False,
 ) -> Iterator[SplitScores]:
-    """Score every candidate on the splits `which`, in an order that suits the estimator."""
-    transformer, final, prefix = split_pipeline(estimator)
-    if transformer is None:
-        if prefix:  # a Pipeline of one step
-            candidates = [Candidate(c.number, _without(prefix, c.params)) for c in candidates]
-        yield from _evaluate_final(final, candidates, data.X, which, data)
+    """Score every candidate on the splits `which`, in an order that suits the estimator.
+
+    With a callable (estimator, X, y), and with `as_fitted`, every candidate is fitted on every
+    split. With the latter each fit is what the refit would be: regions are forced to be bounded
+    where the estimator says so.
+    """
+    if scoring is not None or as_fitted:
+        for number, params in candidates:
+            model, one = clone(estimator).set_params(**params), [Candidate(number, {})]
+            yield from _fit_splits(model, one, data.X, which, data, scoring, as_fitted)
         return
+    transformer, final, prefix = split_pipeline(estimator)
     for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
-        members = [Candidate(c.number, _without(prefix, c.params)) for c in members]
+        if prefix:
+            members = [Candidate(c.number, _without(prefix, c.params)) for c in members]
+        if transformer is None:
+            yield from _evaluate_final(final, members, data.X, which, data)
+            continue
         head = clone(transformer).set_params(**shared)
         # The transformers of a Pipeline are fitted on the fitting part of each split alone.
         for s in which:
@@ -151,25 +162,6 @@ def evaluate(
 
 def _without(prefix, params):
     return {name.removeprefix(prefix): value for name, value in params.items()}
-
-
-def evaluate_separately(
-    estimator: BaseEstimator,
-    candidates: Sequence[Candidate],
-    data: SearchData,
-    which: Sequence[int],
-    scoring: Callable[[BaseEstimator, Any, np.ndarray], float] | None,
-    as_fitted: bool = False,
-) -> Iterator[SplitScores]:
-    """Fit every candidate on every split; score with a callable (estimator, X, y) if there is one.
-
-    With `as_fitted` each fit is what the refit would be: regions are forced to be bounded where the
-    estimator says so.
-    """
-    for number, params in candidates:
-        model = clone(estimator).set_params(**params)
-        one = [Candidate(number, {})]
-        yield from _fit_splits(model, one, data.X, which, data, scoring, as_fitted)
 
 
 def _group(candidates, is_shared) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import FitFailedWarning
 
 from ..utils import Progress
-from ._evaluate import Candidate, SearchData, evaluate, evaluate_separately
+from ._evaluate import Candidate, SearchData, evaluate
 from ._split import Simulation
 
 # Numbers of simulations after which settings may drop out.
@@ -122,11 +122,7 @@ class Race:
 
     def _score(self, candidates, data, which, table, as_fitted=False):
         """Score the candidates on the simulations `which`."""
-        task = self._estimator, candidates, data, which
-        if self._scoring is None and not as_fitted:
-            results = evaluate(*task)
-        else:
-            results = evaluate_separately(*task, self._scoring, as_fitted)
+        results = evaluate(self._estimator, candidates, data, which, self._scoring, as_fitted)
         show = self._title is not None
         progress = Progress(len(candidates) * len(which), self._title or "", show)
         failures = {}
