@@ -80,7 +80,7 @@ def solve(
     limit = iteration_limit(max_iter)
     with interrupts():
         n_iter, top, bottom = _optimise(problem, rows, beta, v, tol, limit, stop)
-        return _finish(problem, beta, v, top, bottom, n_iter, tol)
+        return solution_of(problem, beta, v, top, bottom, n_iter, tol)
 
 
 def _optimise(problem, rows, beta, v, tol, max_iter, stop):
@@ -228,7 +228,8 @@ def warn_not_converged(n_iter, gap, tol):
     )
 
 
-def _finish(problem, beta, v, top, bottom, n_iter, tol):
+def solution_of(problem, beta, v, top, bottom, n_iter, tol):
+    """The solution with these multipliers and this bias interval; warn if its gap exceeds tol."""
     gap = max(float(top - bottom), 0.0)
     (bias,), (interval,), (objective,) = biases_of(problem, beta[None], v[None])
     status = "optimal" if gap <= tol else "max_iter"

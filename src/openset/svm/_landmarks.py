@@ -107,10 +107,8 @@ class LandmarkTraining:
                 if features is None:
                     landmarks, width = strategy.landmarks(training), float(training.gamma[0])
                     features = LandmarkFeatures(landmarks.points, training.kernel, width)
-                    rows, psi = (
-                        strategy._rows(training, features),
-                        features.in_blocks(X[validation]),
-                    )
+                    rows = strategy._rows(training, features)
+                    psi = features.in_blocks(X[validation])
                 codes = np.searchsorted(model.classes_, labels[wanted]).tolist()
                 solutions = strategy._solve(training, codes, landmarks, rows)
                 weights = np.array([solution.weights for solution in solutions])

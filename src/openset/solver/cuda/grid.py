@@ -15,9 +15,9 @@ import numpy as np
 from numba import cuda
 
 from .._path import Solved, near_identity
-from .._problem import Problem, Solution, feasible_start
+from .._problem import Problem, feasible_start
 from .._row_cache import kernel_rows
-from .._solve import Interrupted, biases_of, iteration_limit, warn_not_converged
+from .._solve import Interrupted, biases_of, iteration_limit, solution_of, warn_not_converged
 from .._tuning import tuning
 from . import array_module, free_memory, to_host
 from .points import kernel_matrix
@@ -240,23 +240,9 @@ def _identity_solutions(xp, p, lower, upper, totals):
 def solve_together(psi, places, problems, starts, tol, max_iter):
     """Solve problems over the linear kernel of features, many at a time.
 
-    Parameters
-    ----------
-    psi : array of shape (n, r), float32
-        Features, on the GPU.
-    places : list of ndarray
-        Rows of psi that belong to each problem.
-    problems : list of Problem
-    starts : list of ndarray or None
-        Feasible multipliers.
-    tol : float
-    max_iter : int
-        Largest number of iterations per problem.
-
-    Returns
-    -------
-    list of tuple
-        For each problem a Solution, and the weighted sum of its features, shape (r,), float64.
+    `psi` (n, r) are features on the GPU, `places` the rows of these that belong to each problem,
+    `starts` feasible multipliers or None. Returns a Solution per problem, with the weighted sum of
+    its features, shape (r,), float64.
     """
     xp = array_module()
     found: list = [None] * len(problems)
@@ -266,11 +252,10 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
         place = np.zeros((len(group), n), dtype=np.intp)
         p, lower, upper, betas = np.zeros((4, len(group), n))
         for i, k in enumerate(group):
-            own = slice(len(places[k]))
-            problem = problems[k]
-            place[i, own], p[i, own] = places[k], problem.p
-            lower[i, own], upper[i, own] = problem.lower, problem.upper
-            betas[i, own] = feasible_start(problem) if starts[k] is None else starts[k]
+            rows, problem = slice(len(places[k])), problems[k]
+            place[i, rows], p[i, rows] = places[k], problem.p
+            lower[i, rows], upper[i, rows] = problem.lower, problem.upper
+            betas[i, rows] = feasible_start(problem) if starts[k] is None else starts[k]
         place, p, lower, upper, betas = map(xp.asarray, (place, p, lower, upper, betas))
         values = xp.empty((len(group), n, n), dtype=np.float32)
         vs = p
@@ -290,18 +275,13 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
         sums = [
             (betas[part, None, :] @ psi[place[part]].astype(np.float64))[:, 0, :] for part in parts
         ]
-        sums, gaps = to_host(xp.concatenate(sums)), to_host(batch.ends[:, 0] - batch.ends[:, 1])
-        betas, vs, n_iter = map(to_host, (batch.betas, batch.vs, batch.n_iter))
+        betas, vs, n_iter, ends, sums = map(
+            to_host, (batch.betas, batch.vs, batch.n_iter, batch.ends, xp.concatenate(sums))
+        )
         for i, k in enumerate(group):
-            own = slice(len(places[k]))
-            gap = max(float(gaps[i]), 0.0)
-            beta, v = betas[i, own].copy(), vs[i, own].copy()
-            (bias,), (interval,), (objective,) = biases_of(problems[k], beta[None], v[None])
-            if gap > tol:
-                warn_not_converged(n_iter[i], gap, tol)
-            report = float(bias), tuple(interval), float(objective), gap, int(n_iter[i])
-            status = "optimal" if gap <= tol else "max_iter"
-            found[k] = Solution(beta, v, *report, status), sums[i]
+            rows = slice(len(places[k]))
+            arrays = betas[i, rows].copy(), vs[i, rows].copy()
+            found[k] = solution_of(problems[k], *arrays, *ends[i], n_iter[i], tol), sums[i]
     return found
 
 

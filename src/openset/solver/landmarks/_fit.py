@@ -52,9 +52,9 @@ _ADD = 100
 _MARGIN = 0.2
 # Early rounds are solved to this tolerance, later ones to a share of the violations last found.
 _LOOSE, _SHARE = 0.05, 0.2
-# The machines share the products of all rows if these are at most this many times what the machines
-# need at first: they will need more.
-_COMMON = 8
+# The machines share the products of all rows if these are at most this part of what the machines
+# need at first. With many classes, products of their own are fewer, and next to each other.
+_COMMON = 0.8
 # Rows whose features are computed at a time.
 _APPENDED = 2**14
 # Place of the slack, whose features are zero.
