@@ -65,7 +65,7 @@ def warm() -> WarmReport:
     functions = {f for m in modules for f in vars(m).values() if isinstance(f, Dispatcher)}
     stats = [function.stats for function in functions if function.signatures]
     compiled = [s for s in stats if s.cache_misses]
-    folders = {s.cache_path for s in compiled or stats} - {None}
+    folders = {s.cache_path for s in compiled or stats if s.cache_path is not None}
     return WarmReport(
         round(seconds, 1),
         sum(sum(s.cache_misses.values()) for s in stats),

@@ -438,8 +438,8 @@ class KernelMachineClassifier(KernelExpansionClassifier):
         """
         strategy = self.strategy
         if strategy is not None and strategy.pays(max(len(fit) for fit, _, _ in splits)):
-            data = X, y, sample_weight, splits
-            yield from ([scores] for scores in strategy.scores(settings, *data, n_jobs))
+            training = X, y, sample_weight, splits
+            yield from ([scores] for scores in strategy.scores(settings, *training, n_jobs))
             return
         spec = self.search_spec
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]

@@ -147,8 +147,8 @@ def batch_of(
 ) -> Batch:
     """Several problems as one batch; totals of shape (T,) are those of all of them."""
     shape = len(problem.p), np.shape(totals)[-1]
-    totals = None if problem.total is None else np.broadcast_to(totals, shape)
-    return Batch(problem.p, problem.lower, problem.upper, totals, rows, scored)
+    of_each = None if problem.total is None else np.broadcast_to(totals, shape)
+    return Batch(problem.p, problem.lower, problem.upper, of_each, rows, scored)
 
 
 def _along_axis(training, group):

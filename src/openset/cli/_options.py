@@ -225,9 +225,9 @@ def say(*lines: str, err: bool = False) -> None:
 def say_wrapped(*lines: str) -> None:
     """Print lines as `say`, wrapped at words to the width of the terminal."""
     width = shutil.get_terminal_size().columns
-    whole = {"break_long_words": False, "break_on_hyphens": False}
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
     for line in "\n".join(lines).split("\n"):
-        say(line) if len(line) <= width else say(*textwrap.wrap(line, width, **whole))
+        say(line) if len(line) <= width else say(*wrapper.wrap(line))
 
 
 def complain(message: str) -> None:

@@ -18,8 +18,9 @@ import numpy as np
 from ..utils import interrupts
 from ..utils.compiled import njit
 from ._path import Members, Run, Solved, identity_start, near_identity, run_slice
+from ._matrix import WholeMatrix
 from ._problem import Batch, Problem, feasible_start
-from ._rows import KernelRows, RowMaker
+from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
 from ._state import ITERATION, Box, RowStore, add_outside, compare_and_swap, summarise
 from ._tuning import tuning
@@ -96,15 +97,14 @@ class Sweep:
 
     Parameters
     ----------
-    rows : KernelRows
-        A whole matrix.
+    rows : WholeMatrix
     n_outside : int
         Columns of the matrix beyond its rows.
     keep : bool
         Whether solutions are kept, for :meth:`solved`.
     """
 
-    def __init__(self, rows: KernelRows, n_outside: int, keep: bool):
+    def __init__(self, rows: WholeMatrix, n_outside: int, keep: bool):
         self._rows, self._n_outside, self.keep = rows, n_outside, keep
         self._progress: Progress | None = None
 
@@ -120,10 +120,9 @@ class Sweep:
             for arrays in zip(*(batch[:3] for _, batch, _ in batches), strict=True)
         )
         p, lower, upper = map(np.ascontiguousarray, (p, lower, upper))
-        totals = np.zeros((len(p), 1))
-        self._equality = batches[0][1].totals is not None
-        if self._equality:
-            totals = np.vstack([batch.totals for _, batch, _ in batches], dtype=np.float64)
+        sums = [batch.totals for _, batch, _ in batches if batch.totals is not None]
+        self._equality = bool(sums)
+        totals = np.vstack(sums, dtype=np.float64) if sums else np.zeros((len(p), 1))
         columns = [own for _, size, own in self._batches for _ in range(size)]
         first = np.cumsum([0, *map(len, columns)])
         self._problems = Problems(p, lower, upper, totals, np.concatenate(columns), first)

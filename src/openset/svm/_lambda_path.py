@@ -117,7 +117,8 @@ def lambda_path(
     settings = Settings(tol, cache_size=cache_size, n_jobs=n_jobs)
     shape = len(model.classes_), len(lams)
     bias, objective, bounding = np.empty(shape), np.empty(shape), np.zeros(len(model.classes_))
-    n_support, scores = np.empty(shape, dtype=np.int64), [None] * len(model.classes_)
+    n_support = np.empty(shape, dtype=np.int64)
+    scores: list[Any] = [None] * len(model.classes_)
     for together in solve_classes(training, model.problem, settings, largest_bias=-tol):
         for c, solved, _ in together:
             beta = solved.beta[extra:]

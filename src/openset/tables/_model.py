@@ -169,7 +169,7 @@ class LabelledRows:
         for batch, X in self.model.batches(self.table, title):
             texts, indices = label_codes(batch.column(self.target))
             if (indices < 0).any():
-                row = n_rows + np.argmax(indices < 0) + 1
+                row = n_rows + int(np.argmax(indices < 0)) + 1
                 raise TableError(
                     f"{self.table.path} has no class in {self.target!r} in data row {row}; fill it "
                     "or drop the row"

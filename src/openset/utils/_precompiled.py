@@ -92,7 +92,9 @@ def _only_written_by(owner: int, status: os.stat_result) -> bool:
 def _processor_fits(codegen) -> bool:
     """Whether Numba compiles for this processor, and the processor has the level."""
     features = codegen.magic_tuple()[2].split(",")
-    return config.CPU_NAME is None and _REQUIRED <= {f[1:] for f in features if f[:1] == "+"}
+    return getattr(config, "CPU_NAME", None) is None and _REQUIRED <= {
+        f[1:] for f in features if f[:1] == "+"
+    }
 
 
 def _file_name(function, signature):
