@@ -43,6 +43,7 @@ def compare(
     """Compare methods on a table, with classes withheld, and write a page."""
     options.prepare_output(output)
     # Loaded first: without matplotlib a long run could not write its page.
+    import openset.plots  # noqa: F401
     from openset.cli._text import dropped_columns
     from openset.evaluation import make_method
     from openset.study.comparison import Comparison

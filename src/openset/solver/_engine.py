@@ -155,7 +155,7 @@ def solve_batches(
     >>> batch = Batch(problem.p, problem.lower, problem.upper, totals=np.array([[0.0, 0.5]]))
     >>> ((solved,),) = solve_batches(X, RBF(), [1.0], [batch])
     >>> solved.bias.round(2)
-    array([-0.26, -0.51])
+    array([ 0.33, -0.02])
     """
     gpu = on_gpu(settings.device)
     if len(batches) == 0 or len(gammas) == 0:

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..utils import interrupts
 from ..utils.compiled import njit
-from ._path import Members, Run, Solved, identity_start, near_identity, run_slice
 from ._matrix import WholeMatrix
+from ._path import Members, Run, Solved, identity_start, near_identity, run_slice
 from ._problem import Batch, Problem, feasible_start
 from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged

@@ -73,11 +73,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     --------
     >>> import pandas as pd
     >>> from openset.tables import TableEncoder
-    >>> table = pd.DataFrame({"width": [1.5, 2.5, 4.0], "colour": ["red", "blue", "red"]})
-    >>> encoder = TableEncoder(features=["width", "colour"]).fit(table)
+    >>> colours = ["blue", "red", "blue", "red"]
+    >>> table = pd.DataFrame({"width": [1.5, 3.5, 2.5, 4.0], "colour": colours})
+    >>> encoder = TableEncoder().fit(table)
     >>> encoder.get_feature_names_out().tolist()
     ['width', 'colour=blue', 'colour=red']
-    >>> encoder.transform(table[1:])
+    >>> encoder.transform(table[2:])
     array([[2.5, 1. , 0. ],
            [4. , 0. , 1. ]])
     """
