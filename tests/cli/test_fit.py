@@ -340,3 +340,30 @@ def test_landmarks(run, tmp_path):
     assert not (tmp_path / "none.openset").exists()
     told = run(*arguments, "--landmarks", "5", "-m", "evm", "-o", tmp_path / "none.openset")
     assert told.exit_code != 0 and "choose one of" in told.output
+
+
+def test_objects_are_kept_together(run, fails, tmp_path):
+    # Rows of an object are copies: a search that splits it would take the narrowest kernel.
+    table = blobs(n=12)
+    objects = table.loc[table.index.repeat(4)].assign(track=lambda t: "t" + t["id"])
+    data, model = tmp_path / "t.csv", tmp_path / "m.skops"
+    objects.drop(columns=["id", "note"]).to_csv(data, index=False)
+    arguments = ("fit", data, "-t", "kind", "-o", model, "-m", "osnn", "--turns", 2)
+    result = run(*arguments, "--group", "track")
+    assert result.exit_code == 0, result.stderr
+    assert "rows of one 'track' are one object: 48 objects" in result.stdout
+    assert "dropped: track (by --group)" in run("info", model).stdout
+    card = read_card(model)
+    assert card["data"]["features"] == FEATURES
+    together = run(*arguments, "--drop", "track")
+    assert together.exit_code == 0
+    scores = card["search"]["score"], read_card(model)["search"]["score"]
+    assert scores[0] < scores[1]
+    assert "no column 'trak'" in fails(*arguments, "--group", "trak")
+    assert "the group 'track' cannot also be a feature" in fails(
+        *arguments, "--group", "track", "--features", "width,track"
+    )
+    objects.track = objects.track.where(objects.track != "t003")
+    objects.to_csv(data, index=False)
+    row = int(np.argmax(objects.track.isna())) + 1
+    assert f"has no 'track' in data row {row}" in fails(*arguments, "--group", "track")

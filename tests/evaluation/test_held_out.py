@@ -160,3 +160,40 @@ def test_methods_by_name():
 def test_bad_arguments(data, arguments, message):
     with pytest.raises(ValueError, match=message):
         held_out_report(OSNN(), *data, **arguments)
+
+
+@pytest.mark.parametrize("n_classes", [1, 4])
+def test_objects_are_held_out_as_a_whole(n_classes, monkeypatch):
+    # Objects of one class, or of several as speakers are; e is never known.
+    monkeypatch.setattr(Recorder, "seen", [])
+    n, rng = 400, np.random.default_rng(0)
+    y = np.array(list("abcde"))[np.arange(n) % 5]
+    groups = (
+        rng.permutation(n) % 50 if n_classes > 1 else 5 * (np.arange(n) // 40) + np.arange(n) % 5
+    )
+    X = np.column_stack([groups, rng.normal(size=(n, 2))])
+    report = held_out_report(
+        Recorder(), X, y, groups=groups, n_turns=2, known=list("abcd"), random_state=0
+    )
+    for k, turn in enumerate(report.turns):
+        n_test = turn["n_known"] + turn["n_unknown"]
+        assert turn["n_withheld"] and turn["n_unknown"] > turn["n_withheld"]
+        for rows, labels in Recorder.seen[2 * k : 2 * k + 2]:
+            trained = np.unique(rows[:, 0])
+            free = ~np.isin(groups, trained)
+            assert n_test <= free.sum() and "e" not in labels
+            assert 0.4 * n < len(rows) + n_test <= n
+    few = np.where(y == "a", 0, groups + 1)
+    with pytest.raises(ValueError, match="class 'a' has rows of too few groups"):
+        held_out_report(OSNN(), X, y, groups=few)
+
+
+def test_groups_reach_the_search(data):
+    X, y = data
+    groups = np.arange(len(y)) % 40
+    search = OpenSetSearchCV(OneVsRestSVC(), {"gamma": [0.1, 1.0]}, random_state=0)
+    fitted = fit_method(search, X, y, groups=groups)
+    expected = search.fit(X, y, groups=groups)
+    assert fitted.search.best_score_ == expected.best_score_
+    some = fit_method(search, X, y, groups=groups, max_tuning_rows=60)
+    assert some.n_tuning_rows == 60 and some.n_rows == 80

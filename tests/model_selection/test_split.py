@@ -262,11 +262,6 @@ def test_x_and_y_of_different_length():
         next(OpenSetSplit().split(np.zeros((3, 1)), labels(4)))
 
 
-def test_groups_are_ignored_aloud():
-    with pytest.warns(UserWarning, match="OpenSetSplit ignores groups"):
-        next(OpenSetSplit().split(None, labels(4), groups=labels(4)))
-
-
 def test_repr():
     assert repr(OpenSetSplit(3, random_state=0)) == (
         "OpenSetSplit(n_known=None, n_repeats=3, random_state=0, test_size=0.5,\n"

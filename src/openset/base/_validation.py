@@ -351,6 +351,45 @@ def find_unknown_label(unknown_label: Any, labels: np.ndarray) -> int:
     return values.index(unknown_label) if same_kind and unknown_label in values else -1
 
 
+def group_codes(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted groups, and the index of each row's.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,)
+        The object that each row belongs to: a track, a speaker, a session.
+    n : int
+        Number of rows.
+    name : str, default="groups"
+        Name of the argument, for messages.
+
+    Returns
+    -------
+    names : ndarray of shape (G,)
+    codes : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> from openset.base import group_codes
+    >>> group_codes(["b", "a", "b"], 3)
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise ValueError(
+            f"{name} has shape {values.shape}, which is inconsistent with {n} rows. Pass the group "
+            "of each row."
+        )
+    missing = np.array([v is None or v != v for v in values.tolist()], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"{name}[{missing.argmax()}] is missing; rows without a group would count as one "
+            "object. Name the group of each row, or leave these rows out."
+        )
+    names, codes = np.unique(values, return_inverse=True)
+    return names, codes
+
+
 def takes_known_unknowns(estimator: BaseEstimator, unknown_label: Any) -> bool:
     """Whether an estimator learns from training rows that carry a label.
 

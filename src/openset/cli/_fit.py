@@ -35,6 +35,7 @@ def fit(
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
+    group: options.Group = None,
     landmarks: Annotated[
         int | None,
         typer.Option(min=1, help="Train on this many landmarks, for many rows (ossvm, svm)."),
@@ -80,6 +81,7 @@ def fit(
         target,
         **options.columns(features, drop),
         missing=missing,
+        group=group,
     )
     choice = training.choose(options.split(known, "--known"), unknown, _FEWEST_ROWS)
     model = evaluation.make_method(method, **how, unknown_label=choice.unknown_label)
@@ -88,6 +90,9 @@ def fit(
         model[-1].set_params(verbose=1)  # many rows: one line per class as it is fitted
     search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     summary = {"source": data.name, **training.describe(choice.used), "unknown": unknown}
+    groups = None if training.groups is None else training.groups[choice.used]
+    if groups is not None:
+        summary |= {"group": group, "objects": len(np.unique(groups))}
     if not as_json:
         say(*describe_data(summary))
     X, y = training.X[choice.used], training.y[choice.used]
@@ -101,6 +106,7 @@ def fit(
             search,
             X,
             y,
+            groups=groups,
             max_tuning_rows=search_rows or evaluation.tuning_rows(y),
             distributed=distributed,
         )
@@ -113,6 +119,7 @@ def fit(
     if turns:
         report = evaluation.held_out_report(
             *(clone(fitted.model), training.X, training.y),  # the setting that is saved
+            groups=training.groups,
             n_turns=turns,
             known=choice.classes,
             random_state=seed,

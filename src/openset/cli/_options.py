@@ -75,6 +75,14 @@ Unknown = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="Label of rows that are examples of the unknown."),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of the object (track, speaker, session) that each row belongs to, if rows of "
+        "one object are alike.",
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(

@@ -65,6 +65,8 @@ def describe_data(data: Mapping[str, Any]) -> list[str]:
         target,
         f"features: {len(data['features'])} numeric columns: {shortened(data['features'])}",
     ]
+    if "group" in data:
+        lines.append(f"rows of one {data['group']!r} are one object: {data['objects']:,} objects")
     if categories := data.get("categories"):
         named = [f"{name} ({len(values)} values)" for name, values in categories.items()]
         lines.append(f"categorical, one 0/1 column per value: {shortened(named)}")

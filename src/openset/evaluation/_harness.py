@@ -247,6 +247,7 @@ def fit_method(
     X: ArrayLike,
     y: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     max_tuning_rows: int | None = None,
     distributed: bool | Sequence[Callable[[], tuple[np.ndarray, np.ndarray]]] = False,
 ) -> FittedMethod:
@@ -260,6 +261,8 @@ def fit_method(
     y : array-like of shape (m,)
         Rows that carry the explicit unknown label of the method are known unknowns; a method that
         cannot learn from them is fitted without them.
+    groups : array-like of shape (m,), default=None
+        The object of each row, for the search: see :meth:`openset.OpenSetSearchCV.fit`.
     max_tuning_rows : int, default=None
         Rows that the search uses at most, drawn from all by the seed of the search; the model is
         fitted on all.
@@ -290,13 +293,16 @@ def fit_method(
         if search.refit is True:  # else it names the measure, or is a rule, that chooses
             search.set_params(refit=False)
         X_some, y_some = X, y
+        some = None if groups is None else np.asarray(groups)
         if max_tuning_rows is not None and max_tuning_rows < len(y):
             seed = getattr(search, "random_state", None)
             rows = stratified_rows(y, max_tuning_rows, random_state=seed)
             X_some, y_some = _safe_indexing(X, rows), y[rows]
+            some = None if some is None else some[rows]
         n_tuning_rows = len(y_some)
         _warn_of_few_rows(y_some)
-        params = search.fit(X_some, y_some).best_params_
+        given = {} if some is None else {"groups": some}
+        params = search.fit(X_some, y_some, **given).best_params_
         estimator = clone(search.estimator).set_params(**params)
         if getattr(search, "device", None) is not None:
             unwrap(estimator).set_params(device=search.device)
@@ -378,6 +384,7 @@ def evaluate_method(
     y: ArrayLike,
     split: Sequence[np.ndarray],
     *,
+    groups: np.ndarray | None = None,
     max_tuning_rows: int | None = None,
     operating_point: Mapping[str, Any] | None = None,
     calibration: np.ndarray | None = None,
@@ -394,6 +401,8 @@ def evaluate_method(
     split : Split, Simulation or pair of ndarray
         Known classes, training rows and test rows; or the rows alone, as a splitter of
         scikit-learn gives them.
+    groups : ndarray of shape (n,), default=None
+        The object of each row, for a search; see :func:`fit_method`.
     max_tuning_rows : int, default=None
         Rows that a search uses at most; see :func:`fit_method`.
     operating_point : mapping, default=None
@@ -422,7 +431,11 @@ def evaluate_method(
     (X,), y = indexable(X), np.asarray(y)
     *_, train, test = split
     fitted = fit_method(
-        estimator, _safe_indexing(X, train), y[train], max_tuning_rows=max_tuning_rows
+        estimator,
+        _safe_indexing(X, train),
+        y[train],
+        groups=None if groups is None else groups[train],
+        max_tuning_rows=max_tuning_rows,
     )
     if operating_point is not None:
         point = dict(operating_point)

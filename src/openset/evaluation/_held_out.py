@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from ..base import find_unknown_label, known_classes
+from ..base import find_unknown_label, group_codes, known_classes
 from ..model_selection import OpenSetSplit, Simulation
 from ..utils import unwrap
 from ._harness import FittedMethod, evaluate_method
@@ -168,6 +168,7 @@ def held_out_report(
     X: ArrayLike,
     y: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     n_turns: int = 3,
     known: ArrayLike | None = None,
     max_tuning_rows: int | None = None,
@@ -192,6 +193,10 @@ def held_out_report(
     y : ndarray of shape (n,)
         Rows that carry the explicit unknown label of the estimator are known unknowns: most of
         them train in every turn, the others are unknown.
+    groups : array-like of shape (n,), default=None
+        The object of each row, if rows of one object are alike. An object is held out as a whole,
+        in the order in which the objects begin; rows of withheld classes or of classes that are
+        never known are left out if their object trains.
     n_turns : int, default=3
         Number of turns, at most one per class. Every class is withheld in exactly one turn, or in
         at most one where that many turns would leave fewer than three classes known; a single turn
@@ -226,7 +231,9 @@ def held_out_report(
         raise ValueError(f"n_turns={n_turns!r} must be at least 1.")
     if absent := [label for label in classes.tolist() if not np.any(y == label)]:
         raise ValueError(f"known has {absent}, of which y has no row. Leave them out.")
-    splits = _turn_splits(y, classes, n_turns, random_state, unknown_label)
+    members = None if groups is None else group_codes(groups, len(y))[1]
+    splits = _turn_splits(y, classes, n_turns, random_state, unknown_label, members)
+    how = {"max_tuning_rows": max_tuning_rows, "groups": members}
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     whole: list[dict[str, float]] = []  # measures with no class withheld
@@ -234,7 +241,7 @@ def held_out_report(
         withheld = np.setdiff1d(classes, split.known).tolist()
         if on_turn is not None:
             on_turn(k, len(splits), withheld)
-        result = evaluate_method(estimator, X, y, split, max_tuning_rows=max_tuning_rows)
+        result = evaluate_method(estimator, X, y, split, **how)
         evaluation = result.evaluation
         n_known = int(evaluation.is_known.sum())
         answers = evaluation.answers
@@ -259,8 +266,11 @@ def held_out_report(
                 what, wanted = "rejected", evaluation.unknown_label
             parts.setdefault(what, []).append(float(np.mean(own == wanted)))
         if withheld:
-            rest = Split(classes, np.setdiff1d(np.arange(len(y)), split.test), split.test)
-            result = evaluate_method(estimator, X, y, rest, max_tuning_rows=max_tuning_rows)
+            others = np.setdiff1d(np.arange(len(y)), split.test)
+            if members is not None:
+                fits = np.isin(y[others], [*np.unique(y[split.train]), *withheld])
+                others = others[fits & ~np.isin(members[others], members[split.test])]
+            result = evaluate_method(estimator, X, y, Split(classes, others, split.test), **how)
             whole.append(result.measures)
     by_class = {
         label: {what: float(np.mean(parts[what])) for what in sorted(parts)}
@@ -271,7 +281,7 @@ def held_out_report(
     return HeldOutReport(turns, by_class, all_known)
 
 
-def _turn_splits(y, classes, n_turns, random_state, unknown_label) -> list[Split]:
+def _turn_splits(y, classes, n_turns, random_state, unknown_label, members=None) -> list[Split]:
     """One split per turn; with fewer than three classes there is one turn."""
     present = np.unique(y)
     unknown = find_unknown_label(unknown_label, present)
@@ -288,12 +298,32 @@ def _turn_splits(y, classes, n_turns, random_state, unknown_label) -> list[Split
         held_out = ~np.isin(y, split)
         for label in split:
             rows = np.flatnonzero(y == label)
+            if members is not None:  # objects in the order in which they begin
+                begin = np.unique(members, return_index=True)[1]
+                rows = rows[np.argsort(begin[members[rows]], kind="stable")]
             n_test = max(1, int(_TEST_SIZE * len(rows)))
             start = round(position * (len(rows) - n_test))
             held_out[rows[start : start + n_test]] = True
-        train = np.flatnonzero(~held_out & ~np.isin(y, group))
+        if members is not None:
+            # Whole objects; what is never trained on is held out unless its object trains.
+            trained = np.isin(y, split)
+            held_out = trained & np.isin(members, members[held_out & trained])
+            train = trained & ~held_out & ~np.isin(y, group)
+            held_out |= ~trained & ~np.isin(members, members[train])
+            _check_both_sides(np.setdiff1d(classes, group), y, train, held_out)
+        train = np.flatnonzero(~held_out & ~np.isin(y, group) & np.isin(y, split))
         splits.append(Split(np.setdiff1d(classes, group), train, np.flatnonzero(held_out)))
     return splits
+
+
+def _check_both_sides(known, y, train, held_out):
+    """Raise ValueError if a known class has no row to train, or none that is held out."""
+    for label in known.tolist():
+        if not (np.any(y[train] == label) and np.any(y[held_out] == label)):
+            raise ValueError(
+                f"class {label!r} has rows of too few groups to hold some out and train on others: "
+                "add groups, or leave the class out."
+            )
 
 
 def model_card(

@@ -89,7 +89,12 @@ class Plan(NamedTuple):
         return plan
 
     def simulate(
-        self, classes: np.ndarray, codes: np.ndarray, final: BaseEstimator, random_state: Any
+        self,
+        classes: np.ndarray,
+        codes: np.ndarray,
+        final: BaseEstimator,
+        random_state: Any,
+        groups: np.ndarray | None = None,
     ) -> list[Simulation]:
         """Draw the simulations; at level "class" those of one class after the other.
 
@@ -106,20 +111,14 @@ class Plan(NamedTuple):
             n_known = len(classes) // 2 + 1 if self.preset == "paper" else None
             splitter = OpenSetSplit(self.n_repeats, n_known=n_known, **options)
         if self.level == "model":
-            (drawn,) = splitter._draw_each(classes, codes, [None])
+            (drawn,) = splitter._draw_each(classes, codes, [None], groups)
         else:
             labels = classes.tolist()
-            each = zip(labels, splitter._draw_each(classes, codes, labels), strict=True)
+            each = zip(labels, splitter._draw_each(classes, codes, labels, groups), strict=True)
             drawn = [s._replace(known=np.array([c])) for c, repeats in each for s in repeats]
         if codes.max() < len(classes) or takes_known_unknowns(final, final.unknown_label):
             return drawn
-        refused = [s.fit[codes[s.fit] == len(classes)] for s in drawn]
-        return [
-            s._replace(
-                fit=np.setdiff1d(s.fit, rows), validation=np.sort(np.append(s.validation, rows))
-            )
-            for s, rows in zip(drawn, refused, strict=True)
-        ]
+        return [_with_refused(s, codes == len(classes), groups) for s in drawn]
 
     def measure(self) -> Callable | None:
         """The measure of scores and true codes; None if estimators are scored by a callable."""
@@ -141,6 +140,15 @@ class Plan(NamedTuple):
         """Whether settings that are far behind drop out."""
         race = not self.has_grid and self.preset == "default" and self.level == "model"
         return race and not callable(self.scoring) and self.n_repeats > 2
+
+
+def _with_refused(split: Simulation, refused: np.ndarray, groups: Any) -> Simulation:
+    """The split with rows `refused`, (m,) bool, judged instead of fitted."""
+    fit = split.fit[~refused[split.fit]]
+    judged = np.append(split.validation, split.fit[refused[split.fit]])
+    if groups is not None:
+        judged = judged[~np.isin(groups[judged], groups[fit])]
+    return split._replace(fit=fit, validation=np.sort(judged))
 
 
 def make_plan(search: Any, final: BaseEstimator) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from math import gcd
@@ -17,7 +16,10 @@ from sklearn.utils._param_validation import Interval, validate_parameter_constra
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..base import check_labels, known_classes
+from ..base import check_labels, group_codes, known_classes
+
+# Draws of groups that are tried until every known class is on both sides.
+_TRIES = 100
 
 
 class Simulation(NamedTuple):
@@ -30,7 +32,8 @@ class Simulation(NamedTuple):
     fit : ndarray of shape (n_fit,)
         Sorted indices of the samples to fit on, all of classes in `known` or known unknowns.
     validation : ndarray of shape (n - n_fit,)
-        Sorted indices of all other samples.
+        Sorted indices of all other samples; with groups, without those of withheld classes that
+        belong to a group in `fit`.
     """
 
     known: np.ndarray
@@ -49,9 +52,14 @@ class _HoldOut(BaseShuffleSplit):
         "unknown_label": "no_validation",
     }
 
+    # scikit-learn passes `groups` of a search or a cross-validation on to `split`.
+    __metadata_request__split = {"groups": True}
+
     unknown_label: Any
 
-    def simulate(self, y: ArrayLike, positive: Hashable = None) -> list[Simulation]:
+    def simulate(
+        self, y: ArrayLike, positive: Hashable = None, *, groups: ArrayLike | None = None
+    ) -> list[Simulation]:
         """Return the splits of :meth:`split` together with the classes that act as known.
 
         Parameters
@@ -62,6 +70,8 @@ class _HoldOut(BaseShuffleSplit):
             A class that acts as known in every repeat, for tuning the machine of that class against
             the rest; `n_known` counts it. The draws of different classes are independent. It
             changes nothing for :class:`ClosedSetSplit`, where every class is known.
+        groups : array-like of shape (n,), default=None
+            As for :meth:`split`.
 
         Returns
         -------
@@ -75,9 +85,11 @@ class _HoldOut(BaseShuffleSplit):
         >>> [s.known.tolist() for s in splitter.simulate(list("aabbccdd"), positive="a")]
         [['a', 'd'], ['a', 'c'], ['a', 'b']]
         """
-        return self.simulate_each(y, [positive])[0]
+        return self.simulate_each(y, [positive], groups=groups)[0]
 
-    def simulate_each(self, y: ArrayLike, positives: Sequence[Hashable]) -> list[list[Simulation]]:
+    def simulate_each(
+        self, y: ArrayLike, positives: Sequence[Hashable], *, groups: ArrayLike | None = None
+    ) -> list[list[Simulation]]:
         """Draw the repeats of :meth:`simulate` for each of several positive classes.
 
         Parameters
@@ -85,6 +97,8 @@ class _HoldOut(BaseShuffleSplit):
         y : array-like of shape (n,)
             The classes, which are checked once.
         positives : sequence of label or None
+        groups : array-like of shape (n,), default=None
+            As for :meth:`split`.
 
         Returns
         -------
@@ -98,10 +112,11 @@ class _HoldOut(BaseShuffleSplit):
         [[['a', 'b']], [['a', 'b']]]
         """
         classes, codes = self._encode(y)
-        return self._draw_each(classes, codes, positives)
+        members = None if groups is None else group_codes(groups, len(codes))[1]
+        return self._draw_each(classes, codes, positives, members)
 
-    def _draw_each(self, classes, codes, positives) -> list[list[Simulation]]:
-        """The repeats for each positive class, from encoded labels."""
+    def _draw_each(self, classes, codes, positives, groups=None) -> list[list[Simulation]]:
+        """The repeats for each positive class, from encoded labels and groups."""
         validate_parameter_constraints(self._parameter_constraints, vars(self), type(self).__name__)
         counts = np.bincount(codes)[: len(classes)]
         if counts.min() < 2:
@@ -111,10 +126,17 @@ class _HoldOut(BaseShuffleSplit):
                 f"class {lonely!r}. Every class needs at least 2: add samples or leave the class "
                 "out."
             )
-        return [self._draw(classes, codes, positive) for positive in positives]
+        for c, label in enumerate(classes.tolist() if groups is not None else ()):
+            if len(np.unique(groups[codes == c])) < 2:
+                raise ValueError(
+                    f"{type(self).__name__} keeps a group on one side; all {counts[c]} samples of "
+                    f"class {label!r} are of one group. Every class needs at least 2: add groups "
+                    "or leave the class out."
+                )
+        return [self._draw(classes, codes, positive, groups) for positive in positives]
 
     @abstractmethod
-    def _draw(self, classes, codes, positive) -> list[Simulation]:
+    def _draw(self, classes, codes, positive, groups) -> list[Simulation]:
         """The repeats for one positive class."""
 
     def split(
@@ -128,8 +150,10 @@ class _HoldOut(BaseShuffleSplit):
             Only its length is used; it may be None.
         y : array-like of shape (n,)
             The classes.
-        groups : None
-            Not supported.
+        groups : array-like of shape (n,), default=None
+            The object of each sample (a track, a speaker, a session), if samples of one object are
+            alike. An object is never on both sides: samples of withheld classes that belong to an
+            object of the fitting part are left out.
 
         Yields
         ------
@@ -138,12 +162,8 @@ class _HoldOut(BaseShuffleSplit):
         test : ndarray of shape (n - n_fit,)
             Sorted indices of all other samples.
         """
-        if groups is not None:
-            warnings.warn(
-                f"{type(self).__name__} ignores groups; a group may be split.", stacklevel=2
-            )
         _, y = indexable(X, y)
-        for simulation in self.simulate(y):
+        for simulation in self.simulate(y, groups=groups):
             yield simulation.fit, simulation.validation
 
     def get_n_splits(self, X=None, y=None, groups=None) -> int:
@@ -181,19 +201,60 @@ class _HoldOut(BaseShuffleSplit):
         seeds = np.random.SeedSequence(entropy).spawn(self.n_repeats)
         return [np.random.default_rng(seed) for seed in seeds]
 
-    def _hold_out(self, classes, codes, known, rng) -> Simulation:
+    def _hold_out(self, classes, codes, known, rng, groups) -> Simulation:
         """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out.
 
         Known unknowns are split as a class is: they are available in every simulation.
         """
+        every = [*known, *([len(classes)] if codes.max() == len(classes) else [])]
+        if groups is not None:
+            return self._hold_out_groups(classes, codes, known, every, rng, groups)
         fitting = np.zeros(len(codes), dtype=bool)
-        for c in [*known, *([len(classes)] if codes.max() == len(classes) else [])]:
+        for c in every:
             members = np.flatnonzero(codes == c)
-            # Rounded up, but not by rounding errors: 0.07 * 100 is above 7 in floating point.
-            held_out = max(1, np.ceil(self.test_size * len(members) - 1e-9))
-            n_fit = max(1, len(members) - int(held_out))
-            fitting[rng.permutation(members)[:n_fit]] = True
+            fitting[rng.permutation(members)[: self._n_fit(len(members))]] = True
         return Simulation(classes[known], np.flatnonzero(fitting), np.flatnonzero(~fitting))
+
+    def _hold_out_groups(self, classes, codes, known, every, rng, groups) -> Simulation:
+        """As `_hold_out`, by groups, of which one may have samples of several classes.
+
+        Class by class, its groups that have no side yet are dealt out: as many to the fitting part
+        as come nearest to the number of its samples that belong there.
+        """
+        n_groups, withheld = groups.max() + 1, len(known) < len(classes)
+        for _ in range(_TRIES):
+            side = np.full(n_groups, -1)
+            for c in every:
+                sizes = np.bincount(groups[codes == c], minlength=n_groups)
+                free = rng.permutation(np.flatnonzero((sizes > 0) & (side < 0)))
+                n_before = sizes[side == 1].sum()
+                totals = np.cumsum(np.append(n_before, sizes[free]))
+                n_first = int(np.abs(totals - self._n_fit(sizes.sum())).argmin())
+                # At least one group on each side, where that is possible.
+                n_first = max(n_first, int(n_before == 0))
+                n_first = min(n_first, len(free) - (not np.any(sizes[side == 0])))
+                side[free] = np.arange(len(free)) < n_first
+            fitting = np.isin(codes, every) & (side[groups] == 1)
+            validation = ~fitting & (side[groups] != 1)
+            fitted, judged = (
+                np.bincount(codes[r], minlength=len(classes)) for r in (fitting, validation)
+            )
+            unknown = np.delete(judged[: len(classes)], known)
+            if fitted[known].all() and judged[known].all() and (not withheld or unknown.any()):
+                return Simulation(
+                    classes[known], np.flatnonzero(fitting), np.flatnonzero(validation)
+                )
+        raise ValueError(
+            f"{type(self).__name__} found no way in {_TRIES} draws to have samples of each of the "
+            f"classes {classes[known].tolist()!r} on both sides and each group on one. Add groups, "
+            "or leave classes of few groups out."
+        )
+
+    def _n_fit(self, n: int) -> int:
+        """How many of n samples of a class are for fitting."""
+        # Rounded up, but not by rounding errors: 0.07 * 100 is above 7 in floating point.
+        held_out = max(1, np.ceil(self.test_size * n - 1e-9))
+        return max(1, n - int(held_out))
 
 
 class OpenSetSplit(_HoldOut):
@@ -280,7 +341,7 @@ class OpenSetSplit(_HoldOut):
         self.random_state = random_state
         self.unknown_label = unknown_label
 
-    def _draw(self, classes, codes, positive):
+    def _draw(self, classes, codes, positive, groups):
         generators = self._generators()
         n_classes = len(classes)
         if n_classes < 3:
@@ -314,7 +375,7 @@ class OpenSetSplit(_HoldOut):
                 order = rng.permutation(others)
             drawn = np.roll(order, -n_drawn * place)[:n_drawn]
             known = np.sort([*required, *drawn])
-            simulations.append(self._hold_out(classes, codes, known, rng))
+            simulations.append(self._hold_out(classes, codes, known, rng, groups))
         return simulations
 
 
@@ -358,6 +419,6 @@ class ClosedSetSplit(_HoldOut):
         self.random_state = random_state
         self.unknown_label = unknown_label
 
-    def _draw(self, classes, codes, positive):
+    def _draw(self, classes, codes, positive, groups):
         known = np.arange(len(classes))
-        return [self._hold_out(classes, codes, known, rng) for rng in self._generators()]
+        return [self._hold_out(classes, codes, known, rng, groups) for rng in self._generators()]

@@ -245,27 +245,32 @@ def _is_table(X):
 
 
 def read_columns(
-    encoder: TableEncoder, table: Table, target: str | None = None
-) -> tuple[np.ndarray, pa.ChunkedArray]:
+    encoder: TableEncoder, table: Table, target: str | None = None, group: str | None = None
+) -> tuple[np.ndarray, pa.ChunkedArray, pa.ChunkedArray]:
     """Fit an encoder to a table that is read once.
 
-    Returns the features of all rows, (n, d), NaN where a value is missing, and the target.
+    Returns the features of all rows, (n, d), NaN where a value is missing, the target and the
+    column `group`.
     """
     encoder._validate_params()
     features = None if encoder.features is None else list(encoder.features)
     table.require([] if target is None else [target], "the target")
     table.require(features or [], "given as a feature")
     table.require(encoder.drop or [], "given to be dropped")
-    if features and target in features:
-        raise TableError(f"the target {target!r} cannot also be a feature")
+    table.require([] if group is None else [group], "which groups the rows")
+    for name, what in ((target, "target"), (group, "group")):
+        if features and name in features:
+            raise TableError(f"the {what} {name!r} cannot also be a feature")
     wanted = [name for name in features or table.names if name != target]
     index = table.index.intersection([] if features else wanted)
     dropped = dict.fromkeys(sorted(index), "the index of pandas")
     dropped |= dict.fromkeys(encoder.drop or [], "by --drop")
+    dropped |= {} if group is None else {group: "by --group"}
     columns = {name: _Column(name) for name in wanted if name not in dropped}
-    labels = []
+    labels, members = [], []
     for batch in table.batches("read"):
         labels.append(batch.column(0 if target is None else target))
+        members.append(batch.column(0 if group is None else group))
         for name, column in columns.items():
             column.add(batch.column(name))
     if not labels:
@@ -276,7 +281,7 @@ def read_columns(
         matrix += [columns[name].indicator(value) for value in values]
     X = np.column_stack(matrix)
     _check_size(encoder, table, X, 0, np.abs(X) > _LARGEST, " or use --drop {!r}")
-    return X, pa.chunked_array(labels)
+    return X, pa.chunked_array(labels), pa.chunked_array(members)
 
 
 def _choose(encoder, table, target, columns, dropped):

@@ -15,7 +15,14 @@ from ..utils import answer_labels, layers, split_fitted
 from ..utils.text import shortened
 from ._encoder import TableEncoder, encoder_of_columns
 from ._files import Table, TableError
-from ._training import find_label, label_codes, label_text, labels_by_text, read_rows
+from ._training import (
+    find_label,
+    label_codes,
+    label_text,
+    labels_by_text,
+    read_rows,
+    required_texts,
+)
 
 
 class TableModel:
@@ -79,6 +86,17 @@ class TableModel:
             yield batch, X
         if empty:
             raise TableError(f"{table.path} has a header and no rows")
+
+    def grouped(self, table: Table, group: str, title: str) -> tuple[np.ndarray, np.ndarray]:
+        """Acceptance scores (n, K) of all rows, and the texts (n,) of a column that groups them."""
+        table.require([group], "which groups the rows")
+        scores: list[np.ndarray] = []
+        names: list[np.ndarray] = []
+        for batch, X in self.batches(table, title):
+            scores.append(self.scores(self.transform(X), self.categories(batch)))
+            n_before = sum(map(len, names))
+            names.append(required_texts(table, group, batch.column(group), n_before))
+        return np.vstack(scores), np.concatenate(names)
 
     def read(self, table: Table, columns: Iterable[str] = ()) -> tuple[np.ndarray, dict[str, list]]:
         """The features of all rows, (n, d), and the values of further columns."""
@@ -178,12 +196,7 @@ class LabelledRows:
             self.others += [text for text in new if text not in self.others]
             codes = np.array([self.codes.get(text, len(labels) - 1) for text in texts])
             for name, cells in self.columns.items():
-                cells += [label_text(value) for value in batch.column(name).to_pylist()]
-                if None in cells[n_rows:]:
-                    row = cells.index(None, n_rows) + 1
-                    raise TableError(
-                        f"{self.table.path} has no {name!r} in data row {row}; fill it"
-                    )
+                cells += required_texts(self.table, name, batch.column(name), n_rows).tolist()
             yield X, labels[codes[indices]]
             n_rows += len(X)
         data = self.model.data

@@ -35,6 +35,7 @@ class TrainingData:
     y: np.ndarray  # (n,): texts, or integers if all labels are integers
     encoder: TableEncoder  # fitted to the table
     n_rows: int  # of the table, including those that were left out
+    groups: np.ndarray | None = None  # (n,) texts: the object of each row
 
     @property
     def features(self) -> list[str]:
@@ -115,14 +116,16 @@ def read_training(
     features: list[str] | None = None,
     drop: list[str] | None = None,
     missing: str = "error",
+    group: str | None = None,
 ) -> TrainingData:
     """Read the features and classes of a table, once.
 
     With `missing` "error" a row without a number raises TableError; "drop" leaves it out; "median"
-    keeps it as NaN for the model to fill. A row without a class is never kept.
+    keeps it as NaN for the model to fill. A row without a class is never kept. The column `group`
+    is no feature.
     """
     encoder = TableEncoder(features=features, drop=drop, missing=missing)
-    X, column = read_columns(encoder, table, target)
+    X, column, members = read_columns(encoder, table, target, group)
     texts, codes = label_codes(column)
     labelled = codes >= 0
     used = {texts[code] for code in np.unique(codes[labelled])}
@@ -147,7 +150,8 @@ def read_training(
         raise TableError(f"{table.path} has no row without a missing value; try --missing median")
     integers = all(map(is_integer, used))
     labels = np.array([to_integer(t) if t in used else 0 for t in texts] if integers else texts)
-    return TrainingData(table.path, target, X[kept], labels[codes[kept]], encoder, len(X))
+    groups = None if group is None else required_texts(table, group, members)[kept]
+    return TrainingData(table.path, target, X[kept], labels[codes[kept]], encoder, len(X), groups)
 
 
 def _complete(table, encoder, X):
@@ -228,6 +232,17 @@ def label_codes(column: pa.Array | pa.ChunkedArray) -> tuple[list[str], np.ndarr
     codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
     blank = np.array([text is None for text in texts] + [True])[codes]
     return [text or "" for text in texts], np.where(blank, -1, codes)
+
+
+def required_texts(
+    table: Table, name: str, column: pa.Array | pa.ChunkedArray, n_before: int = 0
+) -> np.ndarray:
+    """The texts (n,) of a column; TableError for a row without one, counted from `n_before`."""
+    texts, codes = label_codes(column)
+    if (codes < 0).any():
+        row = n_before + int(np.argmax(codes < 0)) + 1
+        raise TableError(f"{table.path} has no {name!r} in data row {row}; fill it")
+    return np.array(texts, dtype=object)[codes]
 
 
 def label_text(value: Any) -> str | None:
