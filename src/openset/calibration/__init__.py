@@ -6,6 +6,7 @@ from ._cost import Cost, CostCurve, cost_curve
 from ._curve import Accuracy, OperatingCurve, UnknownRejected, operating_curve
 from ._groups import predict_groups
 from ._known_rejected import KnownRejected
+from ._mixture import Mixture, mixture
 from ._precision import Precision
 from ._rejector import CalibratedRejector, calibrate
 from ._strangers import StrangersAccepted
@@ -17,6 +18,7 @@ __all__ = [
     "CostCurve",
     "Exchangeability",
     "KnownRejected",
+    "Mixture",
     "OperatingCurve",
     "Precision",
     "StrangersAccepted",
@@ -24,6 +26,7 @@ __all__ = [
     "calibrate",
     "cost_curve",
     "find_unknowns",
+    "mixture",
     "operating_curve",
     "predict_groups",
 ]

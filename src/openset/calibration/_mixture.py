@@ -1,0 +1,343 @@
+"""How much of unlabelled traffic is unknown: mixtures of scores, with shares as the answer.
+
+A(t) and B(t) are the shares of known and of all traffic rows that score t or more, and pi is the
+share of known rows in the traffic. Then B(t) >= pi A(t) for every t, whatever the unknown rows
+score: an upper limit of B / A at a few thresholds is one of pi. Where known rows score and unknown
+ones do not, B / A is pi.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta, binom, chi2
+from sklearn.utils import check_array, check_consistent_length
+
+from ._criterion import check_fraction
+
+# Shares of the calibration rows above the thresholds of the promise: fixed, so that no choice is
+# made on the data.
+_LEVELS = (1.0, 0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.4, 0.2)
+_NODES = 64  # of the quadrature over A(t)
+_BISECTIONS = 40
+
+# The estimate: thresholds, the smallest share of the calibration rows above them, and the number of
+# standard errors of the limit that chooses among them.
+_GRID, _LEAST, _Z = 40, 0.3, 2.0
+
+_RESAMPLES, _EM_STEPS = 100, 50
+_BINS, _ALIKE = 8, 0.01  # of the test that the upper tails are alike, and its level
+_FEWEST = 10  # rows of calibration and of traffic
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Traffic as a mixture of known and unknown rows; what :func:`mixture` returns.
+
+    Attributes
+    ----------
+    unknown_at_least : float
+        Promise: with `confidence`, at least this share of the traffic is unknown, if its known rows
+        are distributed as the calibration rows are. 0 says nothing.
+    unknown_at_least_any_mix : float or None
+        The same if the shares of the classes among the known rows may be any; weaker. None without
+        classes.
+    unknown_share : float
+        Estimate of the share of unknown rows. Too low if unknown rows score as high as known ones.
+    unknown_interval : (float, float)
+        Bootstrap interval of the estimate.
+    score : float
+        The score above which the estimate is read: unknown rows are rare there.
+    class_shares : ndarray of shape (K,) or None
+        Estimated shares of the classes among the known rows; None without classes.
+    class_intervals : ndarray of shape (K, 2) or None
+        Their bootstrap intervals.
+    warning : str or None
+        Why calibration rows and the known part of the traffic cannot be alike, if they cannot.
+    confidence : float
+    n_calibration, n_traffic : int
+    """
+
+    unknown_at_least: float
+    unknown_at_least_any_mix: float | None
+    unknown_share: float
+    unknown_interval: tuple[float, float]
+    score: float
+    class_shares: np.ndarray | None
+    class_intervals: np.ndarray | None
+    warning: str | None
+    confidence: float
+    n_calibration: int
+    n_traffic: int
+    _calibration: np.ndarray = field(repr=False)
+    _traffic: np.ndarray = field(repr=False)
+
+    def known_rejected(self, threshold: Any) -> Any:
+        """Share of known rows that score less than the thresholds, of any shape."""
+        return np.searchsorted(self._calibration, threshold) / self.n_calibration
+
+    def unknown_rejected(self, threshold: Any) -> Any:
+        """Estimated share of unknown rows that score less than the thresholds, of any shape."""
+        accepted = 1 - np.searchsorted(self._traffic, threshold) / self.n_traffic
+        known = (1 - self.unknown_share) * (1 - self.known_rejected(threshold))
+        unknown = max(self.unknown_share, 1 / self.n_traffic)
+        return np.clip(1 - (accepted - known) / unknown, 0.0, 1.0)
+
+
+def mixture(
+    calibration: Any,
+    traffic: Any,
+    codes: Any = None,
+    *,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    random_state: int = 0,
+) -> Mixture:
+    """Tell how much of the traffic is unknown, from scores alone.
+
+    Parameters
+    ----------
+    calibration : array-like of shape (n,) or (n, K)
+        Scores of known rows that the model has not seen: the highest of each, or all.
+    traffic : array-like of shape (N,) or (N, K)
+        Scores of unlabelled rows by the same model; larger is more known.
+    codes : array-like of shape (n,), default=None
+        Class indices of the calibration rows, for the shares of the classes; scores are then of
+        shapes (n, K) and (N, K).
+    confidence : float in (0, 1), default=0.95
+        Of the promise and of the intervals.
+    slack : float, default=0.0
+        Scores of the traffic that are lower than a threshold by no more than this count as equal:
+        rounding must not separate copies of a row.
+    random_state : int, default=0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    Mixture
+
+    Notes
+    -----
+    The promise is about the share in the population that the traffic is drawn from. The rows of the
+    traffic are independent, of each other and of the calibration rows. Nothing is assumed of the
+    unknown rows. If the scores come from fold models (out of fold), it holds where each row of the
+    traffic is scored by one of these models, too, drawn at random; not where the final model does.
+
+    At each of M thresholds, fixed ranks of the calibration scores, the hypothesis "the share of
+    known rows is pi" is tested with error (1 - confidence) / M: at the k-th smallest of n scores
+    A(t) is at least a Beta(n - k + 1, k) variable, ties included, and the number of traffic rows at
+    or above t at least a Bin(N, pi A(t)) one.
+
+    References
+    ----------
+    S. Garg, Y. Wu, A. Smola, S. Balakrishnan, Z. Lipton, "Mixture proportion estimation and PU
+    learning: a modern approach", NeurIPS 2021 (estimate). M. Saerens, P. Latinne, C. Decaestecker,
+    "Adjusting the outputs of a classifier to new a priori probabilities", 2002 (class shares).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.calibration import mixture
+    >>> rng = np.random.default_rng(0)
+    >>> known, unknown = rng.normal(3, 1, 700), rng.normal(-1, 1, 300)
+    >>> shares = mixture(rng.normal(3, 1, 1000), np.append(known, unknown))
+    >>> print(f"at least {shares.unknown_at_least:.2f}, about {shares.unknown_share:.2f}")
+    at least 0.25, about 0.34
+    """
+    check_fraction("mixture", "confidence", confidence)
+    calibration, traffic = _scores("calibration", calibration), _scores("traffic", traffic)
+    if calibration.shape[1] != traffic.shape[1]:
+        raise ValueError(
+            f"calibration has {calibration.shape[1]} columns of scores and traffic has "
+            f"{traffic.shape[1]}. Pass scores of the same model."
+        )
+    if not 0 <= slack < np.inf:
+        raise ValueError(f"slack={slack!r} must be finite and not negative.")
+    if codes is not None:
+        codes = _checked_codes(codes, calibration)
+    known, new = np.sort(calibration.max(axis=1)), np.sort(traffic.max(axis=1))
+    rng = np.random.default_rng(random_state)
+    error = 1 - confidence
+    share, interval, score = _estimate(known, new, slack, error, rng)
+    shares = intervals = any_mix = None
+    if codes is not None:
+        any_mix = _at_least_any_mix(calibration.max(axis=1), codes, known, new, error, slack)
+        shares, intervals = _class_shares(calibration, codes, traffic, score - slack, error, rng)
+    p = _tails_alike(known, new, score, slack)
+    warning = None
+    if p < _ALIKE:
+        warning = (
+            f"Above the score {score:.3g} calibration rows and traffic differ (p = {p:.2g}): the "
+            "known rows have changed, or unknown rows score as high as known ones. Do not rely on "
+            "the promise or the estimate; compare new rows with CalibratedRejector.check."
+        )
+    return Mixture(
+        *(_at_least(known, new, error, slack), any_mix, share, interval, score, shares, intervals),
+        *(warning, confidence, len(known), len(new), known, new),
+    )
+
+
+def _scores(name: str, values: Any) -> np.ndarray:
+    """Scores as a matrix (n, K) of finite numbers."""
+    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if len(values) < _FEWEST:
+        raise ValueError(
+            f"{name} has {len(values)} rows; at least {_FEWEST} are needed to estimate a share."
+        )
+    return values.reshape(len(values), -1)
+
+
+def _checked_codes(codes: Any, calibration: np.ndarray) -> np.ndarray:
+    """Class indices (n,) of calibration scores (n, K), each class at least once."""
+    codes, n_classes = np.asarray(codes), calibration.shape[1]
+    check_consistent_length(calibration, codes)
+    absent = np.setdiff1d(np.arange(n_classes), codes)
+    if absent.size or not np.isin(codes, np.arange(n_classes)).all():
+        raise ValueError(
+            f"codes must be the class indices 0 to {n_classes - 1} of the calibration rows, each "
+            f"at least once; missing {absent.tolist()!r}, given {np.unique(codes)[:10].tolist()!r}."
+        )
+    return codes.astype(np.intp)
+
+
+def _ranks(n: int) -> np.ndarray:
+    """Numbers of calibration rows at or above the thresholds of the promise."""
+    return np.unique(np.ceil(np.array(_LEVELS) * n).astype(int))
+
+
+def _at_least(known, new, error, slack) -> float:
+    """Lower limit of the unknown share, from sorted scores (n,) and (N,)."""
+    n, n_new = len(known), len(new)
+    above = _ranks(n)
+    x = n_new - np.searchsorted(new, known[n - above] - slack)
+    # P(Bin(N, pi A) <= x) for A ~ Beta(above, n - above + 1), by Gauss-Legendre quadrature.
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    shape = above[:, None], n - above[:, None] + 1
+    low, high = beta.ppf(1e-10, *shape), beta.ppf(1 - 1e-10, *shape)
+    a = low + (high - low) * (nodes + 1) / 2
+    weights = weights * beta.pdf(a, *shape)
+    weights /= weights.sum(axis=1, keepdims=True)
+    lower, upper = np.zeros(len(above)), np.ones(len(above))
+    for _ in range(_BISECTIONS):
+        pi = (lower + upper) / 2
+        p = (weights * binom.cdf(x[:, None], n_new, pi[:, None] * a)).sum(axis=1)
+        possible = p > error / len(above)
+        lower, upper = np.where(possible, pi, lower), np.where(possible, upper, pi)
+    limit = float(1 - upper.min())
+    return limit if limit > 1e-9 else 0.0
+
+
+def _at_least_any_mix(scores, codes, known, new, error, slack) -> float:
+    """Lower limit of the unknown share if the classes have any shares among the known rows.
+
+    Limits of A_c hold at all ranks of a class together, so at any threshold the next higher rank
+    gives one: A_c does not increase.
+    """
+    thresholds = known[len(known) - _ranks(len(known))]
+    least = np.ones(len(thresholds))
+    n_classes = codes.max() + 1
+    for c in range(n_classes):
+        mine = np.sort(scores[codes == c])
+        above = _ranks(len(mine))[::-1]  # ranks from low scores to high
+        limit = beta.ppf(error / (2 * len(above) * n_classes), above, len(mine) - above + 1)
+        at = np.searchsorted(mine[len(mine) - above], thresholds)
+        least = np.minimum(least, np.append(limit, 0.0)[at])
+    x = len(new) - np.searchsorted(new, thresholds - slack)
+    each = error / (2 * len(thresholds))
+    upper = np.where(x < len(new), beta.ppf(1 - each, x + 1, np.maximum(len(new) - x, 1)), 1.0)
+    return float(max(0.0, 1 - np.min(upper / np.maximum(least, 1e-12))))
+
+
+def _estimate(known, new, slack, error, rng):
+    """Estimate of the unknown share, its bootstrap interval, and the score it is read at."""
+    n, n_new = len(known), len(new)
+    rank = np.unique(np.round(np.linspace(0, (1 - _LEAST) * n, _GRID)).astype(int))
+    thresholds = np.unique(known[rank])
+    above = n - np.searchsorted(known, thresholds)
+    x = n_new - np.searchsorted(new, thresholds - slack)
+    share, best = _read(above[None], x[None], n, n_new)
+    below = np.append(-np.diff(above), above[-1]), np.append(-np.diff(x), x[-1])
+    a = rng.multinomial(n, below[0] / n, _RESAMPLES)
+    b = rng.multinomial(n_new, np.append(below[1], n_new - x[0]) / n_new, _RESAMPLES)[:, :-1]
+    sums = (v[:, ::-1].cumsum(axis=1)[:, ::-1] for v in (a, b))
+    drawn, _ = _read(*sums, n, n_new)
+    low, high = np.quantile(drawn, [error / 2, 1 - error / 2])
+    return float(share[0]), (float(low), float(high)), float(thresholds[best[0]])
+
+
+def _read(above, x, n, n_new):
+    """Shares (R,) read where the upper limit is least, from counts (R, M); their thresholds."""
+    ratio = ((x + 0.5) / (n_new + 0.5)) / ((above + 0.5) / (n + 0.5))
+    spread = 1 / (x + 0.5) - 1 / (n_new + 0.5) + 1 / (above + 0.5) - 1 / (n + 0.5)
+    best = (np.log(ratio) + _Z * np.sqrt(np.maximum(spread, 0))).argmin(axis=1)
+    rows = np.arange(len(best))
+    share = 1 - (x[rows, best] / n_new) / (np.maximum(above[rows, best], 0.5) / n)
+    return np.clip(share, 0.0, 1.0), best
+
+
+def _class_shares(calibration, codes, traffic, score, error, rng):
+    """Shares (K,) of the classes among the known rows above a score, and intervals (K, 2)."""
+    n_classes = calibration.shape[1]
+    cell, new = (
+        np.where(s.max(axis=1) >= score, s.argmax(axis=1), n_classes)
+        for s in (calibration, traffic)
+    )
+    confusion = np.zeros((n_classes, n_classes + 1))
+    np.add.at(confusion, (codes, cell), 1)
+    counts = np.bincount(new, minlength=n_classes + 1)
+    shares = _em(confusion[None], counts[None].astype(float))[0]
+    sizes = confusion.sum(axis=1).astype(int)
+    drawn = _em(
+        np.stack(
+            [
+                rng.multinomial(size, row / size, _RESAMPLES)
+                for size, row in zip(sizes, confusion, strict=True)
+            ],
+            axis=1,
+        ).astype(float),
+        rng.multinomial(len(traffic), counts / len(traffic), _RESAMPLES).astype(float),
+    )
+    return shares, np.quantile(drawn, [error / 2, 1 - error / 2], axis=0).T
+
+
+def _em(confusion, counts):
+    """Class shares (R, K) from counts (R, K, K + 1) by class and answer, and of answers (R, K + 1).
+
+    The answers of each class are smoothed by one row with the mean answers of all classes.
+    """
+    n_classes = confusion.shape[1]
+    right = np.trace(confusion[..., :-1], axis1=1, axis2=2) / confusion.sum(axis=(1, 2))
+    kept = confusion[..., :-1].sum(axis=(1, 2)) / confusion.sum(axis=(1, 2))
+    wrong = (kept - right) / max(1, n_classes - 1)
+    typical = wrong[:, None, None] + np.eye(n_classes) * (right - wrong)[:, None, None]
+    p = (confusion[..., :-1] + typical) / (confusion.sum(axis=2, keepdims=True) + 1)
+    accepted = p.sum(axis=2)
+    p = p / np.maximum(accepted, 1e-12)[..., None]
+    counts = counts[:, :-1]
+    w = np.full(counts.shape, 1 / n_classes)
+    for _ in range(_EM_STEPS):
+        expected = np.einsum("rk,rkc->rc", w, p)
+        w = w * np.einsum("rkc,rc->rk", p, counts / np.maximum(expected, 1e-12))
+        w /= np.maximum(w.sum(axis=1, keepdims=True), 1e-12)
+    w = w / np.maximum(accepted, 1e-12)
+    return w / np.maximum(w.sum(axis=1, keepdims=True), 1e-12)
+
+
+def _tails_alike(known, new, score, slack) -> float:
+    """p-value of the chi-squared test that scores above a score are distributed alike."""
+    old, new = known[known >= score], new[new >= score - slack]
+    n_bins = min(_BINS, min(len(old), len(new)) // 10)
+    edges = np.unique(np.quantile(old, np.arange(1, n_bins) / n_bins)) if n_bins > 1 else []
+    if not len(edges):
+        return 1.0
+    table = np.array(
+        [
+            np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
+            for values in (old, new + slack)
+        ]
+    )
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
+    statistic = np.sum((table - expected) ** 2 / np.maximum(expected, 1e-12))
+    return float(chi2.sf(statistic, len(edges)))
