@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from openset.evaluation.stats import compare_all
 from openset.plots import CriticalDifferenceDisplay
 
 RANKS = {"SVM": 3.9, "EVM": 2.2, "OSSVM": 1.6, "DBC": 4.1, "OSNN": 3.2}
@@ -51,10 +52,11 @@ def test_best_is_at_the_right(display):
 
 
 def test_bar_spans_the_critical_difference_within_the_axis(display):
-    x = display.bar_.get_xdata()
+    (bar,) = display.bars_
+    x = bar.get_xdata()
     assert x[0] == 1  # 1.6 - 1.25 would leave the axis
     assert x[1] == pytest.approx(1.6 + display.critical_difference)
-    np.testing.assert_array_equal(display.bar_.get_ydata(), 0)
+    np.testing.assert_array_equal(bar.get_ydata(), 0)
 
 
 def test_worse_half_is_named_at_the_left(display):
@@ -76,6 +78,22 @@ def test_names_do_not_overlap(display):
     display.figure_.canvas.draw()
     boxes = [text.get_window_extent() for text in display.names_.values()]
     assert sum(a.overlaps(b) for a in boxes for b in boxes) == len(boxes)
+
+
+def test_cliques_are_the_largest_groups_without_a_significant_pair(ax):
+    rng = np.random.default_rng(0)
+    for k, n in [(2, 5), (5, 20), (9, 74), (12, 400)]:
+        average = rng.permuted(np.tile(np.arange(1.0, k + 1), (n, 1)), axis=1).mean(axis=0)
+        ranks = {str(i): float(rank) for i, rank in enumerate(average)}
+        display = CriticalDifferenceDisplay.from_ranks(ranks, n_datasets=n, ax=ax)
+        alike = {frozenset((c.method, c.other)) for c in compare_all(ranks, n) if not c.differs}
+        cliques = list(map(set, display.cliques))
+        for a in ranks:  # every pair that does not differ is in a clique, and no other pair
+            for b in ranks:
+                joined = any({a, b} <= clique for clique in cliques)
+                assert a == b or joined == (frozenset((a, b)) in alike)
+        assert not any(a < b for a in cliques for b in cliques)
+        assert len(display.bars_) == len(cliques)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,10 @@ def test_latex_of_a_table():
         pd.DataFrame(),
     )  # fmt: skip
     assert table.latex().splitlines() == [
-        r"% 50 % of it",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{50 \% of it}",
+        r"\label{tab:t}",
         r"\begin{tabular}{lr}",
         r"\toprule",
         r"data\_set & NA \\",
@@ -171,6 +174,7 @@ def test_latex_of_a_table():
         r"d & x \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
     ]
 
 

@@ -71,12 +71,18 @@ def read(folder, name):
 def test_files_and_page(report):
     html = (report / "report.html").read_text("utf-8")
     assert not re.search(r"(src|href)=\"(?!#|data:)|<script|<link", html)
-    assert html.count("data:image/svg+xml") == 16  # two rankings of eight measures
+    assert (
+        html.count("data:image/svg+xml") == 32
+    )  # two rankings of eight measures, two diagrams each
     assert "own &lt;set&gt;" in html and "own <set>" not in html
     assert "1 &lt; 2 &amp; so on" in html
     assert "openset 9.9" in html
     assert "reference" not in html
     csv, tex = ({p.stem for p in report.glob(f"tables/*.{kind}")} for kind in ("csv", "tex"))
+    for kind, begin in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
+        diagrams = {p.stem: p.read_bytes() for p in report.glob(f"figures/*.{kind}")}
+        assert len(diagrams) == 32 and {"control-NA", "pairs-AUS-2-methods"} < diagrams.keys()
+        assert all(content.startswith(begin) for content in diagrams.values())
     assert csv == tex >= {"ranks", "tests", "pairs", "results-NA", "times", "missing", "failed"}
 
 
@@ -170,7 +176,7 @@ def test_from_a_store_and_in_any_order(frame, report, tmp_path):
         assert rank_methods(store) == rank_methods(frame)
     for path in report.rglob("*.*"):
         again = tmp_path / "report" / path.relative_to(report)
-        assert again.read_text("utf-8") == path.read_text("utf-8"), path.name
+        assert again.read_bytes() == path.read_bytes(), path.name
 
 
 def test_one_method_alone(frame, tmp_path):

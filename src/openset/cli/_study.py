@@ -22,12 +22,12 @@ from openset.cli._options import (
 app = typer.Typer(help="Experiments: a TOML file in, a table of results out.", no_args_is_help=True)
 
 
-def _recorder(arguments: dict[str, Any]) -> list[Path]:
-    """The file of the Python function that a study names."""
+def _code(arguments: dict[str, Any]) -> list[Path]:
+    """The Python files that a study names."""
     from openset.study import load_study
 
-    record = load_study(arguments["study"]).record
-    return [Path(record.rpartition(":")[0])] if record else []
+    plan = load_study(arguments["study"])
+    return [Path(f.rpartition(":")[0]) for f in (plan.record, *plan.method_files.values()) if f]
 
 
 def _stored(arguments: dict[str, Any]) -> list[Path]:
@@ -47,7 +47,7 @@ def _default_store(plan) -> Path:
 _Study = Annotated[
     Path,
     typer.Argument(help="TOML file of the study.", metavar="STUDY"),
-    Role("reads", more=_recorder),
+    Role("reads", more=_code),
 ]
 _Store = Annotated[
     Path | None,
@@ -169,7 +169,7 @@ def report(
     folder: Annotated[
         Path,
         typer.Argument(metavar="FOLDER", help="Folder to write to."),
-        Role("writes", ("report.html", "tables/*")),
+        Role("writes", ("report.html", "tables/*", "figures/*")),
     ],
     store: _Store = None,
     reference: Annotated[

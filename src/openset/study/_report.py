@@ -39,7 +39,9 @@ def write_report(
     control: str = "OpenSetSVC",
     sections: Sequence[Callable[[Page, Path, pd.DataFrame], None]] = (),
 ) -> Path:
-    """Write ``report.html``, which needs no other file, and ``tables/`` with CSV and LaTeX.
+    """Write ``report.html``, which needs no other file, and its tables and diagrams as files.
+
+    ``tables/`` has CSV and LaTeX, ``figures/`` critical-difference diagrams as PNG, PDF and SVG.
 
     Parameters
     ----------
@@ -82,9 +84,7 @@ def write_report(
     data = collect(results, study, control)
     given = None if reference is None else read_reference(reference)
     folder = Path(folder)
-    tables = folder / "tables"
-    tables.mkdir(parents=True, exist_ok=True)
-    report = Report(f"Study {study.name}" if study else "Results of a study", tables)
+    report = Report(f"Study {study.name}" if study else "Results of a study", folder)
     groups = rank_groups(data, control)
     _add_summary(report, data, groups, control)
     _add_ranks(report, data, groups, control)
@@ -92,7 +92,7 @@ def write_report(
     if given is not None:
         add_reference(report, data, given, control)
     for add_section in sections:
-        add_section(report, tables, data.done)
+        add_section(report, report.tables, data.done)
     _add_times(report, data)
     _add_missing(report, data)
     report.write(folder / "report.html")
@@ -121,7 +121,8 @@ def _add_summary(report: Report, data: Results, groups: list[list[Ranking]], con
         "AKS and AUS: accuracy on samples of known classes and of unknown ones. NA: their mean. "
         "HNA: their harmonic mean. OSFM: F-measure over the known classes. FM: F-measure with "
         "unknown as one more class; FMmicro is the accuracy over all samples. The tables are also "
-        "in the folder tables, as CSV with all digits and in LaTeX."
+        "in the folder tables, as CSV with all digits and in LaTeX, the diagrams in the folder "
+        "figures, as PNG, PDF and SVG."
     )
     for text in done["versions"].dropna().unique():
         listed = ", ".join(f"{name} {version}" for name, version in json.loads(text).items())
@@ -163,8 +164,9 @@ def _add_ranks(report: Report, data: Results, groups: list[list[Ranking]], contr
         _rank_table(report, rankings, names, suffix)
         _test_table(report, rankings, names, control, suffix)
         _pair_table(report, rankings, names, suffix)
-        for ranking in rankings if control in methods else ():
-            _add_diagram(report, ranking, names, control)
+        for ranking in rankings:
+            for who in (control, None) if control in methods else (None,):
+                _add_diagram(report, ranking, names, who, suffix)
 
 
 def _rank_table(report, rankings, names, suffix):
@@ -227,20 +229,26 @@ def _pair_table(report, rankings, names, suffix):
     report.add_table(f"pairs{suffix}", caption, ["pair", *compared], rows, values, folded=True)
 
 
-def _add_diagram(report, ranking, names, control):
-    display = CriticalDifferenceDisplay(
-        ranks={names[m]: value for m, value in ranking.ranks.items()},
-        control=names[control],
-        critical_difference=stats.critical_difference(len(ranking.ranks), ranking.n_blocks),
-    ).plot()
-    alike = ", ".join(display.not_different) or "none"
+def _add_diagram(report, ranking, names, control, suffix):
+    display = CriticalDifferenceDisplay.from_ranks(
+        {names[m]: value for m, value in ranking.ranks.items()},
+        control=names.get(control),
+        n_datasets=ranking.n_blocks,
+    )
+    if control is None:
+        kind, bars = "pairs", "each red bar joins methods no two of which differ"
+        alike = "; ".join(map(", ".join, display.cliques)) or "none"
+        alike = f"Not different from each other: {alike}"
+    else:
+        kind = "control"
+        bars = f"the red bar covers what does not differ from {names[control]}"
+        alike = f"Not different from {names[control]}: {', '.join(display.not_different) or 'none'}"
     listed = ", ".join(f"{name} {value:.2f}" for name, value in display.ranks.items())
-    report.figure(
+    report.add_figure(
+        f"{kind}-{ranking.measure}{suffix}",
         display.figure_,
-        alt=f"Critical-difference diagram on {ranking.measure}. Average ranks: {listed}. Not "
-        f"different from {names[control]}: {alike}.",
-        caption=f"{ranking.measure}: average ranks over {ranking.n_blocks} blocks; the red bar "
-        f"covers what does not differ from {names[control]}.",
+        alt=f"Critical-difference diagram on {ranking.measure}. Average ranks: {listed}. {alike}.",
+        caption=f"{ranking.measure}: average ranks over {ranking.n_blocks} blocks; {bars}.",
         half=True,
     )
 

@@ -78,7 +78,9 @@ def run_study(
     """
     begin = time.monotonic()
     store.check(study)
-    tasks = list(study.tasks(count_classes(study, data_home)))
+    n_classes = count_classes(study, data_home)
+    study.check_numbers(n_classes)
+    tasks = list(study.tasks(n_classes))
     failures = store.tasks("failed")
     wanted = failures if retry else set(tasks) - store.tasks("done") - failures
     waiting = [task for task in reversed(tasks) if task in wanted]

@@ -141,7 +141,7 @@ class Store:
         if methods := _foreign(self.rows(), study):
             raise StoreError(
                 f"{self.path} holds results of {', '.join(methods)} with another seed, search or "
-                "grid; choose another store."
+                "grid, or another file of the method; choose another store."
             )
 
     def put(self, *rows: Row) -> None:

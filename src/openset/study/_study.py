@@ -92,6 +92,11 @@ class Study:
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
         with each row, as JSON in the column ``extra``. The file is Python code and is run.
+    method_files : dict of str
+        By name, ``FILE.py:NAME`` of each method that is not part of openset: an estimator class, or
+        a function that returns an estimator. The file is Python code and is run.
+    restricted : bool
+        Whether datasets were left out. If not, an `n_known` that no dataset has is an error.
     """
 
     name: str
@@ -106,6 +111,8 @@ class Study:
     protocol: dict[str, str] = field(default_factory=dict)
     operating_point: dict[str, Any] = field(default_factory=dict)
     record: str = ""
+    method_files: dict[str, str] = field(default_factory=dict)
+    restricted: bool = False
 
     def restrict(
         self,
@@ -132,7 +139,24 @@ class Study:
             for value in values:
                 if value not in planned:
                     raise ValueError(f"{name}: {value!r} is not in the study{hint(value, planned)}")
-        return replace(self, **wanted)
+        return replace(self, **wanted, restricted=self.restricted or "datasets" in wanted)
+
+    def check_numbers(self, n_classes: Mapping[str, float]) -> None:
+        """Raise ValueError if an `n_known` is possible for no dataset.
+
+        Parameters
+        ----------
+        n_classes : mapping of str to int
+            Number of classes of each dataset.
+        """
+        for n in () if self.restricted else self.n_known:
+            one = replace(self, n_known=(n,))
+            if not any(one._numbers(n_classes[name]) for name in self.datasets):
+                have = ", ".join(f"{name} {n_classes[name]}" for name in self.datasets)
+                raise ValueError(
+                    f"n_known: no dataset allows {n}, which must leave at least one class unknown; "
+                    f"classes: {have}. Remove it, or add a dataset."
+                )
 
     def tasks(self, n_classes: Mapping[str, float]) -> Iterator[Task]:
         """Yield all tasks, the methods of a draw together, so complete comparisons come early.
@@ -174,11 +198,17 @@ class Study:
         -------
         OpenSetSearchCV
         """
-        estimator = estimators()[method]()
+        estimator = self._maker(method)()
         if "n_jobs" in estimator.get_params():
             estimator.set_params(n_jobs=threads)
         options = {**self.search, "refit": False, "n_jobs": threads, "random_state": seed}
         return OpenSetSearchCV(estimator, self.grids.get(method), **options)
+
+    def _maker(self, method: str) -> Callable:
+        """The class of a method, or a function that returns an estimator."""
+        if method in self.method_files:
+            return _load_function(self.method_files[method], "methods").value
+        return estimators()[method]
 
     @property
     def calibration(self) -> dict[str, Any] | None:
@@ -199,7 +229,7 @@ class Study:
     @property
     def recorder(self) -> Callable | None:
         """The function that `record` names, if any."""
-        return _load_function(self.record) if self.record else None
+        return _load_function(self.record, "record").value if self.record else None
 
     def fingerprint(self, method: str) -> str:
         """What a row of a method depends on besides its task; others must not be mixed with it.
@@ -212,9 +242,11 @@ class Study:
         -------
         str
             16 digits that depend on the seed, the settings of the search with the values that a
-            preset stands for, the protocol and the operating point.
+            preset stands for, the protocol, the operating point and the user's file of the method.
         """
         settings = [self.seed, self.make_search(method).describe()]
+        if method in self.method_files:
+            settings.append(_load_function(self.method_files[method], "methods").digest)
         if self.protocol:
             settings += [self.protocol, self.operating_point]
         content = json.dumps(settings, sort_keys=True, default=str)
@@ -227,19 +259,27 @@ def estimators() -> dict[str, Callable]:
     return {cls.__name__: cls for cls in method_names().values()} | {"ThresholdRejector": logistic}
 
 
+class _Loaded(NamedTuple):
+    value: Callable
+    digest: str  # of the file
+
+
 @lru_cache
-def _load_function(where: str) -> Callable:
+def _load_function(where: str, key: str) -> _Loaded:
+    """What ``FILE.py:NAME`` names; `key` is the key of the study that says so."""
     file, _, name = where.rpartition(":")
     if not Path(file).is_file():
-        raise ValueError(f"record = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
+        raise ValueError(f"{key} = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
     try:
+        digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
         module = runpy.run_path(file)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-        raise ValueError(f"record = {where!r}: {file} cannot be run: {problem}") from error
+        raise ValueError(f"{key} = {where!r}: {file} cannot be run: {problem}") from error
     if not callable(module.get(name)):
-        raise ValueError(f"record = {where!r}: {file} has no function {name!r}.")
-    return module[name]
+        kind = "function" if key == "record" else "class or function"
+        raise ValueError(f"{key} = {where!r}: {file} has no {kind} {name!r}.")
+    return _Loaded(module[name], digest)
 
 
 def hint(name: Any, known: Iterable) -> str:
@@ -254,7 +294,9 @@ def hint(name: Any, known: Iterable) -> str:
 def load_study(path: str | os.PathLike) -> Study:
     """Read a study from a TOML file.
 
-    Required keys: ``datasets``, ``methods``, ``n_known`` and ``runs``. Optional keys: ``name``,
+    Required keys: ``datasets``, ``methods``, ``n_known`` and ``runs``. A method is the name of a
+    class, or ``FILE.py:NAME`` for one of your own (a path relative to the file of the study), which
+    is called NAME in the results. Optional keys: ``name``,
     ``seed``, ``measures``, ``record`` (a path relative to the file), ``search`` (a table of
     arguments of :class:`openset.OpenSetSearchCV`), ``grids`` (a table of values per method),
     ``protocol`` and ``operating_point`` (tables; see :class:`Study`).
@@ -294,9 +336,8 @@ def load_study(path: str | os.PathLike) -> Study:
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, huge numbers, deep lists
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
-        study = _checked({"name": path.stem, **content})
+        study = _checked({"name": path.stem, **content}, path.resolve().parent)
         if study.record:
-            study = replace(study, record=str(path.resolve().parent / study.record))
             study.recorder  # noqa: B018 (raises if there is no such function)
         return study
     except (ValueError, OSError, OverflowError, RecursionError) as error:
@@ -312,7 +353,8 @@ _PROTOCOL = ("column", "train", "validation")
 _OPERATING_POINT = ("alpha", "per_class", "by", "refit")
 
 
-def _checked(content: dict[str, Any]) -> Study:
+def _checked(content: dict[str, Any], folder: Path) -> Study:
+    """The study of a file in this folder."""
     _check_names(content, [*_LISTS, *_KEYS], "key")
     for key in ("datasets", "methods", "n_known", "runs"):
         if key not in content:
@@ -328,7 +370,9 @@ def _checked(content: dict[str, Any]) -> Study:
         if not value or len(set(value)) < len(value):
             raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
         content[key] = tuple(value)
-    _check_names(content["methods"], estimators(), "method")
+    if content.get("record"):
+        content["record"] = str(folder / content["record"])
+    content["methods"], content["method_files"] = _split_methods(content["methods"], folder)
     _check_names(content.get("measures", ()), MEASURES, "measure")
     if not content["name"] or Path(content["name"]).name != content["name"]:
         raise ValueError(f"name = {content['name']!r} must be a name for files, not a path.")
@@ -349,6 +393,18 @@ def _checked(content: dict[str, Any]) -> Study:
         _check_search(study, method)
     _check_protocol(study)
     return study
+
+
+def _split_methods(methods: Iterable[str], folder: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of all methods, and the files of the user's own by name."""
+    is_file = {method: ".py:" in method for method in methods}
+    names = [m.rpartition(":")[2] if is_file[m] else m for m in methods]
+    _check_names((m for m in methods if not is_file[m]), estimators(), "method")
+    for method, name in zip(methods, names, strict=True):
+        if is_file[method] and (names.count(name) > 1 or name in estimators()):
+            raise ValueError(f"methods: another method is called {name!r}; rename {method!r}.")
+    files = zip(names, methods, strict=True)
+    return tuple(names), {name: str(folder / m) for name, m in files if is_file[m]}
 
 
 def _check_protocol(study: Study) -> None:
@@ -377,7 +433,25 @@ def _check_protocol(study: Study) -> None:
 
 def _check_search(study: Study, method: str) -> None:
     """Raise now what the search would raise in every task."""
+    try:
+        made = study._maker(method)()
+    except TypeError as error:
+        raise ValueError(
+            f"method {method!r} cannot be made without arguments ({error}); give its parameters "
+            "defaults, or name a function that returns the estimator."
+        ) from None
+    if not hasattr(made, "known_score"):
+        raise ValueError(
+            f"method {method!r} is {type(made).__name__}, no open-set estimator: derive it from "
+            "openset.base.OpenSetClassifier, wrap a classifier in openset.ThresholdRejector, or "
+            "make a Pipeline with openset.make_pipeline."
+        )
     search = study.make_search(method)
+    if not search.describe()["grid"]:
+        raise ValueError(
+            f"method {method!r} has no grid: declare search_spec, or add [grids.{method}] with a "
+            "list of values per parameter."
+        )
     try:
         search._validate_params()
     except ValueError as error:  # scikit-learn's message names the parameter and its range
@@ -388,7 +462,9 @@ def _check_search(study: Study, method: str) -> None:
         if not isinstance(values, list) or not values:
             raise ValueError(f"[grids.{method}] {name} = {values!r} must be a list of values.")
         for value in values:  # not the product, which may be endless
-            clone(search.estimator).set_params(**{name: value})._validate_params()
+            changed = clone(search.estimator).set_params(**{name: value})
+            if hasattr(changed, "_parameter_constraints"):
+                changed._validate_params()
 
 
 def _check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:

@@ -127,17 +127,12 @@ class Page:
         Use "png" for a figure with very many points, and `half` for half the width of a wide
         screen, so that two figures fit side by side.
         """
-        import matplotlib
         import matplotlib.pyplot as plt
 
-        buffer = io.BytesIO()
-        # A fixed salt and no date: the same figure always gives the same page.
-        with matplotlib.rc_context({"svg.hashsalt": "openset"}):
-            options = {"metadata": {"Date": None}} if format == "svg" else {"dpi": 160}
-            figure.savefig(buffer, format=format, bbox_inches="tight", **options)
+        content = _drawn(figure, format)
         plt.close(figure)
         media = {"svg": "image/svg+xml", "png": "image/png"}[format]
-        uri = f"data:{media};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        uri = f"data:{media};base64,{base64.b64encode(content).decode()}"
         label = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
         kind = ' class="half"' if half else ""
         self._body.append(f'<figure{kind}><img src="{uri}" alt="{escape(alt)}">{label}</figure>')
@@ -162,6 +157,17 @@ class Page:
         """Write the page to a file, atomically."""
         with atomic_write(path) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
+
+
+def _drawn(figure, format: str, dpi: int = 160) -> bytes:
+    """The file of a figure: the same for the same figure, and text that can be edited in a PDF."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
+    with matplotlib.rc_context({"svg.hashsalt": "openset", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=format, bbox_inches="tight", dpi=dpi, metadata=date)
+    return buffer.getvalue()
 
 
 def _row(row: Sequence[object], text_columns: int) -> str:
@@ -218,24 +224,34 @@ class ReportTable:
             temporary.write_text(self.latex(), encoding="utf-8")
 
     def latex(self) -> str:
-        """The tabular, with the rules of booktabs."""
+        r"""The table with caption and label ``tab:NAME``; it needs ``\usepackage{booktabs}``."""
         numbers = len(self.header) - self.text_columns
         head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (self.header, *self.rows))
         begin = rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}"
-        lines = [f"% {self.caption}", begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
-        return "\n".join([*lines, "\\end{tabular}\n"])
+        caption = [rf"\caption{{{_latex(self.caption)}}}", rf"\label{{tab:{self.name}}}"]
+        lines = [r"\begin{table}", r"\centering", *caption, begin, r"\toprule", head, r"\midrule"]
+        return "\n".join([*lines, *body, r"\bottomrule", r"\end{tabular}", "\\end{table}\n"])
 
 
 class Report(Page):
-    """A page whose tables are also written to a folder, as ``NAME.csv`` and ``NAME.tex``."""
+    """A page whose tables and figures are also files, in ``tables/`` and ``figures/``."""
 
     def __init__(self, title: str, folder: Path):
         super().__init__(title)
-        self.folder = folder
+        self.tables, self.figures = folder / "tables", folder / "figures"
+        for made in (self.tables, self.figures):
+            made.mkdir(parents=True, exist_ok=True)
 
     def add_table(self, *fields: Any, folded: bool = False) -> None:
         """Add a `ReportTable` of these fields."""
-        ReportTable(*fields).write(self.folder, self, folded=folded)
+        ReportTable(*fields).write(self.tables, self, folded=folded)
+
+    def add_figure(self, name: str, figure, **shown: Any) -> None:
+        """Add a figure to the page, and write ``NAME.png``, ``NAME.pdf`` and ``NAME.svg``."""
+        for format in ("png", "pdf", "svg"):
+            with atomic_write(self.figures / f"{name}.{format}") as temporary:
+                temporary.write_bytes(_drawn(figure, format, dpi=300))
+        self.figure(figure, **shown)
 
 
 def mark_best(texts: Iterable[str], values: ArrayLike, best: ArrayLike) -> list[str | Cell]:
