@@ -146,7 +146,7 @@ def joined(names: Iterable) -> str:
     return line.getvalue()
 
 
-def columns(features: str | None, drop: str | None) -> dict[str, list[str] | None]:
+def columns(features: str | None, drop: str | None) -> dict[str, Any]:
     """The options that choose columns, as arguments of ``read_training``."""
     return {"features": split(features, "--features"), "drop": split(drop, "--drop")}
 

@@ -233,7 +233,7 @@ def held_out_report(
         raise ValueError(f"known has {absent}, of which y has no row. Leave them out.")
     members = None if groups is None else group_codes(groups, len(y))[1]
     splits = _turn_splits(y, classes, n_turns, random_state, unknown_label, members)
-    how = {"max_tuning_rows": max_tuning_rows, "groups": members}
+    how: dict[str, Any] = {"max_tuning_rows": max_tuning_rows, "groups": members}
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     whole: list[dict[str, float]] = []  # measures with no class withheld
@@ -299,8 +299,8 @@ def _turn_splits(y, classes, n_turns, random_state, unknown_label, members=None)
         for label in split:
             rows = np.flatnonzero(y == label)
             if members is not None:  # objects in the order in which they begin
-                begin = np.unique(members, return_index=True)[1]
-                rows = rows[np.argsort(begin[members[rows]], kind="stable")]
+                first = np.unique(members, return_index=True)[1]
+                rows = rows[np.argsort(first[members[rows]], kind="stable")]
             n_test = max(1, int(_TEST_SIZE * len(rows)))
             start = round(position * (len(rows) - n_test))
             held_out[rows[start : start + n_test]] = True
@@ -308,9 +308,9 @@ def _turn_splits(y, classes, n_turns, random_state, unknown_label, members=None)
             # Whole objects; what is never trained on is held out unless its object trains.
             trained = np.isin(y, split)
             held_out = trained & np.isin(members, members[held_out & trained])
-            train = trained & ~held_out & ~np.isin(y, group)
-            held_out |= ~trained & ~np.isin(members, members[train])
-            _check_both_sides(np.setdiff1d(classes, group), y, train, held_out)
+            fits = trained & ~held_out & ~np.isin(y, group)
+            held_out |= ~trained & ~np.isin(members, members[fits])
+            _check_both_sides(np.setdiff1d(classes, group), y, fits, held_out)
         train = np.flatnonzero(~held_out & ~np.isin(y, group) & np.isin(y, split))
         splits.append(Split(np.setdiff1d(classes, group), train, np.flatnonzero(held_out)))
     return splits
