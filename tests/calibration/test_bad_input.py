@@ -78,7 +78,7 @@ def test_old_arguments_name_the_new_spelling(frozen, name):
         (lambda: KnownRejected(confidence=1), "confidence must be"),
         (lambda: KnownRejected(within="classes"), "None, 'class' or"),
         (lambda: KnownRejected(own_class="yes"), "True or False"),
-        (lambda: KnownRejected(aggregate="votes"), "None, 'mean' or"),
+        (lambda: KnownRejected(aggregate="max"), "None or one of mean, median, votes"),
         (lambda: UnknownRejected(1.0), "share must be"),
         (lambda: Accuracy(balanced=False), r"Use Cost\(reject=1, wrong=1, accept_unknown=1"),
     ],

@@ -17,6 +17,7 @@ from openset.calibration import (
     StrangersAccepted,
     calibrate,
     find_unknowns,
+    group_scores,
     predict_groups,
 )
 from openset.persistence import load_model, save_model
@@ -102,29 +103,93 @@ def test_p_values_of_objects_by_definition():
     for s, p in zip(new, model.known_p_value(_known(new)[0]), strict=True):
         shares = [np.mean(scores[groups == g] <= s) for g in range(25)]
         assert p == pytest.approx((1 + sum(shares)) / 26)
-    with pytest.raises(ValueError, match="p-values of groups"):
+    with pytest.raises(ValueError, match="calibrated on groups: pass"):
         find_unknowns(model, _known(new)[0])
     with pytest.raises(ValueError, match="calibrated on groups"):
         model.check(_known(new)[0])
 
 
-def test_one_answer_per_object():
+@pytest.mark.parametrize("aggregate", ["mean", "median", "votes"])
+def test_one_answer_per_object(aggregate):
     rng = np.random.default_rng(3)
     rejected = []
     for _ in range(N_RUNS // 4):
         scores, groups = _objects(rng, 40, spread=1.0)
-        point = KnownRejected(0.1, aggregate="mean")
+        point = KnownRejected(0.1, aggregate=aggregate)
         model = _model(rng, point, *_known(scores), groups=groups)
         new, owner = _objects(rng, 200, spread=1.0)
         _, answers = predict_groups(model, _known(new)[0], owner)
         rejected.append(np.mean(answers == -1))
     error = 2 * np.std(rejected) / np.sqrt(len(rejected))
     assert 0.1 - 2 / 41 - error <= np.mean(rejected) <= 0.1 + error
+    assert point.sentence == "at most 10 % of the known objects are rejected"
     mixed = _known(scores)[0], rng.integers(2, size=len(scores))
     with pytest.raises(ValueError, match="samples of more than one class"):
         _model(rng, point, *mixed, groups=groups)
     with pytest.raises(ValueError, match="needs groups in fit"):
         _model(rng, point, *_known(scores))
+
+
+def test_the_level_of_a_group_is_where_its_answer_changes():
+    # By definition: the highest threshold at which predict_groups gives a class.
+    rng = np.random.default_rng(8)
+    scores, groups = rng.normal(size=(200, 2)).round(1), np.sort(rng.integers(30, size=200))
+    names = np.unique(groups)
+    for aggregate in ("mean", "median", "votes"):
+        point = KnownRejected(0.2, aggregate=aggregate)
+        model = _model(rng, point, scores, np.isin(groups, names[::2]).astype(int), groups=groups)
+        for t in np.unique(scores.max(axis=1)):
+            moved = group_scores(scores - t - 1e-9, groups, aggregate=aggregate)[1].max(axis=1)
+            assert np.sum(moved >= 0) == np.sum(model._group_levels >= t + 1e-9)
+    for wrong in ({"own_class": True}, {"within": "class"}):
+        with pytest.raises(ValueError, match="votes are counted at one threshold"):
+            KnownRejected(0.1, aggregate="votes", **wrong)
+    with pytest.raises(ValueError, match="must be None or one of mean, median, votes"):
+        KnownRejected(0.1, aggregate="max")
+
+
+def test_false_alarms_among_objects():
+    rng = np.random.default_rng(9)
+    shares, found = [], []
+    for _ in range(N_RUNS // 2):
+        scores, groups = _objects(rng, 99)
+        known, owner = _objects(rng, 30)
+        far, strange = _objects(rng, 10)
+        batch = _known(np.append(known, far - 6))[0]
+        tracks = np.append(owner, 100 + strange)
+        is_known = np.arange(len(batch)) < len(known)
+        model = _model(rng, KnownRejected(0.1), *_known(scores), groups=groups)
+        reported = find_unknowns(model, batch, q=0.2, groups=tracks)
+        _, first = np.unique(tracks, return_index=True)
+        assert_array_equal(reported, reported[first][np.unique(tracks, return_inverse=True)[1]])
+        once = reported[first]
+        shares.append(np.sum(once & is_known[first]) / max(1, once.sum()))
+        found.append(np.mean(once[~is_known[first]]))
+    error = 2 * np.std(shares) / np.sqrt(N_RUNS // 2)
+    assert np.mean(shares) <= 0.2 * 30 / 40 + error
+    assert np.mean(found) > 0.8
+    plain = _model(rng, KnownRejected(0.1), *_known(scores))
+    with pytest.raises(ValueError, match="calibrated without"):
+        find_unknowns(plain, batch, groups=tracks)
+    with pytest.raises(ValueError, match="calibrated without"):
+        plain.check(batch, groups=tracks)
+    with pytest.raises(ValueError, match="at least 199 calibration groups; there are 99"):
+        find_unknowns(model, batch, q=0.005, groups=tracks)
+    with pytest.raises(ValueError, match="groups has shape"):
+        find_unknowns(model, batch, groups=tracks[1:])
+
+
+def test_objects_are_compared_with_objects():
+    rng = np.random.default_rng(10)
+    kept, changed = [], []
+    for _ in range(N_RUNS // 2):
+        scores, groups = _objects(rng, 60)
+        model = _model(rng, KnownRejected(0.1), *_known(scores), groups=groups)
+        new, owner = _objects(rng, 60)
+        kept.append(model.check(_known(new)[0], groups=owner).p_value)
+        changed.append(model.check(_known(new - 0.8)[0], groups=owner).p_value)
+    assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    assert np.mean(np.array(changed) <= 0.05) > 0.4
 
 
 @pytest.mark.parametrize(
@@ -141,6 +206,12 @@ def test_aggregates(aggregate, expected):
         predict_groups(FROZEN.estimator, X, np.arange(7), aggregate="max")
     with pytest.raises(ValueError, match="inconsistent"):
         predict_groups(FROZEN.estimator, X, [1, 2])
+    rng = np.random.default_rng(0)
+    point = KnownRejected(0.4, aggregate=aggregate)
+    model = _model(rng, point, X[:, [0, 0]], np.zeros(7, int), groups=[0, 0, 1, 1, 2, 3, 3])
+    default = predict_groups(model, X, ["a", "a", "b", "b", "b", "c", "c"])[1]
+    chosen = predict_groups(model, X, ["a", "a", "b", "b", "b", "c", "c"], aggregate=aggregate)[1]
+    assert default.tolist() == chosen.tolist()
 
 
 @pytest.mark.parametrize(("n_strangers", "rate"), [(19, 0.1), (60, 0.05), (19, 0.05), (99, 0.01)])

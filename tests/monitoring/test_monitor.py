@@ -234,3 +234,45 @@ def test_bad_files(tmp_path):
     np.savez(open(path, "wb"), capital=np.zeros(3))
     with pytest.raises(MonitorFileError, match="not the state"):
         UnknownRateMonitor.load(path)
+
+
+def _bursts(rng, n_objects, rate):
+    """Scores of objects that are wholly unknown or not, 20 samples each, and the objects."""
+    unknown = rng.random(n_objects) < rate
+    groups = np.repeat(np.arange(n_objects), 20)
+    return np.where(unknown[groups], -1.0, 1.0) + 0.1 * rng.normal(size=len(groups)), groups
+
+
+@pytest.mark.parametrize("test", ["rate", "scores"])
+def test_objects_count_once(test):
+    rng = np.random.default_rng(0)
+    alarms = {"rows": 0, "objects": 0}
+    for _ in range(60):
+        scores, groups = _bursts(rng, 60, 0.2)
+        reference = _bursts(rng, 60, 0.2)
+        for kind in alarms:
+            given = {"rate0": 0.2} if test == "rate" else {"reference": reference[0]}
+            some = {}
+            if kind == "objects":
+                some = {"groups": groups}
+                given |= {} if test == "rate" else {"reference_groups": reference[1]}
+            alarms[kind] += UnknownRateMonitor(test=test, **given).update(scores, **some)
+    assert alarms["objects"] <= 60 * 0.05 + 3 * np.sqrt(60 * 0.05 * 0.95)
+    assert alarms["rows"] > 20
+    scores, groups = _bursts(rng, 300, 0.6)
+    assert UnknownRateMonitor(rate0=0.2).update(scores, groups=groups)  # and sees a change
+
+
+def test_a_mean_per_object_in_the_order_of_the_stream():
+    monitor, twin = (UnknownRateMonitor(rate0=0.1) for _ in range(2))
+    monitor.update([3.0, -4.0, -1.0, 0.5, -3.0], groups=["c", "a", "c", "b", "a"])
+    twin.update([1.0, -3.5, 0.5])
+    assert monitor.n_samples == 3 and monitor.n_unknown == 1
+    assert monitor.log_evidence == twin.log_evidence
+    assert not monitor.update([], groups=[])
+    with pytest.raises(ValueError, match=r"groups has shape \(1,\)"):
+        monitor.update([1.0, 2.0], groups=["a"])
+    with pytest.raises(ValueError, match="reference_groups was passed without reference"):
+        UnknownRateMonitor(0.1, reference_groups=[1, 2])
+    with pytest.raises(ValueError, match="reference_groups has shape"):
+        UnknownRateMonitor(reference=[1.0, -1.0], reference_groups=[1])

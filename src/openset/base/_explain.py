@@ -203,13 +203,14 @@ class PredictionExplainer:
         by_vectors = hasattr(final, "known_radius_") and hasattr(final, "support_vectors_")
         self._certificate = Certificate(final) if by_vectors else None
 
-    def columns(self, X: np.ndarray, scores: np.ndarray) -> list[pa.Array]:
+    def columns(self, X: np.ndarray | None, scores: np.ndarray) -> list[pa.Array]:
         """Return the columns `NAMES`.
 
         Parameters
         ----------
-        X : ndarray of shape (n, d)
-            Rows as the final estimator sees them, after all transformers.
+        X : ndarray of shape (n, d) or None
+            Rows as the final estimator sees them, after all transformers; None for scores of
+            objects, which have no place.
         scores : ndarray of shape (n, K)
             Their acceptance scores.
 
@@ -239,8 +240,8 @@ class PredictionExplainer:
 
     def _outside(self, X, rejected):
         """Which of the rejected rows lie outside every certificate, (n,) bool."""
-        outside = np.zeros(len(X), dtype=bool)
-        if not hasattr(self._final, "known_radius_") or not rejected.any():
+        outside = np.zeros(len(rejected), dtype=bool)
+        if X is None or not hasattr(self._final, "known_radius_") or not rejected.any():
             return outside
         if self._certificate is None:
             outside[rejected] = self._final.neighbourhood(X[rejected])[2] > 0

@@ -4,7 +4,7 @@ from ._check import Exchangeability
 from ._conformal import find_unknowns
 from ._cost import Cost, CostCurve, cost_curve
 from ._curve import Accuracy, OperatingCurve, UnknownRejected, operating_curve
-from ._groups import predict_groups
+from ._groups import group_scores, predict_groups
 from ._known_rejected import KnownRejected
 from ._mixture import Mixture, mixture
 from ._precision import Precision
@@ -26,6 +26,7 @@ __all__ = [
     "calibrate",
     "cost_curve",
     "find_unknowns",
+    "group_scores",
     "mixture",
     "operating_curve",
     "predict_groups",

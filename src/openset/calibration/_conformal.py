@@ -16,10 +16,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import OpenSetClassifier
+from ..base import OpenSetClassifier, group_codes
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
 from ._criterion import width
+from ._groups import group_levels
 from ._known_rejected import masses
 
 # How the arguments of earlier versions are spelt now.
@@ -39,8 +40,8 @@ _LOOKUPS = 16
 class ConformalClassifier(OpenSetWrapper):
     """An estimator that keeps the scores of its calibration samples.
 
-    They are kept within classes, within categories or together, as ``within_`` says; a mass is
-    None where the samples are independent.
+    They are kept within classes, within categories or together, as ``within_`` says; a mass, and
+    the scores of groups, are None where the samples are independent.
     """
 
     within_: str | None
@@ -49,6 +50,7 @@ class ConformalClassifier(OpenSetWrapper):
     _known_scores: list[np.ndarray]
     _own_mass: list[np.ndarray] | None
     _known_mass: list[np.ndarray] | None
+    _group_levels: np.ndarray | None
 
     def __new__(cls, *args: Any, **parameters: Any):
         # Here, so that the signature of the class is that of its __init__.
@@ -68,7 +70,24 @@ class ConformalClassifier(OpenSetWrapper):
         self.n_calibration_ = len(codes)
         self._own_scores, self._own_mass = _sorted_scores(own, groups, members)
         self._known_scores, self._known_mass = _sorted_scores(best, groups, whole)
+        self._group_levels = None if groups is None else np.sort(self._levels_of(scores, groups))
         self._slack = slack
+
+    def _levels_of(self, scores, groups) -> np.ndarray:
+        """(G,) up to which threshold each group is accepted, under those of the estimator."""
+        aggregate = getattr(self.criterion_, "aggregate", None) or "mean"
+        return group_levels(scores, groups, aggregate).max(axis=1)
+
+    def _compared_groups(self, X, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Levels of the calibration groups, and of those of X; the group (n,) of each sample."""
+        if self._group_levels is None:
+            raise ValueError(
+                "groups were passed, but the model was calibrated without. Pass groups to the fit "
+                "of CalibratedRejector, too."
+            )
+        scores = self._scores_of_estimator(X)
+        codes = group_codes(groups, len(scores))[1]
+        return self._group_levels, self._levels_of(scores, codes), codes
 
     def p_values(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.
@@ -244,7 +263,7 @@ def finite_scores(model: OpenSetClassifier, Z) -> np.ndarray:
     return scores
 
 
-def find_unknowns(model: Any, X: Any, *, q: float = 0.1) -> np.ndarray:
+def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> np.ndarray:
     """Tell which samples of a batch are unknown, with few false alarms among them.
 
     Of the samples that are reported, an expected share of at most `q` is known: the false discovery
@@ -254,16 +273,20 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1) -> np.ndarray:
     Parameters
     ----------
     model : CalibratedRejector
-        Calibrated on independent samples, and not within classes or categories: the p-values must
-        come from one calibration set.
+        Not calibrated within classes or categories: the p-values must come from one set.
     X : array-like of shape (n, d), or whatever the model takes
-        The batch. Its known samples must be independent of each other and of the calibration set.
+        The batch. Its known samples, or objects, must be independent of each other and of the
+        calibration set.
     q : float in (0, 1), default=0.1
         Share of false alarms that is allowed.
+    groups : array-like of shape (n,), default=None
+        The object of each sample, for a model that was calibrated with groups: an object has one
+        p-value, by the aggregate of the calibration or the mean, and the rate counts objects.
 
     Returns
     -------
     ndarray of shape (n,), bool
+        With groups, samples of one object have the same answer.
 
     References
     ----------
@@ -295,23 +318,29 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1) -> np.ndarray:
             f"model is a {type(rejector).__name__}, which has no p-values; calibrate it first: "
             "CalibratedRejector(FrozenEstimator(model)).fit(X_calibration, y_calibration)."
         )
-    if rejector.within_ is not None or rejector._known_mass is not None:
-        where = "of groups" if rejector.within_ is None else f"per {rejector.within_}"
+    if rejector.within_ is not None:
         raise ValueError(
-            f"The false discovery rate is not controlled with p-values {where}. Calibrate with "
-            "KnownRejected(within=None), and without groups."
+            f"The false discovery rate is not controlled with p-values per {rejector.within_}. "
+            "Calibrate with KnownRejected(within=None)."
         )
-    smallest = 1 / (rejector.n_calibration_ + 1)
-    if smallest > q:
+    if groups is None and rejector._group_levels is not None:
+        raise ValueError("The model was calibrated on groups: pass groups here, too.")
+    codes, n, kind = slice(None), rejector.n_calibration_, "samples"
+    if groups is not None:
+        calibration, levels, codes = rejector._compared_groups(X, groups)
+        n, kind = len(calibration), "groups"
+    if 1 / (n + 1) > q:
         raise ValueError(
-            f"q={q:g} needs at least {int(np.ceil(1 / q)) - 1} calibration samples; there are "
-            f"{rejector.n_calibration_}, whose smallest p-value is {smallest:.3g}. Calibrate with "
-            "more, or raise q."
+            f"q={q:g} needs at least {int(np.ceil(1 / q)) - 1} calibration {kind}; there are "
+            f"{n}, whose smallest p-value is {1 / (n + 1):.3g}. Calibrate with more, or raise q."
         )
-    p = rejector.known_p_value(X)
+    if groups is None:
+        p = rejector.known_p_value(X)
+    else:
+        p = p_value(calibration, None, levels, rejector._slack)
     order = np.argsort(p, kind="stable")
     passed = np.flatnonzero(p[order] <= q * np.arange(1, len(p) + 1) / len(p))
     is_unknown = np.zeros(len(p), dtype=bool)
     if passed.size:
         is_unknown[order[: passed[-1] + 1]] = True
-    return is_unknown
+    return is_unknown[codes]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length
 
+from ..base import group_codes
 from ..utils import answer_labels, decide, unwrap
 
 AGGREGATES = ("mean", "median", "votes")
 
 
 def predict_groups(
-    model: Any, X: Any, groups: Any, *, aggregate: str = "mean"
+    model: Any, X: Any, groups: Any, *, aggregate: str | None = None, categories: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Answer each group of samples once: a class, or unknown.
 
@@ -24,10 +24,11 @@ def predict_groups(
     X : array-like of shape (n, d), or whatever the model takes
     groups : array-like of shape (n,)
         The object of each sample: a track, a speaker, a session.
-    aggregate : {"mean", "median", "votes"}, default="mean"
-        "mean" and "median": of the scores of the samples, class by class; then the decision rule.
-        "votes": the most frequent answer of the samples, unknown being one; of equally frequent
-        ones the first class, and unknown last.
+    aggregate : {"mean", "median", "votes"}, default=None
+        As for :func:`group_scores`. None is that of the ``KnownRejected(aggregate=...)`` which the
+        model was calibrated for, or else "mean".
+    categories : array-like of shape (n,), default=None
+        As for :meth:`CalibratedRejector.predict`.
 
     Returns
     -------
@@ -47,29 +48,71 @@ def predict_groups(
     >>> dict(zip(names.tolist(), answers.tolist(), strict=True))
     {'a': 'left', 'b': 'unknown', 'c': 'right'}
     """
+    final = unwrap(model)
+    calibrated = getattr(getattr(final, "criterion_", None), "aggregate", None)
+    given = {} if categories is None else {"categories": categories}
+    scores = model.decision_function(X, **given)
+    names, scores = group_scores(scores, groups, aggregate=aggregate or calibrated or "mean")
+    return names, answer_labels(final.classes_, final.unknown_label_)[decide(scores)]
+
+
+def group_scores(
+    scores: np.ndarray, groups: Any, *, aggregate: str = "mean"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Acceptance scores of groups from those of their samples.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        Of ``decision_function``; 0 or more accepts, also for the result.
+    groups : array-like of shape (n,)
+        The object of each sample.
+    aggregate : {"mean", "median", "votes"}, default="mean"
+        "mean" and "median": of the scores of the samples, class by class. "votes": the share of a
+        class among the answers to the samples, less that of unknown; so the most frequent answer
+        wins, of equally frequent ones the first class, and unknown last.
+
+    Returns
+    -------
+    names : ndarray of shape (G,)
+        The groups, sorted.
+    scores : ndarray of shape (G, K)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset.calibration import group_scores
+    >>> group_scores(np.array([[1.0, -1.0], [3.0, -1.0], [-1.0, -2.0]]), ["a", "a", "b"])
+    (array(['a', 'b'], dtype='<U1'), array([[ 2., -1.],
+           [-1., -2.]]))
+    """
     if aggregate not in AGGREGATES:
         raise ValueError(f"aggregate={aggregate!r} must be one of {', '.join(AGGREGATES)}.")
-    final = unwrap(model)
-    scores = model.decision_function(X)
-    check_consistent_length(scores, groups)
-    names, inverse = np.unique(np.asarray(groups), return_inverse=True)
-    codes = decide(group_scores(scores, inverse, aggregate))
-    return names, answer_labels(final.classes_, final.unknown_label_)[codes]
-
-
-def group_scores(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
-    """Scores (G, K) of groups from those of their samples, (n, K); groups are 0 to G - 1.
-
-    With votes the score of a class is its share of the answers less that of unknown.
-    """
-    n_groups, n_classes = int(groups.max()) + 1, scores.shape[1]
-    if aggregate == "mean":
-        sums = np.zeros((n_groups, n_classes))
-        np.add.at(sums, groups, scores)
-        return sums / np.bincount(groups)[:, None]
+    names, codes = group_codes(groups, len(scores))
     if aggregate == "median":
-        return np.stack([np.median(scores[groups == g], axis=0) for g in range(n_groups)])
-    votes = np.zeros((n_groups, n_classes + 1))
-    np.add.at(votes, (groups, decide(scores)), 1)
-    votes /= np.bincount(groups)[:, None]
-    return votes[:, :-1] - votes[:, -1:]
+        parts = [np.median(scores[codes == g], axis=0) for g in range(len(names))]
+        return names, np.stack(parts)
+    sums = scores
+    if aggregate == "votes":
+        votes = np.eye(scores.shape[1] + 1)[decide(scores)]
+        sums = votes[:, :-1] - votes[:, -1:]
+    totals = np.zeros((len(names), scores.shape[1]))
+    np.add.at(totals, codes, sums)
+    return names, totals / np.bincount(codes)[:, None]
+
+
+def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
+    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group.
+
+    With votes it is the highest threshold at which some class has as many votes as unknown has.
+    """
+    if aggregate != "votes":
+        return group_scores(scores, groups, aggregate=aggregate)[1]
+    best, votes = scores.max(axis=1), np.eye(scores.shape[1])[scores.argmax(axis=1)]
+    levels = []
+    for g in np.unique(groups):
+        rows = np.flatnonzero(groups == g)
+        rows = rows[np.argsort(-best[rows], kind="stable")]
+        most = votes[rows].cumsum(axis=0).max(axis=1)
+        levels.append(best[rows[np.argmax(most >= np.arange(len(rows))[::-1])]])
+    return np.array(levels)[:, None]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import binom
 
 from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
-from ._groups import group_scores
+from ._groups import AGGREGATES, group_levels
 
 # Allows for the rounding error of a sum of masses.
 _SLACK = 1 + 1e-12
@@ -49,9 +49,10 @@ class KnownRejected(Criterion):
         accepts it, so that ``predict_set`` contains the right class. Its threshold is lower, and
         fewer unknown samples are rejected: where classes overlap, hardly any. With
         ``within="class"`` the own class counts in any case.
-    aggregate : {"mean", "median"}, default=None
+    aggregate : {"mean", "median", "votes"}, default=None
         With `groups`: None is the promise below, about samples; otherwise it is about the one
-        answer to an object that :func:`predict_groups` gives with the same `aggregate`.
+        answer to an object that :func:`predict_groups` gives with the same `aggregate`. "votes" is
+        for a threshold that all classes share, and for any class that accepts.
 
     Notes
     -----
@@ -96,11 +97,15 @@ class KnownRejected(Criterion):
             raise ValueError(
                 f"KnownRejected(own_class={self.own_class!r}): own_class must be True or False."
             )
-
-        if self.aggregate not in (None, "mean", "median"):
+        if self.aggregate not in (None, *AGGREGATES):
             raise ValueError(
-                f"KnownRejected(aggregate={self.aggregate!r}): aggregate must be None, 'mean' or "
-                "'median'."
+                f"KnownRejected(aggregate={self.aggregate!r}): aggregate must be None or one of "
+                f"{', '.join(AGGREGATES)}."
+            )
+        if self.aggregate == "votes" and self.counts_own_class:
+            raise ValueError(
+                f"{self}: votes are counted at one threshold, and for any class. Use 'mean' or "
+                "'median' with own_class=True or within='class'."
             )
 
     @property
@@ -113,7 +118,8 @@ class KnownRejected(Criterion):
         whose = f"of each {self.within} " if self.within else ""
         end = " by their own class" if self.counts_own_class else ""
         sure = "" if self.confidence is None else f", with confidence {self.confidence:g}"
-        return f"at most {self.alpha * 100:g} % of the known samples {whose}are rejected{end}{sure}"
+        what = "samples" if self.aggregate is None else "objects"
+        return f"at most {self.alpha * 100:g} % of the known {what} {whose}are rejected{end}{sure}"
 
     @property
     def remedy(self) -> str:  # type: ignore[override]
@@ -232,7 +238,7 @@ def _one_row_per_group(criterion, known, codes, groups):
             f"{criterion} gives one answer to each group, but a group has samples of more than one "
             "class. Use groups of one class each, or aggregate=None."
         )
-    return group_scores(known, inverse, criterion.aggregate), codes[first]
+    return group_levels(known, inverse, criterion.aggregate), codes[first]
 
 
 def masses(groups: np.ndarray) -> np.ndarray:

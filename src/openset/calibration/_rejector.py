@@ -358,7 +358,7 @@ class CalibratedRejector(ConformalClassifier):
             )
         super()._validate_params()
 
-    def check(self, X_new: Any) -> Exchangeability:
+    def check(self, X_new: Any, *, groups: Any = None) -> Exchangeability:
         """Test whether new samples that look known are like the calibration samples.
 
         The promise holds for samples that are exchangeable with the calibration samples. This
@@ -368,20 +368,27 @@ class CalibratedRejector(ConformalClassifier):
         ----------
         X_new : array-like of shape (n, d), or whatever the estimator takes
             New samples, unlabelled; independent of each other.
+        groups : array-like of shape (n,), default=None
+            The object of each, for a model that was calibrated with groups: objects are compared.
 
         Returns
         -------
         Exchangeability
             The p-value; its text says what the test can and cannot see.
         """
-        if self._known_mass is not None:
+        check_is_fitted(self)
+        if groups is not None:
+            calibration, new, _ = self._compared_groups(X_new, groups)
+        elif self._known_mass is not None:
             raise ValueError(
-                "check is for independent samples, but the model was calibrated on groups."
+                "check is for independent samples, but the model was calibrated on groups: pass "
+                "groups here, too."
             )
-        calibration = np.concatenate(self._known_scores)
+        else:
+            calibration = np.concatenate(self._known_scores)
+            new = self._scores_of_estimator(X_new).max(axis=1)
         thresholds = self.thresholds_ if self.within_ is None else np.full(1, -np.inf)
-        best = self._scores_of_estimator(X_new).max(axis=1)
-        return exchangeability(calibration, best, float(thresholds[0]))
+        return exchangeability(calibration, new, float(thresholds[0]))
 
     @property
     def cost_curve_(self) -> CostCurve:
@@ -560,7 +567,7 @@ def _of_this_version(state: dict[str, Any]) -> dict[str, Any]:
     if "thresholds_" in state:
         state |= {"criterion_": point, "within_": point.within, "categories_": None}
     if "_own_scores" in state:
-        state |= {"_own_mass": None, "_known_mass": None}
+        state |= {"_own_mass": None, "_known_mass": None, "_group_levels": None}
         state["_known_scores"] = [state["_known_scores"]]
     return state
 

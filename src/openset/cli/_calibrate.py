@@ -56,6 +56,13 @@ def calibrate(
             "the identity of unknown rows, default: their class.",
         ),
     ] = None,
+    aggregate: Annotated[
+        Literal["mean", "median", "votes"] | None,
+        typer.Option(
+            help="With --group: keep --alpha for the one answer per object that `predict --group` "
+            "gives, by the mean or median of the scores or by votes; default: for its rows."
+        ),
+    ] = None,
     within: Annotated[
         str | None,
         typer.Option(
@@ -88,7 +95,12 @@ def calibrate(
 
     options.prepare_output(output)
     asked = {"--alpha": alpha, "--precision": precision, "--costs": costs, "--strangers": strangers}
-    modes = {"--by": by, "--per-class": per_class or None, "--within": within}
+    modes = {
+        **{"--by": by, "--per-class": per_class or None, "--within": within},
+        "--aggregate": aggregate,
+    }
+    if aggregate is not None and group is None:
+        raise ValueError(f"--aggregate {aggregate} is about objects; name their column by --group")
     criterion, recorded = _criterion(asked, modes, confidence, unknown_share)
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     if strangers is not None and group is None:
@@ -139,7 +151,7 @@ def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, 
         if kind != "--alpha" and mode is not None:
             shown = option if mode is True else f"{option} {mode}"
             raise ValueError(f"{shown} belongs to --alpha; leave it out")
-    by, per_class, column = modes.values()
+    by, per_class, column, aggregate = modes.values()
     if (per_class and by == "highest") or (per_class and column is not None):
         raise ValueError("--per-class excludes --by highest and --within; leave them out")
     card: dict[str, Any] = {"per_class": bool(per_class)}
@@ -150,7 +162,8 @@ def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, 
         where = "class" if per_class else None if column is None else "category"
         told = {} if confidence is None else {"confidence": confidence}
         told |= {} if column is None else {"within": column}
-        promise = KnownRejected(alpha, confidence, within=where, own_class=by == "own")
+        told |= {} if aggregate is None else {"aggregate": aggregate}
+        promise = KnownRejected(alpha, confidence, where, by == "own", aggregate)
         return promise, {"alpha": alpha, **card, "by": by, **told}
     card["unknown_share"] = unknown_share or 0.0
     if kind == "--costs":

@@ -24,6 +24,13 @@ def evaluate(
     data: options.Data,
     target: options.TrueTarget,
     unknown: options.Unknown = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Measure one answer per object, the rows that are alike in this column.",
+        ),
+    ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(help="Folder for figures: confusion matrix, curves, scores."),
@@ -46,23 +53,44 @@ def evaluate(
         options.prepare_output(figures / "figure.png")
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     final, within = scorer.final, scorer.category_column
-    columns = [] if within is None else [within]
+    columns = [name for name in (within, group) if name is not None]
     rows = scorer.labelled(open_table(data, encoding), target, unknown, columns)
     batches = [
         (y, scorer.scores(scorer.transform(X), rows.texts(within, len(X))))
         for X, y in rows.batches("evaluate")
     ]
     truth, scores = map(np.concatenate, zip(*batches, strict=True))
+    kind = "rows" if group is None else "objects"
+    if group is not None:
+        truth, scores = _of_objects(truth, scores, rows.texts(group), group, scorer.aggregate)
     evaluation = Evaluation(truth, scores, final.classes_, final.unknown_label_)
     drawn = _draw(evaluation, figures) if figures is not None else []
     if as_json:
-        typer.echo(json.dumps(_as_json(evaluation, rows.others), indent=1))
+        typer.echo(json.dumps(_as_json(evaluation, rows.others, kind), indent=1))
         return
-    say(*_lines(evaluation, rows.others, str(data)))
+    say(*_lines(evaluation, rows.others, str(data), kind))
     typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
 
 
-def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
+def _of_objects(truth, scores, groups, column: str, aggregate: str):
+    """The class and the scores of each object."""
+    import numpy as np
+
+    from openset.calibration import group_scores
+
+    names, of_objects = group_scores(scores, groups, aggregate=aggregate)
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    mixed = truth != truth[first][codes]
+    if mixed.any():
+        name = names[codes[mixed.argmax()]]
+        raise ValueError(
+            f"the rows of {column} {name!r} are of more than one class, but an object has one "
+            "answer; name another column, or leave --group out"
+        )
+    return truth[first], of_objects
+
+
+def _as_json(evaluation: Evaluation, others: list[str], kind: str) -> dict[str, Any]:
     import numpy as np
 
     from openset.metrics import oscr_curve
@@ -73,8 +101,8 @@ def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
     oscr = {name: values[shown].tolist() for name, values in zip(names, curve, strict=True)}
     labels = [*evaluation.classes, evaluation.unknown_label]
     return {
-        "rows": len(evaluation.truth),
-        "unknown_rows": int((~evaluation.is_known).sum()),
+        kind: len(evaluation.truth),
+        f"unknown_{kind}": int((~evaluation.is_known).sum()),
         "unknown_labels": others,
         "measures": evaluation.measures,
         "per_class": {  # NaN is not valid JSON: what is not defined is null
@@ -89,7 +117,7 @@ def _as_json(evaluation: Evaluation, others: list[str]) -> dict[str, Any]:
     }
 
 
-def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
+def _lines(evaluation: Evaluation, others: list[str], source: str, kind: str) -> list[str]:
     import numpy as np
 
     from openset.cli._text import measure_lines
@@ -98,7 +126,7 @@ def _lines(evaluation: Evaluation, others: list[str], source: str) -> list[str]:
     n_unknown = int((~evaluation.is_known).sum())
     which = f" (classes the model has not learned: {shortened(others, 11)})" if n_unknown else ""
     lines = [
-        f"{source}: {len(evaluation.truth):,} rows, {n_unknown:,} of them unknown{which}",
+        f"{source}: {len(evaluation.truth):,} {kind}, {n_unknown:,} of them unknown{which}",
         *measure_lines(evaluation.measures),
         "",
         *evaluation.report.class_table().split("\n"),

@@ -24,9 +24,12 @@ def monitor(
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Start a monitor: answers of a normal period, from `openset predict`."),
+        typer.Option(
+            help="Start a monitor: answers of a normal period, from `openset predict`, one per row."
+        ),
         READS,
     ] = None,
+    group: options.Group = None,
     test: Annotated[
         Literal["rate", "scores"], typer.Option(help="What to watch: share of unknown, or scores.")
     ] = "rate",
@@ -51,10 +54,14 @@ def monitor(
         return
     options.prepare_output(file)
     _check_new(file)
-    scores = None if reference is None else _scores(reference, encoding)
+    if group is not None and reference is None:
+        raise ValueError("--group is a column of the table --reference; give both, or neither")
+    scores, groups = (None, None) if reference is None else _scores(reference, group, encoding)
     if test == "scores" and scores is None:
         raise ValueError("--test scores needs --reference, the answers of a normal period")
-    started = UnknownRateMonitor(rate, reference=scores, test=test, alpha=alpha)
+    started = UnknownRateMonitor(
+        rate, reference=scores, reference_groups=groups, test=test, alpha=alpha
+    )
     with update_lock(file.absolute().parent):  # another process may start it, too
         _check_new(file)
         started.save(file)
@@ -81,16 +88,21 @@ def as_dict(state) -> dict:
     return {name: getattr(state, name) for name in names}
 
 
-def _scores(path: Path, encoding: str):
-    """The known scores of a table of answers."""
+def _scores(path: Path, group: str | None, encoding: str):
+    """The known scores of a table of answers, and the texts of the column `group`."""
     import numpy as np
 
-    from openset.tables import TableError, numbers, open_table
+    from openset.tables import TableError, numbers, open_table, required_texts
 
     table = open_table(path, encoding)
     table.require(["known_score"], "which `openset predict` writes")
-    parts = [numbers(batch.column("known_score"))[0] for batch in table.batches("read")]
-    scores = np.concatenate(parts) if parts else np.empty(0)
-    if np.isnan(scores).any():
+    table.require([] if group is None else [group], "which groups the rows")
+    scores, groups = [np.empty(0)], [np.empty(0, dtype=object)]
+    for batch in table.batches("read"):
+        n_before = sum(map(len, scores))
+        scores.append(numbers(batch.column("known_score"))[0])
+        if group is not None:
+            groups.append(required_texts(table, group, batch.column(group), n_before))
+    if np.isnan(values := np.concatenate(scores)).any():
         raise TableError(f"{path} has rows without a number in 'known_score'")
-    return scores
+    return values, None if group is None else np.concatenate(groups)

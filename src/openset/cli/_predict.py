@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +32,13 @@ def predict(
         typer.Option(help="State of `openset monitor` to update; exit code 3 on an alarm."),
         WRITES,
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="One answer per object, the rows that are alike in this column (track, session).",
+        ),
+    ] = None,
     scheduler: options.Scheduler = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
@@ -46,18 +53,23 @@ def predict(
     from openset.tables import TableModel, check_writable, open_table, open_writer
     from openset.utils import update_lock
 
+    if group is not None and scheduler is not None:
+        raise ValueError("--group answers objects in this process; leave --scheduler out")
     options.prepare_output(output)
     check_writable(output)
     watch = None if monitor is None else UnknownRateMonitor.load(monitor)  # fails early
     jobs = jobs if scheduler is None else 1  # a worker is one thread
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     table = open_table(data, encoding)
-    answers = _Answers(scorer, table.names, None if watch is None else watch.test)
+    kept = table.names if group is None else [group, "rows"]
+    answers = _Answers(scorer, kept, None if watch is None else watch.test)
     where = workers(scheduler) if scheduler else nullcontext(_apply)
     with ExitStack() as updating, where as apply:
-        read = scorer.batches(table, "predict")
+        read = scorer.batches(table, "predict") if group is None else ()
         rows = ((batch, (X, scorer.categories(batch))) for batch, X in read)
         blocks = apply(_Answerer(scorer, jobs), rows)
+        if group is not None:
+            blocks = _objects(scorer, table, group, answers)
         first = answers.added(*next(blocks))  # raises for a table without rows
         with open_writer(output, first.schema) as writer:
             writer.write(first)
@@ -67,25 +79,41 @@ def predict(
                 updating.enter_context(update_lock(monitor))
                 watch = UnknownRateMonitor.load(monitor)
                 for scores in answers.watched:
-                    watch.update(scores)
+                    watch.update(scores, groups=answers.groups)
         if watch is not None and monitor is not None:
             watch.save(monitor)
     n_rows, unknown = sum(answers.counts.values()), answers.counts[scorer.final.unknown_label_]
+    kind = "rows" if group is None else "objects"
     to_stdout = str(output) == "-"  # then the summary must not mix with the table
     if as_json:
         by_answer = {str(answer): n for answer, n in answers.counts.most_common()}
-        told = {"rows": n_rows, "unknown": unknown, "answers": by_answer}
+        told = {kind: n_rows, "unknown": unknown, "answers": by_answer}
         told = told if watch is None else told | {"monitor": as_dict(watch)}
         typer.echo(json.dumps(told), err=to_stdout)
     else:
         say(
-            f"{table.path}: {n_rows:,} rows answered, {unknown:,} ({unknown / n_rows:.1%}) "
+            f"{table.path}: {n_rows:,} {kind} answered, {unknown:,} ({unknown / n_rows:.1%}) "
             f"unknown; wrote {'standard output' if to_stdout else output}",
             *([] if watch is None else [f"monitor: {watch}"]),
             err=to_stdout,
         )
     if watch is not None and watch.alarm:
         raise typer.Exit(ALARM)
+
+
+def _objects(scorer, table, group: str, answers: _Answers):
+    """One batch of all objects, with what `_Answerer` gives; `answers` keeps their rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    from openset.base import PredictionExplainer
+    from openset.calibration import group_scores
+
+    scores, answers.groups = scorer.grouped(table, group, "predict")
+    names, of_objects = group_scores(scores, answers.groups, aggregate=scorer.aggregate)
+    _, counts = np.unique(answers.groups, return_counts=True)
+    batch = pa.RecordBatch.from_arrays([pa.array(names), pa.array(counts)], names=[group, "rows"])
+    yield batch, (scores.max(axis=1), PredictionExplainer(scorer.final).columns(None, of_objects))
 
 
 def _apply(function, pairs):
@@ -116,6 +144,7 @@ class _Answers:
 
         self.counts: Counter = Counter()
         self.watched: list = []  # scores for a monitor
+        self.groups: Any = None  # the objects of these scores
         self._names = [*names, *_free_names(names, PredictionExplainer.NAMES)]
         self._test = test
 
@@ -124,9 +153,11 @@ class _Answers:
         import pyarrow as pa
 
         known_scores, columns = answered
-        if self._test is not None:  # of rates only the sign counts, and the table may be long
-            rates = np.where(known_scores < 0, -1, 1).astype(np.int8)
-            self.watched.append(known_scores if self._test == "scores" else rates)
+        if self._test == "rate" and self.groups is None:
+            # Only the sign counts, and the table may be long.
+            known_scores = np.where(known_scores < 0, -1, 1).astype(np.int8)
+        if self._test is not None:
+            self.watched.append(known_scores)
         for pair in columns[0].value_counts().to_pylist():
             self.counts[pair["values"]] += pair["counts"]
         return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=self._names)

@@ -152,13 +152,14 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
     else:
         where = "of each class " if point["per_class"] else ""
         where = f"of each {point['within']!r} " if "within" in point else where
-        what = f"at most {point['alpha']:.3%} of the known rows {where}are rejected"
+        of = "rows" if "aggregate" not in point else f"{point['group']!r} objects"
+        what = f"at most {point['alpha']:.3%} of the known {of} {where}are rejected"
         if point.get("by") == "own":
             what += ", by their own class"
         if "confidence" in point:
             what += f", with confidence {point['confidence']:g}"
     head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
-    groups = [point["group"]] if "group" in point else []
+    groups = [point["group"]] if "group" in point and "aggregate" not in point else []
     return [
         f"{head}: {what}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "

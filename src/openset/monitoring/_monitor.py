@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
+from ..base import group_codes
 from ..base.fitted import require
 from ..utils import atomic_write, read_member, stored_array_size
 from ..utils.compiled import njit
@@ -56,6 +57,8 @@ class UnknownRateMonitor:
     reference : array-like of shape (n,), default=None
         Known scores of a reference period of the same traffic, its usual unknowns included.
         Required for test="scores".
+    reference_groups : array-like of shape (n,), default=None
+        The object of each score of the reference; see :meth:`update`.
     test : {"rate", "scores"}, default="rate"
         "rate": has the share of unknown answers risen above `rate0`? The state has constant size.
         "scores": have the scores become lower than those of the reference and of the earlier
@@ -82,7 +85,8 @@ class UnknownRateMonitor:
     Notes
     -----
     The samples are assumed to be independent. If similar samples follow each other (one user asks
-    ten times, one camera sends a burst), count them once, or expect more false alarms.
+    ten times, one camera sends a burst), there are more false alarms, unless `groups` count them
+    once.
 
     test="rate" is a mixture of bets, each with a fixed stake, over a grid of alternative rates and
     over the time of the change [1]_. test="scores" computes smoothed conformal p-values against the
@@ -130,6 +134,7 @@ class UnknownRateMonitor:
         rate0: float | None = None,
         *,
         reference: ArrayLike | None = None,
+        reference_groups: ArrayLike | None = None,
         test: str = "rate",
         alpha: float = 0.05,
         random_state: int = 0,
@@ -140,6 +145,10 @@ class UnknownRateMonitor:
         if not isinstance(random_state, Integral) or isinstance(random_state, bool):
             raise ValueError(f"random_state={random_state!r} must be an integer.")
         scores = None if reference is None else _check_scores("reference", reference)
+        if reference_groups is not None:
+            if scores is None:
+                raise ValueError("reference_groups was passed without reference.")
+            scores = _mean_scores(scores, reference_groups, "reference_groups")
         split = 1
         if test == "scores":
             if scores is None or rate0 is not None:
@@ -180,7 +189,7 @@ class UnknownRateMonitor:
         points = points[np.r_[True, np.diff(points[:, 0]) > 0]]
         return points[:, 0].astype(np.int64), points[:, 1]
 
-    def update(self, scores: ArrayLike) -> bool:
+    def update(self, scores: ArrayLike, *, groups: ArrayLike | None = None) -> bool:
         """Add samples in the order of the stream.
 
         Parameters
@@ -188,6 +197,10 @@ class UnknownRateMonitor:
         scores : float or array-like of shape (n,)
             Known scores, for example ``model.known_score(X)``; negative is unknown. If only the
             answers are known, give -1 for unknown and 1 for known ones (test="rate").
+        groups : array-like of shape (n,), default=None
+            The object of each score (a track, a session), if those of one object are alike. An
+            object counts as one sample, with its mean score, in the order in which objects begin.
+            All of its scores belong in one call; the reference needs its groups, too.
 
         Returns
         -------
@@ -195,6 +208,8 @@ class UnknownRateMonitor:
             Whether the alarm was raised, now or earlier.
         """
         values = _check_scores("scores", scores)
+        if groups is not None:
+            values = _mean_scores(values, groups, "groups")
         if not len(values):
             return self.alarm
         unknown = values < 0
@@ -360,6 +375,13 @@ def _check_scores(name, scores) -> np.ndarray:
     if name == "reference" and not len(values):
         raise ValueError("reference is empty; give the scores of a reference period.")
     return values
+
+
+def _mean_scores(scores, groups, name) -> np.ndarray:
+    """(G,) mean score of each group, in the order in which the groups begin."""
+    _, codes = group_codes(groups, len(scores), name)
+    _, first = np.unique(codes, return_index=True)
+    return (np.bincount(codes, scores) / np.bincount(codes))[np.argsort(first)]
 
 
 def _read(path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -10,6 +10,7 @@ from ._model import TableModel as TableModel
 from ._training import label_text as label_text
 from ._training import part_readers as part_readers
 from ._training import read_training as read_training
+from ._training import required_texts as required_texts
 from ._write import check_writable as check_writable
 from ._write import open_writer as open_writer
 

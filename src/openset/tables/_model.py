@@ -50,6 +50,11 @@ class TableModel:
             categories = self.data.get("categories", {})
             self._encoder = encoder_of_columns(names, categories, self._missing)
 
+    @property
+    def aggregate(self) -> str:
+        """How scores of an object are combined: as the model was calibrated, or by their mean."""
+        return getattr(getattr(self.final, "criterion_", None), "aggregate", None) or "mean"
+
     def encoder(self, table: Table) -> TableEncoder:
         """What turns the table into features; TableError if it lacks a column."""
         encoder = self._encoder
