@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import openset
 from openset.calibration import CalibratedRejector, KnownRejected
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
-from openset.gaussian import OpenSetCentroids, OpenSetLDA
+from openset.gaussian import SIMCA, OpenSetCentroids, OpenSetLDA, ViM
 from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
@@ -20,6 +20,7 @@ from openset.svm import (
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
+    ThresholdSVC,
 )
 from openset.utils.estimator_checks import expected_failed_checks, open_set_checks
 from openset.wrappers import CascadeRejector, ThresholdRejector
@@ -57,6 +58,9 @@ VARIANTS = [
     OpenSetLDA(normalize=True, per_class=True),
     OpenSetCentroids(metric="cosine"),
     OpenSetCentroids(per_class=False),
+    SIMCA(n_components=2, per_class=True),
+    ViM(n_components=0.5),
+    ThresholdSVC(threshold=0.3),
     OpenSetKNN(n_neighbors=7, normalize=True),
     ThresholdRejector(RidgeClassifier(), threshold=0.0),
     CalibratedRejector(OSNN(), criterion=KnownRejected(0.4, within="class"), calibration_size=0.4),

@@ -19,7 +19,7 @@ from sklearn.svm import OneClassSVM
 from openset.base import explain
 from openset.datasets import make_four_gauss
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
-from openset.gaussian import OpenSetCentroids, OpenSetLDA
+from openset.gaussian import SIMCA, OpenSetCentroids, OpenSetLDA, ViM
 from openset.model_selection import OpenSetSearchCV
 from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
@@ -59,6 +59,8 @@ KEEPING = [
 KEEPING_NOTHING = [
     OpenSetLDA(),
     OpenSetCentroids(),
+    SIMCA(),
+    ViM(),
     ThresholdRejector(GaussianNB()),
     CascadeRejector(OneClassSVM(), LogisticRegression()),
 ]

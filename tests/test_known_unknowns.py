@@ -15,7 +15,7 @@ from openset import all_estimators
 from openset.calibration import Accuracy, CalibratedRejector
 from openset.evaluation import comparison_splits, evaluate_method, fit_method, held_out_report
 from openset.evt import ExtremeValueMachine
-from openset.gaussian import OpenSetCentroids, OpenSetLDA
+from openset.gaussian import SIMCA, OpenSetCentroids, OpenSetLDA
 from openset.model_selection import ClosedSetSplit, OpenSetSearchCV, OpenSetSplit
 from openset.neighbors import OSNN, OpenSetKNN
 from openset.persistence import load_model, save_model
@@ -189,7 +189,7 @@ def test_osnn_counts_them_as_another_class(data):
     assert_array_equal(model.predict(Z), np.where(expected == "unknown", "oos", expected))
 
 
-@pytest.mark.parametrize("cls", [OpenSetLDA, OpenSetCentroids, OpenSetKNN])
+@pytest.mark.parametrize("cls", [OpenSetLDA, OpenSetCentroids, OpenSetKNN, SIMCA])
 def test_radius_is_the_best_up_to_the_quantile(data, cls):
     X, y = data
     model = cls(quantile=0.9, unknown_label="oos").fit(X, y).set_params(per_class=False) if (

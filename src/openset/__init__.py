@@ -16,8 +16,10 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it
     from .evt import PISVM as PISVM
     from .evt import WSVM as WSVM
     from .evt import ExtremeValueMachine as ExtremeValueMachine
+    from .gaussian import SIMCA as SIMCA
     from .gaussian import OpenSetCentroids as OpenSetCentroids
     from .gaussian import OpenSetLDA as OpenSetLDA
+    from .gaussian import ViM as ViM
     from .host import show_versions as show_versions
     from .model_selection import OpenSetSearchCV as OpenSetSearchCV
     from .neighbors import OSNN as OSNN
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it
     from .svm import OneVsRestSVC as OneVsRestSVC
     from .svm import OneVsSetMachine as OneVsSetMachine
     from .svm import OpenSetSVC as OpenSetSVC
+    from .svm import ThresholdSVC as ThresholdSVC
     from .warming import warm as warm
     from .wrappers import CascadeRejector as CascadeRejector
     from .wrappers import ThresholdRejector as ThresholdRejector

@@ -35,6 +35,7 @@ class Method(NamedTuple):
 METHODS: list[Method] = [
     Method("OpenSetSVC", "openset.svm", "ossvm"),
     Method("OneVsRestSVC", "openset.svm", "svm"),
+    Method("ThresholdSVC", "openset.svm", "svm-threshold"),
     Method("FixedBiasSVC", "openset.svm", "svm-without-bias"),
     Method("DecisionBoundaryCarving", "openset.svm", "dbc"),
     Method("MulticlassOneClassSVM", "openset.svm", "ocsvm"),
@@ -47,6 +48,8 @@ METHODS: list[Method] = [
     Method("OpenSetKNN", "openset.neighbors", "knn"),
     Method("OpenSetLDA", "openset.gaussian", "lda"),
     Method("OpenSetCentroids", "openset.gaussian", "centroids"),
+    Method("SIMCA", "openset.gaussian", "simca"),
+    Method("ViM", "openset.gaussian", "vim"),
     Method("CascadeRejector", "openset.wrappers", None),
     Method("ThresholdRejector", "openset.wrappers", None),
 ]

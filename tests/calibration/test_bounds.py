@@ -15,7 +15,7 @@ from sklearn.svm import OneClassSVM
 from openset.base import OpenSetClassifier
 from openset.calibration import CalibratedRejector, KnownRejected
 from openset.evt import PISVM, WSVM, ExtremeValueMachine
-from openset.gaussian import OpenSetCentroids, OpenSetLDA
+from openset.gaussian import SIMCA, OpenSetCentroids, OpenSetLDA
 from openset.neighbors import OSNN, OpenSetKNN
 from openset.svm import (
     DecisionBoundaryCarving,
@@ -25,6 +25,7 @@ from openset.svm import (
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
+    ThresholdSVC,
 )
 from openset.wrappers import CascadeRejector, ThresholdRejector
 
@@ -48,6 +49,7 @@ KNOWN_FAR = [
     MulticlassSVDD(nu=0.1),
     DecisionBoundaryCarving(),
     FixedBiasSVC(),
+    ThresholdSVC(threshold=0.2),
     PISVM(gamma=1.0, threshold=0.4),
     WSVM(gamma=1.0),
     WSVM(gamma=1.0, delta_tau=0.0),
@@ -99,7 +101,7 @@ def test_not_proved_is_not_bounded(iris, estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", [OpenSetLDA(), OpenSetCentroids(), OpenSetKNN(), OpenSetKNN(3)], ids=repr
+    "estimator", [OpenSetLDA(), OpenSetCentroids(), SIMCA(), OpenSetKNN(), OpenSetKNN(3)], ids=repr
 )
 def test_scores_that_fall_without_end_keep_every_threshold_bounded(iris, estimator):
     X, y = iris

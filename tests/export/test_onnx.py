@@ -40,6 +40,7 @@ from openset.svm import (
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
+    ThresholdSVC,
 )
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -51,6 +52,7 @@ METHODS = [
     OpenSetSVC(lam=0.2),
     OneVsRestSVC(),
     FixedBiasSVC(),
+    ThresholdSVC(threshold=0.3),
     DecisionBoundaryCarving(),
     MulticlassOneClassSVM(nu=0.2),
     MulticlassSVDD(nu=0.2),

@@ -19,6 +19,7 @@ from openset.svm import (
     OneVsRestSVC,
     OneVsSetMachine,
     OpenSetSVC,
+    ThresholdSVC,
 )
 from openset.wrappers import ThresholdRejector
 
@@ -33,6 +34,7 @@ PER_CLASS = {
     DecisionBoundaryCarving,
     OpenSetSVC,
     FixedBiasSVC,
+    ThresholdSVC,
 }
 # In the order of ties.
 GAMMAS = [2.0**k for k in range(15, -16, -2)]
@@ -108,6 +110,7 @@ ENGINE = [
     (DecisionBoundaryCarving(tie="restrictive"), {"C": [1.0]}),
     (FixedBiasSVC(), {"C": [1.0, 8.0], "bias": [-0.01, -0.5]}),
     (FixedBiasSVC(mode="artificial"), {"bias": [-0.01, -0.5]}),
+    (ThresholdSVC(), {"C": [1.0, 8.0], "threshold": [-0.3, 0.0, 0.5]}),
 ]
 
 

@@ -56,8 +56,31 @@ def test_what_the_function_of_the_study_records(tmp_path):
     )
     study = replace(STUDY, record=f"{tmp_path}/own.py:rows")
     row = _done("OpenSetSVC", study)
-    assert json.loads(row["extra"]) == {"rows": [row["n_train"]] * 2, "C": 1.0}
-    assert _done("OpenSetSVC")["extra"] is None
+    recorded = json.loads(row["extra"])
+    fit = recorded.pop("fit")
+    assert recorded == {"rows": [row["n_train"]] * 2, "C": 1.0}
+    assert json.loads(_done("OpenSetSVC")["extra"]) == {"fit": fit}
+
+
+def test_a_row_tells_its_lambda_and_how_often_it_was_raised():
+    row = _done("OpenSetSVC")
+    *_, model = _by_hand(OpenSetSVC(), row)
+    fit = json.loads(row["extra"])["fit"]
+    assert fit["n_classes"] == 10
+    np.testing.assert_allclose(fit["lam"], model.lam_, atol=1e-6)
+    # Of two classes in wide kernels one has a positive bias.
+    wide = {"C": [1.0], "lam": [0.0], "gamma": [1e-3]}
+    two = replace(STUDY, grids={"OpenSetSVC": wide}, search={"level": "model"}, n_known=(2,))
+    fit = json.loads(run_task(Task("digits", 2, 0, "OpenSetSVC"), two)["extra"])["fit"]
+    assert fit["raised"] == sum(value > 0 for value in fit["lam"]) > 0
+    assert set(json.loads(_done("OSNN")["extra"])["fit"]) == {"n_classes"}
+
+
+def test_a_fingerprint_ends_with_the_libraries():
+    row = _done("OSNN")
+    settings, libraries = row["fingerprint"].split("-")
+    assert settings == STUDY.fingerprint("OSNN")
+    assert len(libraries) == 8 and json.loads(row["versions"])
 
 
 def test_a_row_does_not_depend_on_threads():

@@ -14,7 +14,7 @@ from ..solver.points import left_factor, right_factor, squared_norms
 # Least shrinkage: where Ledoit and Wolf's is 0, the covariance can be singular.
 _LEAST = 1e-9
 # Samples are moved to at most this many standard deviations, so that no square overflows.
-_FAR = 1e100
+FAR = 1e100
 
 
 class OpenSetLDA(DistanceClassifier):
@@ -131,7 +131,7 @@ class OpenSetLDA(DistanceClassifier):
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         sizes = np.bincount(codes)
         self.means_ = class_means(X, codes)
-        self.covariance_, self.shrinkage_ = _covariance(X - self.means_[codes], X)
+        self.covariance_, self.shrinkage_ = shrunk_covariance(X - self.means_[codes], X)
         self._whiten(X)
         Z = self._project(X)
         squares = squared_norms(Z - self._centers[codes])
@@ -152,7 +152,7 @@ class OpenSetLDA(DistanceClassifier):
         """
         self._mean = X.mean(axis=0)
         if self.relative:
-            total, self._total_shrinkage = _covariance(X - self._mean, X)
+            total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)
             self._spread, self._basis = eigh(total, self.covariance_)
         else:
             values, vectors = eigh(self.covariance_)
@@ -160,12 +160,8 @@ class OpenSetLDA(DistanceClassifier):
         self._centers = (self.means_ - self._mean) @ self._basis
 
     def _project(self, X):
-        R = X - self._mean
-        size = np.abs(R).max(axis=1, keepdims=True)
-        limit = _FAR / max(1.0, np.abs(self._basis).sum(axis=0).max())
-        if np.any(size > limit):
-            R *= np.minimum(1.0, limit / np.maximum(size, limit))
-        return R @ self._basis
+        limit = FAR / max(1.0, np.abs(self._basis).sum(axis=0).max())
+        return pulled_in(X - self._mean, limit) @ self._basis
 
     def projection(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return what the distances are computed from.
@@ -188,16 +184,24 @@ class OpenSetLDA(DistanceClassifier):
 
     def check_fitted(self):
         sizes = super().check_fitted()
-        require(np.all(np.abs(self._centers) < _FAR), "_centers is so large that scores overflow")
+        require(np.all(np.abs(self._centers) < FAR), "_centers is so large that scores overflow")
         if self.relative:
             check_array("_spread", self._spread, "r", sizes)
-            require(np.all(self._spread > 1 / _FAR), "_spread is not positive")
+            require(np.all(self._spread > 1 / FAR), "_spread is not positive")
         return sizes
 
     def far_scores(self) -> np.ndarray:
         # The eigenvalues of S^-1 - S_0^-1 have the signs of those of 1 - 1 / spread.
         proved = not self.normalize and (not self.relative or self._spread.min() > 1.0 + 1e-12)
         return np.full(len(self.classes_), -np.inf if proved else np.inf)
+
+
+def pulled_in(R: np.ndarray, limit: float) -> np.ndarray:
+    """Rows of R, (n, d), shortened so that no entry exceeds the limit; R may be changed."""
+    size = np.abs(R).max(axis=1, keepdims=True)
+    if np.any(size > limit):
+        R *= np.minimum(1.0, limit / np.maximum(size, limit))
+    return R
 
 
 def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -207,7 +211,7 @@ def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.add.reduceat(X[order], np.r_[0, np.cumsum(sizes)[:-1]], axis=0) / sizes[:, None]
 
 
-def _covariance(R, X):
+def shrunk_covariance(R: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, float]:
     """The Ledoit-Wolf covariance of R, the rows of X about their means, and its shrinkage."""
     empirical = R.T @ R / len(R)
     variance = np.trace(empirical) / len(empirical)

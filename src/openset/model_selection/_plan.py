@@ -35,6 +35,8 @@ _PRESSURES = [2.0**k for k in range(-3, 3)]
 PAPER_GRIDS: dict[str, Grid] = {
     "KernelMachineClassifier": {"gamma": _GAMMAS},
     "OpenSetSVC": {"gamma": _GAMMAS, "lam": FRACTIONS[::-1]},
+    # Not in the paper's experiments: as many thresholds as OpenSetSVC has values of lambda.
+    "ThresholdSVC": {"gamma": _GAMMAS, "threshold": FRACTIONS[::-1]},
     "FixedBiasSVC": {"gamma": _GAMMAS, "bias": [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]},
     # 21 values from 0 to 1 without the ends, where no such machine exists.
     "MulticlassOneClassSVM": {"gamma": _GAMMAS, "nu": [k / 20 for k in range(19, 0, -1)]},

@@ -87,11 +87,13 @@ class Study:
         every method on the validation rows of the known classes: ``alpha``, ``per_class`` (within
         each class) and ``by`` ("own": by the own class of a row, or "highest"). With ``refit =
         true`` the method is then fitted again, on training and validation rows, and keeps the
-        thresholds. The column ``extra`` then holds the :func:`accuracy_by_rejection` of the test
-        rows, unless `record` is given.
+        thresholds.
     record : str
         ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
-        with each row, as JSON in the column ``extra``. The file is Python code and is run.
+        with each row, as JSON in the column ``extra``. The file is Python code and is run. Without
+        one, and with a `protocol`, it is the :func:`accuracy_by_rejection` of the test rows. The
+        key ``fit`` holds the number of classes of the dataset and, of a model with lambda, its
+        value per class and how often the fit had to raise it.
     method_files : dict of str
         By name, ``FILE.py:NAME`` of each method that is not part of openset: an estimator class, or
         a function that returns an estimator. The file is Python code and is run.

@@ -25,9 +25,11 @@ from threadpoolctl import threadpool_limits
 import openset
 
 from .. import datasets
-from ..evaluation import Evaluation, Split, draw_split, evaluate_method
+from ..base.parameters import per_class
+from ..calibration import CalibratedRejector
+from ..evaluation import Evaluation, MethodResult, Split, draw_split, evaluate_method
 from ..metrics import OpenSetCounts, encode_labels
-from ..utils import decide
+from ..utils import decide, unwrap
 from ._study import MEASURES, Study, Task
 
 # The columns of a row, with their types in the store. Dicts are stored as JSON.
@@ -199,7 +201,9 @@ def run_task(
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         row = failed(task, f"{type(error).__name__}: {error} ({place})")
-    return row | {"fingerprint": study.fingerprint(task.method)}
+    # The settings decide which study a row belongs to; the libraries are there to be seen.
+    libraries = hashlib.sha256(_versions().encode()).hexdigest()[:8]
+    return row | {"fingerprint": f"{study.fingerprint(task.method)}-{libraries}"}
 
 
 def failed(task: Task, error: str) -> Row:
@@ -225,14 +229,15 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     point = study.calibration
     result = evaluate_method(search, X, y, split, operating_point=point, calibration=validation)
     record = study.recorder
-    extra = record(result, X[split.train], y[split.train]) if record else None
-    if point and not record:
+    extra = record(result, X[split.train], y[split.train]) if record else {}
+    if study.protocol and not record:
         extra = accuracy_by_rejection(result.evaluation)
+    extra = {**extra, "fit": describe_fit(result, y[split.test])}
     n_test_known, fitted = int(result.evaluation.is_known.sum()), result.fitted
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},
         "params": json.dumps(fitted.params),
-        "extra": json.dumps(extra) if extra else None,
+        "extra": json.dumps(extra),
         "n_train": fitted.n_rows,
         "n_test_known": n_test_known,
         "n_test_unknown": len(split.test) - n_test_known,
@@ -240,6 +245,23 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
         "seconds_fit": fitted.seconds_fit,
         "seconds_predict": result.seconds_predict,
     }
+
+
+def describe_fit(result: MethodResult, truth: np.ndarray) -> dict[str, Any]:
+    """What a row tells about its fit: the classes of the test rows, and the lambda of each class.
+
+    ``raised`` counts the classes whose lambda the fit had to raise above the chosen one.
+    """
+    known = result.evaluation.classes.tolist()
+    found: dict[str, Any] = {"n_classes": len({*known, *np.unique(truth).tolist()})}
+    final = unwrap(result.fitted.model)
+    if isinstance(final, CalibratedRejector):
+        final = unwrap(final.estimator_)
+    if hasattr(final, "lam_"):
+        chosen = per_class(final, "lam", final.lam)
+        found["lam"] = np.round(final.lam_, 6).tolist()
+        found["raised"] = int(np.sum(final.lam_ > chosen + 1e-12))
+    return found
 
 
 _warm: set[str] = set()

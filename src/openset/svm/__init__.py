@@ -8,6 +8,7 @@ from ._one_class import MulticlassOneClassSVM, MulticlassSVDD
 from ._one_vs_set import OneVsSetMachine
 from ._open_set_svc import OpenSetSVC
 from ._svc import OneVsRestSVC, one_vs_one_bias
+from ._threshold import ThresholdSVC
 
 __all__ = [
     "DecisionBoundaryCarving",
@@ -18,6 +19,7 @@ __all__ = [
     "OneVsRestSVC",
     "OneVsSetMachine",
     "OpenSetSVC",
+    "ThresholdSVC",
     "fit_distributed",
     "lambda_path",
     "one_vs_one_bias",
