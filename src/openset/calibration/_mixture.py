@@ -329,9 +329,9 @@ def _tails_alike(known, new, score, slack) -> float:
     """p-value of the chi-squared test that scores above a score are distributed alike."""
     old, new = known[known >= score], new[new >= score - slack]
     n_bins = min(_BINS, min(len(old), len(new)) // 10)
-    edges = np.unique(np.quantile(old, np.arange(1, n_bins) / n_bins)) if n_bins > 1 else []
-    if not len(edges):
+    if n_bins < 2:
         return 1.0
+    edges = np.unique(np.quantile(old, np.arange(1, n_bins) / n_bins))
     table = np.array(
         [
             np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)

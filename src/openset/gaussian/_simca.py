@@ -176,7 +176,8 @@ class SIMCA(DistanceClassifier):
         ):
             used = subspace[subspace.any(axis=1)]
             R = pulled_in(X - mean, FAR)
-            columns.append(_normal_score(*_two_distances(R, used), moments))
+            h, v = _two_distances(R, used)
+            columns.append(_normal_score(h, v, moments))
         return np.column_stack(columns)
 
     def check_fitted(self):

@@ -165,8 +165,8 @@ def _add_ranks(report: Report, data: Results, groups: list[list[Ranking]], contr
         _test_table(report, rankings, names, control, suffix)
         _pair_table(report, rankings, names, suffix)
         for ranking in rankings:
-            for who in (control, None) if control in methods else (None,):
-                _add_diagram(report, ranking, names, who, suffix)
+            for against in (control, None) if control in methods else (None,):
+                _add_diagram(report, ranking, names, against, suffix)
 
 
 def _rank_table(report, rankings, names, suffix):
