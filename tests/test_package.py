@@ -27,6 +27,7 @@ FLOORS = [
     ["tables"],
     ["calibration", "discovery"],
     ["evaluation"],
+    ["traffic"],
     ["monitoring"],
     ["export", "persistence", "plots"],
     ["study", "warming"],

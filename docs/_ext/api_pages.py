@@ -14,7 +14,7 @@ import openset
 TASKS = {
     "Classify or reject": ["svm", "gaussian", "neighbors", "evt", "wrappers"],
     "Choose parameters, measure, compare": ["model_selection", "metrics", "evaluation", "plots"],
-    "Set the operating point": ["calibration"],
+    "Set the operating point": ["calibration", "traffic"],
     "Look at what was rejected": ["discovery", "monitoring"],
     "Save and serve a model": ["persistence", "export"],
     "Data and experiments": ["datasets", "tables", "study", "study.stats"],

@@ -54,7 +54,8 @@ _SUBMODULES = frozenset(
     (
         *("base", "calibration", "datasets", "discovery", "evaluation", "evt", "export"),
         *("gaussian", "kernels", "metrics", "model_selection", "monitoring", "neighbors"),
-        *("persistence", "plots", "solver", "study", "svm", "tables", "utils", "wrappers"),
+        *("persistence", "plots", "solver", "study", "svm", "tables", "traffic"),
+        *("utils", "wrappers"),
     )
 )
 

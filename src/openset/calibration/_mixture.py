@@ -75,11 +75,29 @@ class Mixture:
     _traffic: np.ndarray = field(repr=False)
 
     def known_rejected(self, threshold: Any) -> Any:
-        """Share of known rows that score less than the thresholds, of any shape."""
+        """Share of the calibration rows that score less than a threshold.
+
+        Parameters
+        ----------
+        threshold : float or array-like of any shape
+
+        Returns
+        -------
+        float or ndarray of the shape of `threshold`
+        """
         return np.searchsorted(self._calibration, threshold) / self.n_calibration
 
     def unknown_rejected(self, threshold: Any) -> Any:
-        """Estimated share of unknown rows that score less than the thresholds, of any shape."""
+        """Estimated share of the unknown rows that score less than a threshold.
+
+        Parameters
+        ----------
+        threshold : float or array-like of any shape
+
+        Returns
+        -------
+        float or ndarray of the shape of `threshold`
+        """
         accepted = 1 - np.searchsorted(self._traffic, threshold) / self.n_traffic
         known = (1 - self.unknown_share) * (1 - self.known_rejected(threshold))
         unknown = max(self.unknown_share, 1 / self.n_traffic)
