@@ -155,6 +155,32 @@ class OpenSetPipeline(DelegatingClassifier, Pipeline):
         return part
 
 
+# What scikit-learn's Pipeline does not pass on.
+_MISSING = frozenset(
+    "known_score predict_known predict_set inclusion_proba explain unknown_label_ bounded_ "
+    "known_radius_ n_known_unknowns_ add_classes remove_classes rename_classes".split()
+)
+
+
+def _name_the_remedy(pipeline: Pipeline, name: str) -> Any:
+    """``Pipeline.__getattr__``: say which pipeline has a missing member of an open-set estimator.
+
+    Python calls it only after a name was not found, so what Pipeline has stays as it is.
+    """
+    steps = vars(pipeline).get("steps") if name in _MISSING else None
+    if steps and isinstance(steps[-1][-1], OpenSetClassifier):
+        raise AttributeError(
+            f"scikit-learn's {type(pipeline).__name__} does not pass on {name!r} of "
+            f"{type(steps[-1][-1]).__name__}. openset.make_pipeline(*steps) makes one that does; "
+            "openset.base.OpenSetPipeline(pipeline.steps) takes over a fitted one."
+        )
+    return object.__getattribute__(pipeline, name)  # raises the error it raised before
+
+
+if not hasattr(Pipeline, "__getattr__"):
+    Pipeline.__getattr__ = _name_the_remedy
+
+
 def make_pipeline(*steps: BaseEstimator, **options: Any) -> OpenSetPipeline:
     """Put transformers in front of an open-set estimator and keep its whole contract.
 

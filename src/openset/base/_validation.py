@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -188,7 +189,35 @@ def _check_sparse(X):
         ) from error
 
 
+# Meta-estimators that number the classes 0 to K - 1, so that -1, unknown, is their last class.
+_CLOSED_SET = ("sklearn.ensemble", "sklearn.multiclass", "sklearn.calibration", "imblearn.ensemble")
+_BETWEEN = ("openset.", "sklearn.", "joblib.", "imblearn.")
+
+
+def _refuse_ensembles(estimator):
+    """Raise TypeError where such a meta-estimator fits the estimator.
+
+    Nothing else tells an estimator who fits it, and the answers would be wrong without a word.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(_CLOSED_SET):
+            name = type(estimator).__name__
+            raise TypeError(
+                f"{name} cannot be fitted inside an ensemble or meta-estimator of "
+                f"{module.partition('._')[0]}: it knows only the classes of y and would turn "
+                "unknown into one of them. Put the ensemble inside, for example "
+                f"ThresholdRejector(BaggingClassifier(...)), or use {name} alone: it separates "
+                "many classes, and CalibratedRejector calibrates it."
+            )
+        if not module.startswith(_BETWEEN):  # whoever wrote this looks after the answers
+            return
+        frame = frame.f_back
+
+
 def _require_labels(estimator, y):
+    _refuse_ensembles(estimator)
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
