@@ -138,7 +138,7 @@ def test_without_permission(trained, tmp_path):
 # A writer that waits after its first batch: the command is certainly in the middle of its work.
 _SLOW_WRITER = """
 import sys, time
-import openset.tables._write as w
+import openset.tables._files as w
 def slow(self, batch, write=w._TextWriter.write):
     write(self, batch)
     print("writing", flush=True)

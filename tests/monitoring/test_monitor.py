@@ -90,7 +90,7 @@ def test_score_evidence_from_p_values_by_hand():
 @pytest.mark.parametrize("kind", ["rate", "scores"])
 def test_every_bet_is_fair(kind):
     # The mean of each factor is 1 under the hypothesis: exactly, and by numerical integration.
-    from openset.monitoring._monitor import rate_bets, score_bets
+    from openset.monitoring import rate_bets, score_bets
 
     if kind == "rate":
         level, slope = rate_bets(0.03)

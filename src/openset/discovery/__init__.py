@@ -1,8 +1,7 @@
 """Groups of similar samples among those that a model rejected, and what a person makes of them."""
 
-from ._decisions import DecisionError, Decisions, read_decisions
 from ._group_unknowns import Group, UnknownGroups, group_unknowns
-from ._review import review_data, write_review
+from ._review import DecisionError, Decisions, read_decisions, review_data, write_review
 
 __all__ = [
     "DecisionError",

@@ -4,7 +4,15 @@ In every measure, a true label outside the known classes counts as unknown; no r
 needed.
 """
 
-from ._counts import OpenSetCounts, encode_labels, harmonic_mean
+from ._counts import (
+    OpenSetCounts,
+    auroc_known,
+    encode_labels,
+    fpr_at_tpr,
+    harmonic_mean,
+    oscr_area,
+    oscr_curve,
+)
 from ._prediction import (
     OpenSetReport,
     accuracy_known,
@@ -19,7 +27,6 @@ from ._prediction import (
     open_set_report,
     openness,
 )
-from ._scores import auroc_known, fpr_at_tpr, oscr_area, oscr_curve
 
 __all__ = [
     "OpenSetCounts",

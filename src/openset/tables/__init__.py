@@ -6,12 +6,12 @@
 from ._encoder import TableEncoder
 from ._encoder import numbers as numbers
 from ._files import Table, TableError, open_table
-from ._model import TableModel as TableModel
-from ._training import label_text as label_text
-from ._training import part_readers as part_readers
-from ._training import read_training as read_training
-from ._training import required_texts as required_texts
-from ._write import check_writable as check_writable
-from ._write import open_writer as open_writer
+from ._files import check_writable as check_writable
+from ._files import open_writer as open_writer
+from ._rows import TableModel as TableModel
+from ._rows import label_text as label_text
+from ._rows import part_readers as part_readers
+from ._rows import read_training as read_training
+from ._rows import required_texts as required_texts
 
 __all__ = ["Table", "TableEncoder", "TableError", "open_table"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..base.fitted import require
-from ._files import Frame, Table, TableError
+from ._files import CHUNK, Table, TableError, index_columns, plain, readable
 
 # Texts that mean a missing value.
 _MISSING = ["", "na", "n/a", "nan", "null", "none", "?", "-"]
@@ -37,6 +38,32 @@ _INDEX_NAMES = {"", "unnamed: 0"}
 # From this many rows on, whole numbers that hardly repeat are recognised as a count of the rows.
 # In any order, if they are that dense: those of a sample of half of the rows.
 _ROWS_TO_COUNT, _DISTINCT, _SPREAD = 10, 0.95, 2
+
+
+class _Frame(Table):
+    """A table in memory: a DataFrame of pandas or polars, an Arrow table or batch."""
+
+    def __init__(self, frame: Any, names: Iterable[str] | None = None):
+        """With `names`, only these columns are looked at, if there are all of them."""
+        if isinstance(frame, pa.RecordBatch):
+            frame = pa.Table.from_batches([frame])
+        columns = [str(name) for name in getattr(frame, "column_names", frame.columns)]
+        super().__init__(Path("the table"), columns)
+        if names is not None:
+            self.require(names, "which the model needs")
+            places = [columns.index(name) for name in names]
+            frame = frame.iloc[:, places] if hasattr(frame, "iloc") else frame.select(list(names))
+        with readable(self.path):
+            # Any library that offers Arrow's stream of columns will do.
+            self._table = pa.table(frame)
+        self.names, self.index = (
+            self._table.column_names,
+            frozenset(index_columns(self._table.schema)),
+        )
+
+    def read(self):
+        for batch in self._table.to_batches(max_chunksize=CHUNK):
+            yield 1.0, plain(batch)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -109,7 +136,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         TableEncoder
         """
         if _is_table(X):
-            read_columns(self, X if isinstance(X, Table) else Frame(X))
+            read_columns(self, X if isinstance(X, Table) else _Frame(X))
             return self
         names = [f"x{j}" for j in range(check_array(X, ensure_all_finite="allow-nan").shape[1])]
         return self._set(names, {}, {})
@@ -129,7 +156,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         d = len(self.get_feature_names_out())
         if _is_table(X):
-            table = X if isinstance(X, Table) else Frame(X, self.feature_names_in_)
+            table = X if isinstance(X, Table) else _Frame(X, self.feature_names_in_)
             return np.vstack([np.empty((0, d)), *(rows for _, rows in self.batches(table))])
         gaps: Any = "allow-nan" if self.missing == "median" else True
         X = check_array(X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=0)

@@ -1,8 +1,9 @@
-"""Tables on disk or in memory, as batches of rows; the suffix of a name says the format."""
+"""Tables on disk, read and written as batches of rows; the suffix of a name says the format."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from sklearn.datasets import load_svmlight_file
 
-from ..utils import Progress
+from ..utils import Progress, atomic_write
 
 # Rows per batch, where the format leaves the choice.
 CHUNK = 65_536
@@ -300,14 +301,14 @@ class _Parquet(Table):
     def __init__(self, path: Path):
         with readable(path), pq.ParquetFile(path) as file:
             self.schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-        super().__init__(path, self.schema.names, _index(self.schema))
+        super().__init__(path, self.schema.names, index_columns(self.schema))
 
     def read(self):
         n_read = 0
         with readable(self.path), pq.ParquetFile(self._file) as file:
             for batch in file.iter_batches(batch_size=CHUNK):
                 n_read += batch.num_rows
-                yield n_read / max(self.n_rows, 1), _plain(batch)
+                yield n_read / max(self.n_rows, 1), plain(batch)
 
 
 class _Part(_Parquet):
@@ -339,8 +340,8 @@ class _Folder(Table):
             if part.n_rows == 0:  # its types mean nothing
                 continue
             try:
-                plain = _plain(pa.RecordBatch.from_pylist([], schema=part.schema)).schema
-                types = pa.unify_schemas([types, plain], promote_options="permissive")
+                decoded = plain(pa.RecordBatch.from_pylist([], schema=part.schema)).schema
+                types = pa.unify_schemas([types, decoded], promote_options="permissive")
             except pa.ArrowException as error:
                 raise TableError(
                     f"{part.path} has other types than the parts before it ({error}); all parts "
@@ -381,41 +382,18 @@ class _Arrow(Table):
     def __init__(self, path: Path):
         with readable(path), pa.OSFile(str(path)) as file:
             schema = pa.ipc.open_file(file).schema
-        super().__init__(path, schema.names, _index(schema))
+        super().__init__(path, schema.names, index_columns(schema))
 
     def read(self):
         with readable(self.path), pa.OSFile(str(self._file)) as file:
             reader = pa.ipc.open_file(file)
             for i in range(reader.num_record_batches):
-                batch = _plain(reader.get_batch(i))
+                batch = plain(reader.get_batch(i))
                 for start in range(0, batch.num_rows, CHUNK):
                     yield (i + 1) / reader.num_record_batches, batch.slice(start, CHUNK)
 
 
-class Frame(Table):
-    """A table in memory: a DataFrame of pandas or polars, an Arrow table or batch."""
-
-    def __init__(self, frame: Any, names: Iterable[str] | None = None):
-        """With `names`, only these columns are looked at, if there are all of them."""
-        if isinstance(frame, pa.RecordBatch):
-            frame = pa.Table.from_batches([frame])
-        columns = [str(name) for name in getattr(frame, "column_names", frame.columns)]
-        super().__init__(Path("the table"), columns)
-        if names is not None:
-            self.require(names, "which the model needs")
-            places = [columns.index(name) for name in names]
-            frame = frame.iloc[:, places] if hasattr(frame, "iloc") else frame.select(list(names))
-        with readable(self.path):
-            # Any library that offers Arrow's stream of columns will do.
-            self._table = pa.table(frame)
-        self.names, self.index = self._table.column_names, frozenset(_index(self._table.schema))
-
-    def read(self):
-        for batch in self._table.to_batches(max_chunksize=CHUNK):
-            yield 1.0, _plain(batch)
-
-
-def _index(schema: pa.Schema) -> set[str]:
+def index_columns(schema: pa.Schema) -> set[str]:
     """The columns that hold the index of a table of pandas, by its metadata or their names."""
     try:
         told = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
@@ -425,7 +403,7 @@ def _index(schema: pa.Schema) -> set[str]:
     return {name for name in schema.names if name in named or _INDEX_NAME.fullmatch(name)}
 
 
-def _plain(batch):
+def plain(batch):
     """The batch with categories and string views as plain strings, which every writer takes."""
     batch.validate(full=True)  # offsets and texts of a damaged file would be read unchecked
     columns = []
@@ -547,3 +525,75 @@ _TYPED: dict[str, Any] = {
     **dict.fromkeys((".npy", ".npz"), _numpy),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _Svmlight),
 }
+
+WRITABLE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".feather")
+
+
+class _TextWriter:
+    """CSV or TSV with quotes only where they are needed."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, delimiter: str):
+        self._file, self._delimiter = file, delimiter
+        head = StringIO()
+        csv.writer(head, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+        self._file.write(head.getvalue().encode())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        try:
+            content = self._rendered(batch, "none")
+        except pa.ArrowInvalid:  # a separator, a quote or a line break in some text of the batch
+            try:
+                content = self._rendered(batch, "needed")
+            except pa.ArrowInvalid as error:
+                raise TableError(
+                    f"a text table cannot hold every column ({error}); write .parquet instead"
+                ) from error
+        self._file.write(content)
+
+    def _rendered(self, batch, quoting):
+        sink = pa.BufferOutputStream()
+        how = {"include_header": False, "delimiter": self._delimiter, "quoting_style": quoting}
+        pacsv.write_csv(batch, sink, pacsv.WriteOptions(**how))
+        return sink.getvalue()
+
+    def close(self):
+        self._file.close()
+
+
+def check_writable(path: Path) -> None:
+    """Raise TableError if no table can be written there."""
+    if str(path) == "-":
+        return
+    if text_suffix(path) not in WRITABLE:
+        raise TableError(
+            f"cannot write {path}: the suffix {path.suffix!r} is none of {', '.join(WRITABLE)}"
+        )
+    if not path.parent.is_dir():
+        raise TableError(f"cannot write {path}: there is no folder {path.parent}; create it first")
+
+
+@contextmanager
+def open_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
+    """Yield a writer with ``write(batch)``; the whole file appears on a clean exit, or none."""
+    check_writable(path)
+    if str(path) == "-":
+        yield _TextWriter(sys.stdout.buffer, schema, ",")
+        sys.stdout.buffer.flush()
+        return
+    with atomic_write(path) as temporary:
+        delimiter = {".csv": ",", ".tsv": "\t"}.get(text_suffix(path))
+        writer: Any
+        if delimiter is not None:
+            file: Any = (gzip.open if path.suffix.lower() == ".gz" else open)(temporary, "wb")
+            writer = _TextWriter(file, schema, delimiter)
+        elif path.suffix.lower() == ".parquet":
+            writer = pq.ParquetWriter(temporary, schema)
+        else:
+            writer = pa.ipc.new_file(str(temporary), schema)
+        try:
+            yield writer
+            writer.close()
+        except BaseException:
+            with suppress(OSError, pa.ArrowException):  # on a full disk closing fails once more
+                writer.close()
+            raise

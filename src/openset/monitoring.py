@@ -1,4 +1,4 @@
-"""A test that is updated with every sample and raises an alarm when the stream has changed.
+"""Has the stream changed? A test that may run for ever, with a bounded chance of a false alarm.
 
 The evidence against "nothing has changed" is a bet that cannot be expected to win while nothing has
 changed. Bet j multiplies its capital by ``exp(level[j] + slope[j] * x)`` at each sample x, a factor
@@ -22,10 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
-from ..base import group_codes
-from ..base.fitted import require
-from ..utils import atomic_write, read_member, stored_array_size
-from ..utils.compiled import njit
+from .base import group_codes
+from .base.fitted import require
+from .utils import atomic_write, read_member, stored_array_size
+from .utils.compiled import njit
+
+__all__ = ["MonitorFileError", "UnknownRateMonitor"]
 
 TESTS = ("rate", "scores")
 # Points of the history: when there are twice as many, every second one is dropped.

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from openset.datasets import dataset_table, load_dataset
-from openset.datasets._datasets import CATALOGUE, content_sha256
+from openset.datasets import CATALOGUE, content_sha256, dataset_table, load_dataset
 
 FIGURES = ("boat", "cone-torus", "four-gauss", "regular")
 NOT_HAD = ("auslan", "caltech-256", "imagenet")
