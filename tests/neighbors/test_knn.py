@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsClassifier
 
+from openset import neighbors as engine
 from openset.neighbors import OpenSetKNN
-from openset.neighbors import _knn as engine
 
 
 def _draw(d, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import balanced_accuracy_score
 
-from openset.svm._dbc import carve
+from openset.svm._planes import carve
 
 WORKED = np.array([0.2, 0.5, 0.9, 1.1, -1.2, -0.9, -0.8, -0.3, 0.3, 0.4]), np.arange(10) < 4
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from openset.svm import OneVsSetMachine
-from openset.svm._one_vs_set import find_slab, risk, slab_scores
+from openset.svm._planes import find_slab, risk, slab_scores
 
 
 def risk_of(scores, positive, near, far, weight=None):

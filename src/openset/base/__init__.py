@@ -4,12 +4,11 @@ The submodules ``machines`` (trained kernel machines) and ``parameters`` (grids 
 methods share) are imported by their names.
 """
 
-from ._certificate import Certificate, known_radius
 from ._classifier import OpenSetClassifier
 from ._delegate import DelegatingClassifier, OpenSetPipeline, make_pipeline
 from ._distance import DistanceClassifier, unit_rows
-from ._explain import PredictionExplainer, explain
-from ._kernel_machine import GridScores, KernelMachineClassifier
+from ._explain import Certificate, PredictionExplainer, explain
+from ._kernel_machine import KernelMachineClassifier
 from ._validation import (
     TrainingData,
     canonical,
@@ -25,6 +24,7 @@ from ._validation import (
     validate_targets,
     validate_training_data,
 )
+from .machines import GridScores, known_radius
 from .parameters import SearchSpec, Traits
 
 __all__ = [

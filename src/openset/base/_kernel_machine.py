@@ -1,33 +1,43 @@
-"""The base class of methods with one kernel machine per class."""
+"""The base class of methods with one kernel machine per class: fit, scores, certificate, search."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cache, partial
-from typing import Any, NamedTuple, Self
+from dataclasses import is_dataclass, replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import LazyBatches, Problem, Settings, Solved, solve_batches, svm_problem
+from ..solver import EXACT_BAND, DecisionValues, Problem, Settings, Solved, svm_problem
 from ..solver.points import squared_norms
 from ..utils import answer_labels, thread_map
-from ._kernel_expansion import KernelExpansionClassifier
-from ._validation import find_unknown_label, validate_training_data
+from ._classifier import OpenSetClassifier
+from ._validation import find_unknown_label, validate_samples, validate_training_data
+from .fitted import require
 from .machines import (
     BinaryMachine,
+    GridScores,
+    Lattice,
+    SearchRows,
+    Split,
     TrainingSet,
-    batch_of,
+    fitting_weights,
+    known_radius,
     merge_copies,
     pack_machines,
+    per_class,
+    score_splits,
     solve_classes,
-    without_copies,
+    unit_gamma,
 )
 from .parameters import (
     BOXES,
@@ -36,8 +46,6 @@ from .parameters import (
     POSITIVE,
     SOLVER_CONSTRAINTS,
     kernel_search,
-    per_class,
-    unit_gamma,
 )
 
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
@@ -49,21 +57,11 @@ _LARGEST_SQUARE = 1e30
 # Smallest tolerance of the solver for boxes up to 1; below, rounding would keep it from ending.
 _FINEST = 1e-14
 
-
-# Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
-Split = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-class GridScores(NamedTuple):
-    """Scores of the validation rows of one split under T settings that form one path."""
-
-    settings: list[list[int]]  # the settings that each of the T entries belongs to
-    split: int
-    scores: np.ndarray  # (T, n_validation, K), in memory one class of the split after the other
-    far: np.ndarray  # (T, K) scores far away from all samples; inf if the kernel does not decay
+# Sum of the coefficients of a machine in a model file, above which the file is damaged.
+_LARGEST = 1e150
 
 
-class KernelMachineClassifier(KernelExpansionClassifier):
+class KernelMachineClassifier(OpenSetClassifier):
     """Base class of methods with one kernel machine per class.
 
     The machines are plain SVMs unless a subclass describes another quadratic program in
@@ -93,6 +91,26 @@ class KernelMachineClassifier(KernelExpansionClassifier):
     """
 
     _parameter_constraints: dict = {**C_CONSTRAINTS, **KERNEL_CONSTRAINTS, **SOLVER_CONSTRAINTS}
+
+    kernel: str | Kernel | Linear
+    n_jobs: int | None
+    device: str
+    support_: np.ndarray
+    support_vectors_: Any
+    dual_coef_: np.ndarray
+    intercept_: np.ndarray
+    gamma_: np.ndarray
+
+    class_attributes: tuple[str, ...] = (
+        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
+        *("dual_objective_", "kkt_gap_", "n_iter_"),
+    )
+
+    machine_attributes = {
+        **{"support_": "n row", "support_vectors_": "n d", "dual_coef_": "K n", "gamma_": "K"},
+        **{"intercept_": "K", "dual_objective_": "K", "kkt_gap_": "K", "n_iter_": "K int"},
+    }
+    fitted_attributes = {**machine_attributes, "known_radius_": "K inf"}
 
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
@@ -444,19 +462,19 @@ class KernelMachineClassifier(KernelExpansionClassifier):
         spec = self.search_spec
         full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
         numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
-        if numeric:
-            data = _SearchRows(self, X, y, sample_weight, dict(enumerate(splits)))
-            yield from _score(data, _Lattice(spec, numeric), n_jobs)
+        jobs = [(numeric, dict(enumerate(splits)))] if numeric else []
         for name in sorted({own["gamma"] for own in full if isinstance(own["gamma"], str)}):
             named = copy(self)
             named.gamma = name
             for s, split in enumerate(splits):
-                fit = split[0]
-                gamma = named.resolve_gamma(X[fit], _weights(self, y, sample_weight, fit))
-                own = {i: {**v, "gamma": gamma} for i, v in enumerate(full) if v["gamma"] == name}
-                lattice = _Lattice(spec, own)
-                data = _SearchRows(self, X, y, sample_weight, {s: split})
-                yield from _score(data, lattice, n_jobs)
+                weight = fitting_weights(self, y, sample_weight, split[0])
+                width = {"gamma": named.resolve_gamma(X[split[0]], weight)}
+                own = {i: v | width for i, v in enumerate(full) if v["gamma"] == name}
+                jobs.append((own, {s: split}))
+        as_solved = type(self).score_map is KernelMachineClassifier.score_map
+        for own, chosen in jobs:
+            data = SearchRows(self, X, y, sample_weight, chosen)
+            yield from score_splits(data, Lattice(spec, own), as_solved, n_jobs)
 
     def check_search_data(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Any:
         """Check data and parameters as in fit, and return X as :meth:`grid_scores` needs it.
@@ -477,106 +495,106 @@ class KernelMachineClassifier(KernelExpansionClassifier):
             plain.gamma = 1.0  # it is resolved for each split
         return plain.prepare(X, y, sample_weight, self.min_classes).X
 
+    def raw_scores(self, X) -> np.ndarray:
+        # f_c(x) = sum_i coef_ci k(x_i, x) + b_c
+        X = validate_samples(self, X, accept_sparse="csr")
+        return self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
 
-class _Lattice:
-    """The widths, parameter tuples and path values that occur, and the settings at each point."""
+    def expand(self, X, support_vectors, coef: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        """Evaluate kernel expansions with the kernel and widths of the model.
 
-    def __init__(self, spec, settings: dict[int, dict[str, Any]]):
-        self.path = spec.path
-        self.names = [name for name in spec.engine if name not in ("gamma", spec.path)]
-        self.at: dict[tuple, list[int]] = {}
-        for i, setting in settings.items():
-            point = tuple(setting[name] for name in self.names)
-            on_path = setting[self.path] if self.path else None
-            self.at.setdefault((setting["gamma"], point, on_path), []).append(i)
-        gammas, points, values = zip(*self.at, strict=True)
-        self.gammas = sorted(set(gammas))
-        self.points = list(dict.fromkeys(points))
-        self.values = sorted(set(values)) if self.path else [None]
+        Parameters
+        ----------
+        X, support_vectors : ndarray or CSR matrix of shapes (n, d) and (n_sv, d)
+        coef, bias : ndarray of shapes (K, n_sv) and (K,)
 
-    def params(self, point: tuple) -> dict[str, Any]:
-        """Parameters by name; the path parameter is the array of all its values."""
-        params = dict(zip(self.names, point, strict=True))
-        if self.path:
-            params[self.path] = np.array(self.values, dtype=np.float64)
-        return params
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        if sparse.issparse(X) != sparse.issparse(support_vectors):
+            # Follow the layout of the model, which is usually larger than X.
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
+        arrays, kernel = (support_vectors, coef, self.gamma_), self.kernel
+        settings = kernel if isinstance(kernel, str) else (type(kernel), dict(vars(kernel)))
+        values = self.prepared(
+            lambda: DecisionValues(support_vectors, coef, get_kernel(kernel), self.gamma_),
+            arrays,
+            settings,
+        )
+        return values(X, bias, self.n_jobs, self.device)
 
-    def settings(self, gamma: float, point: tuple) -> list[list[int]]:
-        return [self.at.get((gamma, point, value), []) for value in self.values]
+    @property
+    def exact_band(self) -> float:
+        """Scores up to this absolute value are computed in double precision."""
+        return EXACT_BAND if hasattr(self, "known_radius_") else np.inf
 
+    def far_scores(self) -> np.ndarray:
+        return self.far_values(self.intercept_)
 
-class _SearchRows:
-    """The rows of a search: of each split those that take part, and the problems over them."""
+    def far_values(self, at_bias: np.ndarray) -> np.ndarray:
+        """Return `at_bias` if the decision values tend to the bias far away, else inf.
 
-    def __init__(self, model, X, y, sample_weight, splits):
-        self.model, self.X, self.splits = model, X, splits
-        self.y, self.codes = y, np.unique(y, return_inverse=True)[1]
-        self.sample_weight = sample_weight
-        self.fitting = cache(self.fitting)
+        Parameters
+        ----------
+        at_bias : ndarray of shape (K,)
+            Scores where the decision values are equal to the bias.
 
-    def fitting(self, s):
-        """Rows of a split that take part, copies merged as in a fit; their codes and weights."""
-        fit = self.splits[s][0]
-        weight = _weights(self.model, self.y, self.sample_weight, fit)
-        if not self.model.counts_samples:
-            kept, weight = without_copies(self.X[fit], self.codes[fit], weight)
-            fit = fit[kept]
-        return fit, self.codes[fit], weight
+        Returns
+        -------
+        ndarray of shape (K,)
+        """
+        return np.where(get_kernel(self.kernel).decaying, at_bias, np.inf)
 
-    def batch(self, lattice, s, point):
-        """The machines of a split at one point of the lattice."""
-        fit, codes, weight = self.fitting(s)
-        _, validation, classes = self.splits[s]
-        signs = np.where(codes == classes[:, None], 1.0, -1.0)
-        described = self.model.problem(signs, weight, **lattice.params(point))
-        return batch_of(*described, fit, validation)
+    def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
+        # Where scores are kernel expansions the bias moves: then decision values near the new
+        # threshold are computed in double precision, and the certificate holds there.
+        if not hasattr(self, "known_radius_"):
+            return super().with_thresholds(thresholds)
+        moved = copy(self)
+        moved.intercept_ = self.intercept_ - thresholds
+        moved._certify()
+        # Only the bias differs.
+        moved.__dict__["_prepared"] = self.__dict__.setdefault("_prepared", [])
+        return moved
 
+    def check_fitted(self):
+        sizes = super().check_fitted()
+        if is_dataclass(self.kernel):
+            replace(self.kernel)  # checks its parameters
+        get_kernel(self.kernel)
+        require(np.all(self.gamma_ > 0), "gamma_ is not positive")
+        self.check_reach(self.support_vectors_, self.dual_coef_, self.intercept_)
+        if "known_radius_" in vars(self):
+            fresh = copy(self)
+            fresh._certify()
+            # A larger radius promises less; one of an unbounded class is infinite.
+            radius, limit = self.known_radius_, fresh.known_radius_ * (1 - 1e-6)
+            fits = (np.isinf(radius) == np.isinf(limit)) & (radius >= limit)
+            require(fits.all(), "known_radius_ does not follow from intercept_ and dual_coef_")
+        return sizes
 
-def _score(data, lattice, n_jobs):
-    """Yield lists of GridScores: solve all machines of all splits on the lattice."""
-    model, splits = data.model, data.splits
-    kernel, points = get_kernel(model.kernel), lattice.points
-    groups = [(s, k) for s in splits for k in range(len(points))]
-    batches = LazyBatches(
-        lambda s, k: data.batch(lattice, s, points[k]),
-        groups,
-        sum(len(splits[s][0]) * len(splits[s][2]) for s, _ in groups),
-    )
-    as_solved = type(model).score_map is KernelMachineClassifier.score_map
-    settings = Settings(**model.solver_settings, n_jobs=n_jobs)
-    found = solve_batches(
-        *(data.X, kernel, lattice.gammas, batches, settings),
-        keep="scores" if as_solved else "machines",
-    )
-    mapped: list = []  # scores and scores far away of the machines of a batch
-    for together in found:
-        results = []
-        for part in together:
-            s, k = groups[part.batch]
-            if as_solved:
-                widths, scores, far = part.widths, part.scores, part.bias
-            else:
-                scale, shift = model.score_map(part, **lattice.params(points[k]))
-                mapped.append(
-                    (scale[:, None] * part.scored + shift[:, None], scale * part.bias + shift)
-                )
-                if len(mapped) < len(splits[s][2]):
-                    continue
-                widths = [part.width]
-                scores, far = (np.stack(values) for values in zip(*mapped, strict=True))
-                scores, far, mapped = scores[:, None], far[None], []
-            members = [m for g in widths for m in lattice.settings(lattice.gammas[g], points[k])]
-            scores = scores.transpose(1, 2, 3, 0)
-            scores = scores.reshape(len(members), *scores.shape[2:])
-            far = far.swapaxes(1, 2).reshape(len(members), -1)
-            if not kernel.decaying:
-                far = np.full(far.shape, np.inf)
-            results.append(GridScores(members, s, scores, far))
-        yield results
+    def check_reach(self, support_vectors, coef: np.ndarray, bias: np.ndarray) -> None:
+        """Raise ValueError if coefficients are so large that sums of them may overflow.
 
+        Parameters
+        ----------
+        support_vectors, coef, bias
+            As for :meth:`expand`.
+        """
+        with np.errstate(over="ignore"):
+            reach = abs(coef)
+            if not get_kernel(self.kernel).decaying:
+                reach = reach @ abs(support_vectors)
+            reach = reach.sum(axis=1) + abs(bias)
+        require(np.all(reach < _LARGEST), "coefficients are so large that scores overflow")
 
-def _weights(model, y, sample_weight, fit):
-    """Sample weights times class weights of the fitting rows, as in a fit."""
-    if isinstance(getattr(model, "class_weight", None), dict):  # may name a withheld class
-        return sample_weight[fit] * model.class_sample_weights(y)[fit]
-    return sample_weight[fit] * model.class_sample_weights(y[fit])
+    def take_classes(self, index: np.ndarray) -> None:
+        super().take_classes(index)
+        used = self.dual_coef_.any(axis=0)  # vectors that only supported a removed class go
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, used])
+        self.support_, self.support_vectors_ = self.support_[used], self.support_vectors_[used]
+
+    def _certify(self):
+        kernel = get_kernel(self.kernel)
+        self.known_radius_ = known_radius(self.dual_coef_, self.intercept_, kernel, self.gamma_)

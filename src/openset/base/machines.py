@@ -1,33 +1,26 @@
-"""Binary kernel machines, one per class: how they are trained, and what is stored of them."""
+"""Binary kernel machines, one per class: how they are trained, for a fit and for a search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils._param_validation import Interval
 
-from ..kernels import Kernel, Linear
+from ..kernels import Kernel, Linear, get_kernel
 from ..solver import Batch, LazyBatches, Problem, Settings, Solution, Solved, solve_batches
-
-__all__ = [
-    "BinaryMachine",
-    "TrainingSet",
-    "merge_copies",
-    "pack_machines",
-    "row_keys",
-    "solve_classes",
-]
-
 
 # Values hashed at a time: they stay in the first-level cache.
 _CHUNK = 2**15
 # Multipliers of the problems that are described together.
 _TOGETHER = 2**21
+# Relative slack of the radius, so that rounding cannot break the promise.
+_SLACK = 1e-5
 
 
 @dataclass(frozen=True)
@@ -183,6 +176,40 @@ def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray
     return used, coef, np.array([machine.bias for machine in machines])
 
 
+def known_radius(
+    coef: np.ndarray, bias: np.ndarray, kernel: Kernel | Linear, gamma: np.ndarray
+) -> np.ndarray:
+    """Return the distance from every positive support vector beyond which a class rejects.
+
+    Farther than r, the positive part of f is at most S+ k(gamma r^2), the negative part at most
+    zero, so f < 0 as soon as k(gamma r^2) <= -b / S+.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (K, n_sv)
+        Coefficients of the kernel expansion of each class.
+    bias, kernel, gamma
+        Biases and widths, of shape (K,), and the kernel.
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        inf where there is no such distance.
+    """
+    radius = np.full(len(bias), np.inf)
+    if isinstance(kernel, Linear):
+        return radius
+    # One row at a time: with many classes the coefficients take hundreds of megabytes.
+    positive = [np.where(row > 0, row, 0.0).sum() for row in coef]
+    for c in np.flatnonzero(bias < 0):
+        level = -bias[c] * (1 - _SLACK)
+        inside = level < positive[c]
+        # The root first: gamma may be so small that the quotient overflows.
+        reach = np.sqrt(kernel.inverse(level / positive[c])) if inside else 0.0
+        radius[c] = reach / np.sqrt(gamma[c])
+    return radius
+
+
 def merge_copies(training: TrainingSet) -> TrainingSet:
     """Equal rows of one class as one row, the first, whose weight is the sum of theirs.
 
@@ -243,3 +270,180 @@ def _scrambled(values):
         bits *= np.uint64(factor)
     bits ^= bits >> np.uint64(31)
     return bits
+
+
+def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:
+    """Expand a number, None or a dict {class: number} to one value per class, shape (K,).
+
+    `name` is the parameter, for messages and constraints; the estimator has ``classes_``.
+    """
+    classes = estimator.classes_.tolist()
+    if value is None:
+        return np.full(len(classes), None)
+    if not isinstance(value, dict):
+        return np.full(len(classes), float(value))
+    if set(value) != set(classes):
+        raise ValueError(
+            f"{name} is a dict for the classes {sorted(value, key=str)}, but y has "
+            f"{classes}; give exactly one value for each class."
+        )
+    rules = estimator._parameter_constraints[name]
+    (interval,) = (rule for rule in rules if isinstance(rule, Interval))
+    bad = [c for c in classes if not interval.is_satisfied_by(value[c])]
+    if bad:
+        raise ValueError(f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead.")
+    return np.array([value[c] for c in classes], dtype=np.float64)
+
+
+def unit_gamma(X, weight: np.ndarray) -> float:
+    """Return 1 / (features x variance): the width at which distances are of the order of one.
+
+    X is an ndarray or a CSR matrix of shape (m, d), `weight` has shape (m,).
+    """
+    n_features = X.shape[1]
+    if sparse.issparse(X):
+        # Weight of each stored number, and of all the zeros that are not stored.
+        values = np.append(X.data, 0.0)
+        shares = np.repeat(weight, np.diff(X.indptr))
+        shares = np.append(shares, weight.sum() * n_features - shares.sum())
+        if X.nnz == X.shape[0] * n_features:
+            values, shares = values[:-1], shares[:-1]
+    else:
+        values, shares = X.ravel(), np.repeat(weight, n_features)
+    low, high = values.min(), values.max()
+    if low == high:
+        return 1.0
+    # Moved to 0 and scaled to at most 1: no square overflows, and a common offset costs no digit.
+    size = high / 2 - low / 2
+    values = (values - low) / 2 / size
+    shares = shares / shares.sum()
+    # Not by BLAS, whose idle threads would keep the cores busy.
+    mean = np.sum(shares * values)
+    variance = 4 * np.sum(shares * (values - mean) ** 2)
+    with np.errstate(over="ignore", divide="ignore", under="ignore"):
+        gamma = 1.0 / (n_features * variance) / size / size
+    if not np.finfo(np.float64).tiny <= gamma < np.inf:
+        raise ValueError(
+            f"The variance of X is about 1e{np.log10(variance) + 2 * np.log10(size):.0f}: too "
+            "large or too small for gamma='scale'. Scale X, for instance with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+    return float(gamma)
+
+
+# Rows to fit on, rows to score, and the codes of the classes whose machines are wanted.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class GridScores(NamedTuple):
+    """Scores of the validation rows of one split under T settings that form one path."""
+
+    settings: list[list[int]]  # the settings that each of the T entries belongs to
+    split: int
+    scores: np.ndarray  # (T, n_validation, K), in memory one class of the split after the other
+    far: np.ndarray  # (T, K) scores far away from all samples; inf if the kernel does not decay
+
+
+class Lattice:
+    """The widths, parameter tuples and path values that occur, and the settings at each point."""
+
+    def __init__(self, spec, settings: dict[int, dict[str, Any]]):
+        self.path = spec.path
+        self.names = [name for name in spec.engine if name not in ("gamma", spec.path)]
+        self.at: dict[tuple, list[int]] = {}
+        for i, setting in settings.items():
+            point = tuple(setting[name] for name in self.names)
+            on_path = setting[self.path] if self.path else None
+            self.at.setdefault((setting["gamma"], point, on_path), []).append(i)
+        gammas, points, values = zip(*self.at, strict=True)
+        self.gammas = sorted(set(gammas))
+        self.points = list(dict.fromkeys(points))
+        self.values = sorted(set(values)) if self.path else [None]
+
+    def params(self, point: tuple) -> dict[str, Any]:
+        """Parameters by name; the path parameter is the array of all its values."""
+        params = dict(zip(self.names, point, strict=True))
+        if self.path:
+            params[self.path] = np.array(self.values, dtype=np.float64)
+        return params
+
+    def settings(self, gamma: float, point: tuple) -> list[list[int]]:
+        return [self.at.get((gamma, point, value), []) for value in self.values]
+
+
+class SearchRows:
+    """The rows of a search: of each split those that take part, and the problems over them."""
+
+    def __init__(self, model, X, y, sample_weight, splits):
+        self.model, self.X, self.splits = model, X, splits
+        self.y, self.codes = y, np.unique(y, return_inverse=True)[1]
+        self.sample_weight = sample_weight
+        self.fitting = cache(self.fitting)
+
+    def fitting(self, s):
+        """Rows of a split that take part, copies merged as in a fit; their codes and weights."""
+        fit = self.splits[s][0]
+        weight = fitting_weights(self.model, self.y, self.sample_weight, fit)
+        if not self.model.counts_samples:
+            kept, weight = without_copies(self.X[fit], self.codes[fit], weight)
+            fit = fit[kept]
+        return fit, self.codes[fit], weight
+
+    def batch(self, lattice, s, point):
+        """The machines of a split at one point of the lattice."""
+        fit, codes, weight = self.fitting(s)
+        _, validation, classes = self.splits[s]
+        signs = np.where(codes == classes[:, None], 1.0, -1.0)
+        described = self.model.problem(signs, weight, **lattice.params(point))
+        return batch_of(*described, fit, validation)
+
+
+def score_splits(
+    data: SearchRows, lattice: Lattice, as_solved: bool, n_jobs: int | None
+) -> Iterator[list[GridScores]]:
+    """Solve all machines of all splits on the lattice; `as_solved`: scores are decision values."""
+    model, splits = data.model, data.splits
+    kernel, points = get_kernel(model.kernel), lattice.points
+    groups = [(s, k) for s in splits for k in range(len(points))]
+    batches = LazyBatches(
+        lambda s, k: data.batch(lattice, s, points[k]),
+        groups,
+        sum(len(splits[s][0]) * len(splits[s][2]) for s, _ in groups),
+    )
+    settings = Settings(**model.solver_settings, n_jobs=n_jobs)
+    found = solve_batches(
+        *(data.X, kernel, lattice.gammas, batches, settings),
+        keep="scores" if as_solved else "machines",
+    )
+    mapped: list = []  # scores and scores far away of the machines of a batch
+    for together in found:
+        results = []
+        for part in together:
+            s, k = groups[part.batch]
+            if as_solved:
+                widths, scores, far = part.widths, part.scores, part.bias
+            else:
+                scale, shift = model.score_map(part, **lattice.params(points[k]))
+                mapped.append(
+                    (scale[:, None] * part.scored + shift[:, None], scale * part.bias + shift)
+                )
+                if len(mapped) < len(splits[s][2]):
+                    continue
+                widths = [part.width]
+                scores, far = (np.stack(values) for values in zip(*mapped, strict=True))
+                scores, far, mapped = scores[:, None], far[None], []
+            members = [m for g in widths for m in lattice.settings(lattice.gammas[g], points[k])]
+            scores = scores.transpose(1, 2, 3, 0)
+            scores = scores.reshape(len(members), *scores.shape[2:])
+            far = far.swapaxes(1, 2).reshape(len(members), -1)
+            if not kernel.decaying:
+                far = np.full(far.shape, np.inf)
+            results.append(GridScores(members, s, scores, far))
+        yield results
+
+
+def fitting_weights(model, y, sample_weight, fit):
+    """Sample weights times class weights of the fitting rows, as in a fit."""
+    if isinstance(getattr(model, "class_weight", None), dict):  # may name a withheld class
+        return sample_weight[fit] * model.class_sample_weights(y)[fit]
+    return sample_weight[fit] * model.class_sample_weights(y[fit])

@@ -8,10 +8,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import Kernel, Linear
+from .machines import unit_gamma
 
 __all__ = [
     "BOXES",
@@ -25,7 +25,6 @@ __all__ = [
     "SearchSpec",
     "Traits",
     "kernel_search",
-    "per_class",
     "unit_gamma",
 ]
 
@@ -129,62 +128,3 @@ def kernel_search(grid: dict, engine: tuple[str, ...] = (), **options) -> Search
     """Declare the search of a kernel machine: a grid over gamma and what else the search tries."""
     grids = {"default": {"gamma": SCALED_GAMMAS, **grid}}
     return SearchSpec(grids=grids, scaled={"gamma": unit_gamma}, engine=engine, **options)
-
-
-def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:
-    """Expand a number, None or a dict {class: number} to one value per class, shape (K,).
-
-    `name` is the parameter, for messages and constraints; the estimator has ``classes_``.
-    """
-    classes = estimator.classes_.tolist()
-    if value is None:
-        return np.full(len(classes), None)
-    if not isinstance(value, dict):
-        return np.full(len(classes), float(value))
-    if set(value) != set(classes):
-        raise ValueError(
-            f"{name} is a dict for the classes {sorted(value, key=str)}, but y has "
-            f"{classes}; give exactly one value for each class."
-        )
-    rules = estimator._parameter_constraints[name]
-    (interval,) = (rule for rule in rules if isinstance(rule, Interval))
-    bad = [c for c in classes if not interval.is_satisfied_by(value[c])]
-    if bad:
-        raise ValueError(f"{name}[{bad[0]!r}] must be {interval}, got {value[bad[0]]!r} instead.")
-    return np.array([value[c] for c in classes], dtype=np.float64)
-
-
-def unit_gamma(X, weight: np.ndarray) -> float:
-    """Return 1 / (features x variance): the width at which distances are of the order of one.
-
-    X is an ndarray or a CSR matrix of shape (m, d), `weight` has shape (m,).
-    """
-    n_features = X.shape[1]
-    if sparse.issparse(X):
-        # Weight of each stored number, and of all the zeros that are not stored.
-        values = np.append(X.data, 0.0)
-        shares = np.repeat(weight, np.diff(X.indptr))
-        shares = np.append(shares, weight.sum() * n_features - shares.sum())
-        if X.nnz == X.shape[0] * n_features:
-            values, shares = values[:-1], shares[:-1]
-    else:
-        values, shares = X.ravel(), np.repeat(weight, n_features)
-    low, high = values.min(), values.max()
-    if low == high:
-        return 1.0
-    # Moved to 0 and scaled to at most 1: no square overflows, and a common offset costs no digit.
-    size = high / 2 - low / 2
-    values = (values - low) / 2 / size
-    shares = shares / shares.sum()
-    # Not by BLAS, whose idle threads would keep the cores busy.
-    mean = np.sum(shares * values)
-    variance = 4 * np.sum(shares * (values - mean) ** 2)
-    with np.errstate(over="ignore", divide="ignore", under="ignore"):
-        gamma = 1.0 / (n_features * variance) / size / size
-    if not np.finfo(np.float64).tiny <= gamma < np.inf:
-        raise ValueError(
-            f"The variance of X is about 1e{np.log10(variance) + 2 * np.log10(size):.0f}: too "
-            "large or too small for gamma='scale'. Scale X, for instance with "
-            "sklearn.preprocessing.StandardScaler."
-        )
-    return float(gamma)

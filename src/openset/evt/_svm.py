@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
-from ..base.machines import BinaryMachine, pack_machines, solve_classes
-from ..base.parameters import BOXES, FRACTIONS, POSITIVE, kernel_search, per_class
+from ..base.machines import BinaryMachine, pack_machines, per_class, solve_classes
+from ..base.parameters import BOXES, FRACTIONS, POSITIVE, kernel_search
 from ..kernels import Kernel, Linear
 from ..solver import Settings, one_class_problem
 from ._weibull import WeibullTail, check_tail

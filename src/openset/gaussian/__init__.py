@@ -1,8 +1,6 @@
 """Classes as means and subspaces: Gaussians, centroids, SIMCA, and the virtual logit."""
 
-from ._centroids import OpenSetCentroids
-from ._lda import OpenSetLDA
-from ._simca import SIMCA
-from ._vim import ViM
+from ._means import OpenSetCentroids, OpenSetLDA
+from ._subspaces import SIMCA, ViM
 
 __all__ = ["SIMCA", "OpenSetCentroids", "OpenSetLDA", "ViM"]

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 import openset
 
 from .. import datasets
-from ..base.parameters import per_class
+from ..base.machines import per_class
 from ..calibration import CalibratedRejector
 from ..evaluation import Evaluation, MethodResult, Split, draw_split, evaluate_method
 from ..metrics import OpenSetCounts, encode_labels

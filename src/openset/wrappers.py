@@ -1,4 +1,4 @@
-"""Closed-set classifiers that learn to answer unknown: by a threshold, or behind a detector."""
+"""Closed-set classifiers that learn to answer unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..base import (
+from .base import (
     OpenSetClassifier,
     SearchSpec,
     Traits,
@@ -21,8 +21,10 @@ from ..base import (
     set_labels,
     validate_targets,
 )
-from ..base.fitted import require
-from ..base.parameters import FRACTIONS
+from .base.fitted import require
+from .base.parameters import FRACTIONS
+
+__all__ = ["CascadeRejector", "OpenSetWrapper", "ThresholdRejector"]
 
 
 class OpenSetWrapper(OpenSetClassifier):
