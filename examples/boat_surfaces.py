@@ -25,13 +25,11 @@ CAPTION = (
 NAMES = {1: "red, inside at the left", 2: "green, inside at the right", 3: "blue, the ring"}
 
 
-def load(name, make):
-    """The points of the paper if OPENSET_DATA has them, else similar ones; in the unit square."""
-    if Path(os.environ.get("OPENSET_DATA", ""), f"{name}.parquet").is_file():
-        X, y = load_dataset(name, return_X_y=True)
-    else:
-        X, y = make(random_state=0)
-    return MinMaxScaler().fit_transform(X), y
+def load():
+    """The points of the paper if OPENSET_DATA has them, else similar ones."""
+    if Path(os.environ.get("OPENSET_DATA", ""), "boat.parquet").is_file():
+        return load_dataset("boat", return_X_y=True)
+    return make_boat(random_state=0)
 
 
 def draw_dataset(ax, X, y):
@@ -49,9 +47,9 @@ def draw_dataset(ax, X, y):
     ax.legend(loc="upper right")
 
 
-def main():
+def draw(X, y):
     """Draw the data, four surfaces and the lambda path."""
-    X, y = load("boat", make_boat)
+    X = MinMaxScaler().fit_transform(X)
     svm = OneVsRestSVC(C=1.0, gamma=GAMMA, tol=1e-6).fit(X, y)
     bounded = OpenSetSVC(C=1.0, gamma=GAMMA, lam=LAM, tol=1e-6).fit(X, y)
     print("biases of the SVM:", *(f"{b:+.3f}" for b in svm.intercept_))
@@ -67,7 +65,12 @@ def main():
     LambdaPathDisplay.from_path(lambda_path(X, y, C=1.0, gamma=GAMMA), ax=ax)
     ax.set_title("Bias of each class: lambda bounds the ring")
     figure.supxlabel(CAPTION, fontsize="medium")
-    figure.savefig("boat-surfaces.png", dpi=100)
+    return figure
+
+
+def main():
+    """Write the figure."""
+    draw(*load()).savefig("boat-surfaces.png", dpi=100)
     print("wrote boat-surfaces.png")
 
 

@@ -45,9 +45,9 @@ PUBLISHED_METHODS = {
 }
 
 
-def ours(results):
-    """Average ranks and critical difference of each measure, from the results of the study."""
-    rankings = rank_methods(pd.read_csv(results, keep_default_na=False))[0]
+def ours(rows):
+    """Average ranks and critical difference of each measure, from the rows of a study."""
+    rankings = rank_methods(rows)[0]
     names = {row.estimator: row.method for row in method_table()}
     return {
         ranking.measure: (
@@ -77,14 +77,8 @@ def published(path):
     }
 
 
-def main():
-    """Draw the diagrams."""
-    path = Path(os.environ.get("OPENSET_SHARED", "."), "golden", "paper_ranks.json")
-    found = [place for place in PLACES if place.is_file()]
-    if not path.is_file() and not found:
-        print("skipped: openset study export studies/better.toml results.csv.gz writes the results")
-        return
-    ranks = published(path) if path.is_file() else ours(found[0])
+def draw(ranks):
+    """Draw one diagram per measure and print which methods the red bar covers."""
     figure, axes = plt.subplots(3, 2, figsize=(11, 7), layout="constrained")
     for ax, (measure, (average, difference)) in zip(axes.flat, ranks.items(), strict=True):
         display = CriticalDifferenceDisplay(
@@ -94,7 +88,20 @@ def main():
         ax.set_title(title)
         alike = ", ".join(display.not_different) or "none"
         print(f"{title}: not different from {CONTROL}: {alike}")
-    figure.savefig("critical-difference.png", dpi=100)
+    return figure
+
+
+def main():
+    """Draw the published results or those of the study."""
+    path = Path(os.environ.get("OPENSET_SHARED", "."), "golden", "paper_ranks.json")
+    found = [place for place in PLACES if place.is_file()]
+    if not path.is_file() and not found:
+        print("skipped: openset study export studies/better.toml results.csv.gz writes the results")
+        return
+    ranks = (
+        published(path) if path.is_file() else ours(pd.read_csv(found[0], keep_default_na=False))
+    )
+    draw(ranks).savefig("critical-difference.png", dpi=100)
     print("wrote critical-difference.png")
 
 

@@ -57,10 +57,10 @@ def test_boat_has_the_biases_of_the_paper(data_home, tmp_path):
     _check(tmp_path / "boat-surfaces.png")
 
 
-def test_all_methods_on_cone_torus_in_time(data_home, tmp_path):
+def test_the_nine_methods_on_cone_torus_in_time(data_home, tmp_path):
     printed = _run("decision_regions.py", tmp_path, "cone-torus", OPENSET_DATA=str(data_home))
     seconds = float(re.search(r"methods in ([\d.]+) s", printed)[1])
-    assert seconds < 20  # 300 x 300 points each
+    assert seconds < 20  # nine searches, 300 x 300 points each
     _check(tmp_path / "decision-regions-cone-torus.png")
 
 
