@@ -262,11 +262,9 @@ class Entry(NamedTuple):
 
 
 def content_sha256(X: np.ndarray, y: np.ndarray) -> str:
-    """SHA-256 of the values in order, independent of the file format; y are integers.
-
-    Values are rounded to six decimals, because programs differ in the last bit of the numbers that
-    they parse from text.
-    """
+    """SHA-256 of the values in order, independent of the file format; y are integers."""
+    # Values are rounded to six decimals, because programs differ in the last bit of the numbers
+    # that they parse from text.
     digest = hashlib.sha256(repr(X.shape).encode())
     digest.update(np.rint(np.asarray(X, dtype=np.float64) * 1e6).astype("<i8").tobytes())
     digest.update(np.asarray(y).astype("<i8").tobytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
@@ -242,10 +243,8 @@ class KthDistances:
         return self._between(A, k, 0, len(self._starts) - 1)
 
     def within(self, k: int) -> np.ndarray:
-        """Distance from each row of B to the k-th nearest other row of its class.
-
-        NaN for the row of a class that has no other.
-        """
+        """Distance from each row of B to the k-th nearest other row of its class."""
+        # NaN for the row of a class that has no other.
         result = np.full(len(self._B), np.nan)
         for c, (start, stop) in enumerate(pairwise(self._starts)):
             if stop - start > 1:  # the row itself is among the nearest, at distance 0
@@ -258,17 +257,18 @@ class KthDistances:
         groups = list(self._groups(first, last))
         width = max(self._starts[hi] - self._starts[lo] for lo, hi in groups)
         step = int(max(16, self._size // max(width, 1)))
-
-        def fill(start):
-            rows = slice(start, start + step)
-            with np.errstate(over="ignore", invalid="ignore"):
-                queries = self._prepare(A[rows])
-                for lo, hi in groups:
-                    self._block(queries, k, lo, hi, out[rows, lo - first : hi - first])
-
-        for _ in thread_map(fill, range(0, len(A), step), self._n_jobs):
+        blocks = [(A[k : k + step], out[k : k + step]) for k in range(0, len(A), step)]
+        for _ in thread_map(partial(self._fill, k, groups), blocks, self._n_jobs):
             pass
         return out
+
+    def _fill(self, k, groups, block):
+        """Distances from rows (n, d) to the classes of the groups, into an array (n, classes)."""
+        A, out = block
+        with np.errstate(over="ignore", invalid="ignore"):
+            queries, first = self._prepare(A), groups[0][0]
+            for lo, hi in groups:
+                self._block(queries, k, lo, hi, out[:, lo - first : hi - first])
 
     def _groups(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Ranges of classes that have about _COLUMNS rows together."""
@@ -349,11 +349,9 @@ def _lowest(bounds):
 
 @njit(cache=True, nogil=True)
 def _kth_distances(bounds, k, starts, points, scale, out):
-    """out[i, c]: distance from A[i] to the k-th nearest of the rows of class c of B.
-
-    `points` is (A, B). `bounds` are (values, slack, norms): values[i, j] - slack[i] + norms[i] is
-    at most the squared distance between A[i] and B[j], in units of the scale.
-    """
+    """out[i, c]: distance from A[i] to the k-th nearest of the rows of class c of B."""
+    # `points` is (A, B). `bounds` are (values, slack, norms): values[i, j] - slack[i] + norms[i] is
+    # at most the squared distance between A[i] and B[j], in units of the scale.
     A, B = points
     values, slack, norms = bounds
     lowest = np.empty(np.diff(starts).max() // _CHUNK + 1, np.float32)
@@ -547,20 +545,20 @@ class OSNN(OpenSetClassifier):
         # Minus the ratio of each class: its distance over that of the nearest other class. Known
         # unknowns and removed classes are such classes and come last; none of them is answered.
         X = validate_samples(self, X)
-        distances = DistancesTo(self._X, self.metric)
-
-        def score(block):
-            by_class = np.split(distances(X[block]), self._starts[1:], axis=1)
-            nearest = np.column_stack([d.min(axis=1) for d in by_class])
-            if self.rule == "ratio":
-                return -_ratio(nearest, _nearest_other(nearest))
-            # Both nearest samples are of a class iff its second is nearer than any of the others.
-            second = np.column_stack([_second_smallest(d) for d in by_class])
-            return -_ratio(second, _nearest_other(nearest))
-
-        blocks = row_blocks(0, len(X), len(self._X))
+        score = partial(self._score, DistancesTo(self._X, self.metric))
+        blocks = (X[rows] for rows in row_blocks(0, len(X), len(self._X)))
         scores = np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
         return scores[:, : len(self.classes_)]
+
+    def _score(self, distances, block):
+        """Minus the ratios of a block of samples (n, d), (n, groups)."""
+        by_class = np.split(distances(block), self._starts[1:], axis=1)
+        nearest = np.column_stack([d.min(axis=1) for d in by_class])
+        own = nearest
+        if self.rule == "agreement":
+            # Both nearest samples are of a class iff its second is nearer than any of the others.
+            own = np.column_stack([_second_smallest(d) for d in by_class])
+        return -_ratio(own, _nearest_other(nearest))
 
 
 def _nearest_other(nearest):

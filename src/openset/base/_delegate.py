@@ -163,10 +163,8 @@ _MISSING = frozenset(
 
 
 def _name_the_remedy(pipeline: Pipeline, name: str) -> Any:
-    """``Pipeline.__getattr__``: say which pipeline has a missing member of an open-set estimator.
-
-    Python calls it only after a name was not found, so what Pipeline has stays as it is.
-    """
+    """``Pipeline.__getattr__``: which pipeline has a missing member of an open-set estimator."""
+    # Python calls it only after a name was not found, so what Pipeline has stays as it is.
     steps = vars(pipeline).get("steps") if name in _MISSING else None
     if steps and isinstance(steps[-1][-1], OpenSetClassifier):
         raise AttributeError(

@@ -126,12 +126,9 @@ class Certificate:
         with np.errstate(over="ignore"):
             X = np.clip((np.asarray(X, dtype=np.float64) - center) / size, -_FAR, _FAR)
         points, norms = left_factor(X, np.float32), squared_norms(X)
-
-        def beyond(start):
-            return (points[start : start + _TILE] @ balls).min(axis=1)
-
-        tiles = list(thread_map(beyond, range(0, len(X), _TILE), n_jobs))
-        return np.concatenate([np.zeros(0), *tiles]) > _ROUNDING * (norms + largest)
+        tiles = (points[start : start + _TILE] for start in range(0, len(X), _TILE))
+        beyond = thread_map(lambda tile: (tile @ balls).min(axis=1), tiles, n_jobs)
+        return np.concatenate([np.zeros(0), *beyond]) > _ROUNDING * (norms + largest)
 
     def _make_balls(self):
         if not self.complete:
@@ -373,10 +370,8 @@ class PredictionExplainer:
 
 
 def neighbourhood_of(model: BaseEstimator, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``neighbourhood`` of a fitted open-set classifier, by its ``kept_samples``.
-
-    Those of a model with ``known_radius_`` are its support vectors.
-    """
+    """``neighbourhood`` of a fitted open-set classifier, by its ``kept_samples``."""
+    # Those of a model with `known_radius_` are its support vectors.
     kept = model.kept_samples()
     if kept is None:
         missing = np.full(_num_samples(X), np.nan)

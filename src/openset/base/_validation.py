@@ -195,10 +195,8 @@ _BETWEEN = ("openset.", "sklearn.", "joblib.", "imblearn.")
 
 
 def _refuse_ensembles(estimator):
-    """Raise TypeError where such a meta-estimator fits the estimator.
-
-    Nothing else tells an estimator who fits it, and the answers would be wrong without a word.
-    """
+    """Raise TypeError where such a meta-estimator fits the estimator."""
+    # Nothing else tells an estimator who fits it, and the answers would be wrong without a word.
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

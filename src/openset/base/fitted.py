@@ -20,13 +20,11 @@ def require(condition: Any, message: str) -> None:
 
 
 def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> None:
-    """Raise ValueError unless an array has the dtype, the shape and the range of its layout.
-
-    A layout names the axes and, optionally, what the numbers are: ``"K n"`` is a float64 array of
-    shape (K, n) with finite numbers; ``"K inf"`` may hold inf, but no NaN; ``"n int"`` holds
-    integers >= 0, ``"n row"`` also -1; ``"K bool"`` is boolean. ``"n d"`` may be a CSR matrix. Axes
-    that are not in `sizes` are added to it.
-    """
+    """Raise ValueError unless an array has the dtype, the shape and the range of its layout."""
+    # A layout names the axes and, optionally, what the numbers are: `"K n"` is a float64 array of
+    # shape (K, n) with finite numbers; `"K inf"` may hold inf, but no NaN; `"n int"` holds integers
+    # >= 0, `"n row"` also -1; `"K bool"` is boolean. `"n d"` may be a CSR matrix. Axes that are not
+    # in `sizes` are added to it.
     axes = [word for word in layout.split() if word not in ("int", "row", "inf", "bool")]
     kind = next((word for word in layout.split() if word not in axes), "float")
     if sparse.issparse(value) and kind == "float" and len(axes) == 2:
@@ -105,11 +103,9 @@ def check_fitted_labels(model: Any) -> dict[str, int]:
 
 
 def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
-    """Check labels, parameters and all declared attributes; return the sizes of the axes.
-
-    An attribute with an empty layout is only required to be there. Undeclared ones must not
-    replace what the class defines, and must not hold NaN.
-    """
+    """Check labels, parameters and all declared attributes; return the sizes of the axes."""
+    # An attribute with an empty layout is only required to be there. Undeclared ones must not
+    # replace what the class defines, and must not hold NaN.
     sizes = check_fitted_labels(model)
     parameters = set(model.get_params(deep=False))
     common = {"classes_", "unknown_label_", "n_features_in_", "feature_names_in_"}

@@ -86,12 +86,10 @@ def solve_classes(
     own_samples: bool = False,
     **options,
 ) -> Iterator[list[SolvedClass]]:
-    """Solve the problem of each class; yield lists of what is in memory together.
-
-    Each class is solved against the rest, or with `own_samples` on its own samples alone, which
-    keeps kernel rows short. Classes with equal gamma share kernel rows. The options are those of
-    :func:`openset.solver.solve_batches`.
-    """
+    """Solve the problem of each class; yield lists of what is in memory together."""
+    # Each class is solved against the rest, or with `own_samples` on its own samples alone, which
+    # keeps kernel rows short. Classes with equal gamma share kernel rows. The options are those of
+    # `solve_batches`.
     n_totals = max((np.size(value) for value in training.params[0].values()), default=1)
     own, step = None, max(1, _TOGETHER // (len(training.codes) * n_totals))
     if own_samples:
@@ -113,11 +111,8 @@ def solve_classes(
 
 def _chunks(training, classes, step):
     """Classes with equal parameters, up to `step` at a time."""
-
-    def key(c):
-        return {name: np.asarray(value).tolist() for name, value in training.params[c].items()}
-
-    groups = [list(same) for _, same in groupby(classes, key)]
+    params = [{k: np.asarray(v).tolist() for k, v in own.items()} for own in training.params]
+    groups = [list(same) for _, same in groupby(classes, params.__getitem__)]
     return [tuple(same[k : k + step]) for same in groups for k in range(0, len(same), step)]
 
 
@@ -145,11 +140,9 @@ def batch_of(
 
 
 def _along_axis(training, group):
-    """Classes in the order of their means along the first principal axis of these.
-
-    Machines of similar classes need the same kernel rows, so fewer rows are made again than in an
-    arbitrary order.
-    """
+    """Classes in the order of their means along the first principal axis of these."""
+    # Machines of similar classes need the same kernel rows, so fewer rows are made again than in an
+    # arbitrary order.
     codes, n = training.codes, len(training.codes)
     member = sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(codes.max() + 1, n))
     sums = member @ training.X
@@ -164,11 +157,7 @@ def _along_axis(training, group):
 
 
 def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Join the machines of all classes into one kernel expansion.
-
-    Return the rows of the training set that support any machine, shape (n_sv,), the coefficients,
-    shape (K, n_sv), and the biases, shape (K,).
-    """
+    """Rows (n_sv,) that support any machine, their coefficients (K, n_sv), and biases (K,)."""
     used = np.unique(np.concatenate([machine.support for machine in machines]))
     coef = np.zeros((len(machines), len(used)))
     for row, machine in zip(coef, machines, strict=True):
@@ -211,11 +200,9 @@ def known_radius(
 
 
 def merge_copies(training: TrainingSet) -> TrainingSet:
-    """Equal rows of one class as one row, the first, whose weight is the sum of theirs.
-
-    This changes neither the objective nor the scores: the multipliers of copies only occur as
-    their sum, whose box is the sum of their boxes.
-    """
+    """Equal rows of one class as one row, the first, whose weight is the sum of theirs."""
+    # This changes neither the objective nor the scores: the multipliers of copies only occur as
+    # their sum, whose box is the sum of their boxes.
     kept, weight = without_copies(training.X, training.codes, training.weight)
     if len(kept) == len(training.codes):
         return training
@@ -244,11 +231,9 @@ def without_copies(X, codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray
 
 
 def row_keys(X) -> np.ndarray:
-    """64-bit hashes of the rows of X, equal for dense and sparse layout, shape (m,).
-
-    The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
-    so it may be stored or not.
-    """
+    """64-bit hashes of the rows of X, (m,), equal for dense and sparse layout."""
+    # The values are scrambled, then summed with an odd factor for each column; a zero adds nothing,
+    # so it may be stored or not.
     factors = _factors(X.shape[1])
     if sparse.issparse(X):
         X = X.tocsr()

@@ -213,10 +213,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         return greedy_cover(X, distances, *rows, radius[members], order)
 
     def _order(self, X, radius):
-        """The points of a class in the order in which those that cover equally many are taken.
-
-        The largest ball comes first, then a hash of the features decides: not the order of rows.
-        """
+        """The points of a class in the order in which those that cover equally many are taken."""
+        # The largest ball comes first, then a hash of the features decides: not the order of rows.
         return np.lexsort((row_keys(X), -radius))
 
     def far_scores(self) -> np.ndarray:
@@ -272,16 +270,11 @@ class ExtremeValueMachine(OpenSetClassifier):
 
 
 def greedy_cover(X, distances: DistancesTo, start, stop, radius, order) -> np.ndarray:
-    """Choose points of a class whose balls cover the class, the most useful first.
-
-    At each turn the point that covers most uncovered ones is taken, the first in `order` of equals;
-    points that no point covers, not even they themselves, come last. The gains are counted once,
-    and when a point becomes covered, which happens once, they fall for those that cover it.
-
-    X are the training rows, sorted by class, those of the class being start to stop; `distances`
-    are those to all of X, `radius` and `order` have shape (stop - start,). Return the chosen rows
-    of X.
-    """
+    """Rows of X (m, d), start to stop, whose balls cover this class, the most useful first."""
+    # At each turn the point that covers most uncovered ones is taken, the first in `order` of
+    # equals; points that no point covers, not even they themselves, come last. The gains are
+    # counted once, and when a point becomes covered, which happens once, they fall for those that
+    # cover it.
     coverage = _Coverage(X[start:stop], distances, (start, stop), radius)
     gain = coverage.count(np.arange(stop - start))
     uncovered = np.ones(stop - start, dtype=bool)
@@ -300,10 +293,9 @@ def greedy_cover(X, distances: DistancesTo, start, stop, radius, order) -> np.nd
 
 
 class _Coverage:
-    """Which of the n points of a class cover which: i covers j iff d(i, j) <= ``radius[i]``.
+    """Which of the n points of a class cover which: i covers j iff d(i, j) <= ``radius[i]``."""
 
-    It is stored for classes of up to ``_STORED`` points; beyond, each distance is computed twice.
-    """
+    # It is stored for classes of up to `_STORED` points; beyond, each distance is computed twice.
 
     def __init__(self, points, distances, rows, radius):
         self._points, self._distances, self._rows, self._radius = points, distances, rows, radius

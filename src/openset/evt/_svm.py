@@ -58,11 +58,9 @@ class TailClassifier(KernelMachineClassifier):
         return super().fit(X, y)
 
     def size_of_tail(self, scores: np.ndarray, margin: float, **options: int) -> int:
-        """Size of the tail of scores (1, m) whose support vectors score at most `margin`.
-
-        They are counted by value: which of equal samples have a multiplier depends on their order,
-        and so it does for a sample on the margin.
-        """
+        """Size of the tail of scores (1, m) whose support vectors score at most `margin`."""
+        # They are counted by value: which of equal samples have a multiplier depends on their
+        # order, and so it does for a sample on the margin.
         n_support = int(np.count_nonzero(scores <= margin + self.resolution))
         return tail_size(n_support, scores.size, self.tail_factor, **options)
 
@@ -417,10 +415,8 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 def tail_size(
     n_support: int, n_scores: int, factor: float, n_others: int = 1, fewest: int = _FEWEST
 ) -> int:
-    """How many of the scores are in a tail: `factor` times the support vectors, per other class.
-
-    All support vectors if that is no more than `fewest`; at least 3.
-    """
+    """Number of scores in a tail: `factor` times the support vectors, per other class."""
+    # All support vectors if that is no more than `fewest`; at least 3.
     size = int(factor * n_support / n_others)
     if size >= n_scores:
         size = n_support // n_others

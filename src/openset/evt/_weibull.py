@@ -144,12 +144,10 @@ def _weighted_moments(x, m, k):
 
 @njit(cache=True, nogil=True)
 def find_largest(s, stops, models, sign, translate, survivor, best):
-    """Indices of the models with the largest probabilities, of each row and group of models.
-
-    Probabilities rise or fall with u = shape ln(z / scale), which takes one logarithm, and none for
-    most: u is at most shape (z / scale - 1). Models are (scale, shape, location); see
-    ``WeibullTail.mean_of_largest``. `best` has shape (r, K, n) and is -1 to begin with.
-    """
+    """Indices of the models with the largest probabilities, of each row and group of models."""
+    # Probabilities rise or fall with u = shape ln(z / scale), which takes one logarithm, and none
+    # for most: u is at most shape (z / scale - 1). Models are (scale, shape, location); see
+    # `WeibullTail.mean_of_largest`. `best` has shape (r, K, n) and is -1 to begin with.
     scale, shape, location = models
     n = best.shape[2]
     keys = np.empty(n)
@@ -442,10 +440,8 @@ def _smallest(values, size):
 
 
 def _extend(distances, size):
-    """The smallest finite distances of each row, ascending, and how many count.
-
-    `size` of them, or more until the last differs from the first, or all.
-    """
+    """The smallest finite distances of each row, ascending, and how many of them count."""
+    # `size` of them, or more until the last differs from the first, or all.
     distances = np.asarray(distances, dtype=np.float64)
     tail = _smallest(distances, size)
     counts = np.isfinite(tail).sum(axis=-1)

@@ -147,10 +147,8 @@ class OpenSetLDA(DistanceClassifier):
         return own
 
     def _whiten(self, X):
-        """Find the basis in which S is the identity and, if it is used, S_0 is diagonal.
-
-        A projected sample is z = V'(x - m_0), with m_0 the mean of all samples.
-        """
+        """Find the basis in which S is the identity and, if it is used, S_0 is diagonal."""
+        # A projected sample is z = V'(x - m_0), with m_0 the mean of all samples.
         self._mean = X.mean(axis=0)
         if self.relative:
             total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)

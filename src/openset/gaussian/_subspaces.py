@@ -214,10 +214,8 @@ def principal_directions(
 
 
 def held_out_folds(X: np.ndarray, enough: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and rows to measure, until `enough` are measured.
-
-    Rows are dealt out in sorted order, so that the folds do not depend on the order of the rows.
-    """
+    """Rows to fit on and rows to measure, until `enough` are measured."""
+    # Rows are dealt out in sorted order, so that the folds do not depend on the order of the rows.
     n = len(X)
     order, measured = np.lexsort(X.T[::-1]), 0
     for fold in range(min(_FOLDS, n) if n > 1 else 0):

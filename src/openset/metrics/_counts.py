@@ -391,11 +391,9 @@ def _known_scores(
 def _acceptance_curve(
     scores: NDArray[np.float64], *groups: NDArray[np.bool_]
 ) -> tuple[NDArray, ...]:
-    """Count the samples of each group with score >= threshold, at every distinct threshold.
-
-    Thresholds descend from infinity (nothing is accepted) through the distinct scores, so tied
-    samples are accepted together.
-    """
+    """Count the samples of each group with score >= threshold, at every distinct threshold."""
+    # Thresholds descend from infinity (nothing is accepted) through the distinct scores, so tied
+    # samples are accepted together.
     order = np.argsort(-scores, kind="stable")
     descending = scores[order]
     last = np.flatnonzero(np.append(np.diff(descending) != 0, True))

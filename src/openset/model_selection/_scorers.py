@@ -89,10 +89,7 @@ class OpenSetScorer:
     def of_scores(
         self, true: NDArray[np.intp], scores: NDArray[np.floating]
     ) -> NDArray[np.float64]:
-        """The measure, of shape (...), of the scores (..., n, K) of many models at once.
-
-        The true classes, of shape (n,), are columns of `scores`; K stands for unknown.
-        """
+        """The measure, (...), of scores (..., n, K); `true` (n,) are columns, K for unknown."""
         n_known = scores.shape[-1]
         if self.name in _OF_ANSWERS:
             return _OF_ANSWERS[self.name](OpenSetCounts.from_codes(true, decide(scores), n_known))
@@ -178,11 +175,10 @@ def get_scorer_names() -> list[str]:
 
 @dataclass(frozen=True)
 class BinaryScorer:
-    """A measure of one binary machine, for the search per class.
+    """A measure of one binary machine, for the search per class."""
 
-    A positive counts as right if it is accepted, the others if they are not. Without unknowns every
-    measure is the plain accuracy.
-    """
+    # A positive counts as right if it is accepted, the others if they are not. Without unknowns
+    # every measure is the plain accuracy.
 
     name: str
 

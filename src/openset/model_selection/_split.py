@@ -193,19 +193,16 @@ class _HoldOut(BaseShuffleSplit):
         return known_classes(self.unknown_label, y)
 
     def _generators(self):
-        """One generator per repeat.
-
-        Each is spawned from the seed by its number: repeat k does not depend on how many there are.
-        """
+        """One generator per repeat."""
+        # Each is spawned from the seed by its number: repeat k does not depend on how many there
+        # are.
         entropy = check_random_state(self.random_state).randint(2**32, size=4, dtype=np.uint32)
         seeds = np.random.SeedSequence(entropy).spawn(self.n_repeats)
         return [np.random.default_rng(seed) for seed in seeds]
 
     def _hold_out(self, classes, codes, known, rng, groups) -> Simulation:
-        """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out.
-
-        Known unknowns are split as a class is: they are available in every simulation.
-        """
+        """Draw the fitting part from the classes with codes `known`, sorted; keep the rest out."""
+        # Known unknowns are split as a class is: they are available in every simulation.
         every = [*known, *([len(classes)] if codes.max() == len(classes) else [])]
         if groups is not None:
             return self._hold_out_groups(classes, codes, known, every, rng, groups)
@@ -216,11 +213,9 @@ class _HoldOut(BaseShuffleSplit):
         return Simulation(classes[known], np.flatnonzero(fitting), np.flatnonzero(~fitting))
 
     def _hold_out_groups(self, classes, codes, known, every, rng, groups) -> Simulation:
-        """As `_hold_out`, by groups, of which one may have samples of several classes.
-
-        Class by class, its groups that have no side yet are dealt out: as many to the fitting part
-        as come nearest to the number of its samples that belong there.
-        """
+        """As `_hold_out`, by groups, of which one may have samples of several classes."""
+        # Class by class, its groups that have no side yet are dealt out: as many to the fitting
+        # part as come nearest to the number of its samples that belong there.
         n_groups, withheld = groups.max() + 1, len(known) < len(classes)
         for _ in range(_TRIES):
             side = np.full(n_groups, -1)

@@ -447,10 +447,8 @@ def plane_grid(
 
 
 def _find_plane(plane, X, y, names):
-    """Origin, (d,), directions, (2, d), orthonormal, and names of the coordinates of a plane.
-
-    None is the feature space itself for d = 2, and "pca" otherwise; only "means" needs y.
-    """
+    """Origin, (d,), directions, (2, d), orthonormal, and names of the coordinates of a plane."""
+    # None is the feature space itself for d = 2, and "pca" otherwise; only "means" needs y.
     d = X.shape[1]
     if d < 2:
         raise ValueError(f"X has {d} feature; decision regions need at least 2.")

@@ -28,10 +28,9 @@ from ._display import (
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _CurveDisplay(Display):
-    """A curve against the share of accepted unknown samples, with the point at threshold 0.
+    """A curve against the share of accepted unknown samples, with the point at threshold 0."""
 
-    Several curves on the same axes differ in colour and in line style.
-    """
+    # Several curves on the same axes differ in colour and in line style.
 
     fpr: np.ndarray
     area: float

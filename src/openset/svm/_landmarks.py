@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count, product
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -56,10 +57,8 @@ class LandmarkTraining:
         self.model, self.drawn = model, isinstance(model.landmarks, Integral)
 
     def pays(self, n_rows: int) -> bool:
-        """Whether settings are judged on landmarks in a search with splits of so many rows.
-
-        With half of the rows as landmarks the exact machine is as good a judge, and faster.
-        """
+        """Whether settings are judged on landmarks in a search with splits of so many rows."""
+        # With half of the rows as landmarks the exact machine is as good a judge, and faster.
         return not self.drawn or 2 * self.model.landmarks < n_rows
 
     def train(self, training: TrainingSet) -> None:
@@ -116,11 +115,9 @@ class LandmarkTraining:
                 yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
 
     def landmarks(self, training: TrainingSet) -> Landmarks:
-        """Choose landmarks with the classes in view, or check those that were given.
-
-        Six times as many rows as are wanted are drawn, and exact machines trained on these. The
-        landmarks are the rows that represent these machines best.
-        """
+        """Choose landmarks with the classes in view, or check those that were given."""
+        # Six times as many rows as are wanted are drawn, and exact machines trained on these. The
+        # landmarks are the rows that represent these machines best.
         if not self.drawn:
             return self.given(training.X)
         return self.select(training.take(self.draw(training.codes)))
@@ -213,15 +210,6 @@ class LandmarkTraining:
             )
             for c in classes
         ]
-        done, labels = count(1), model.classes_.tolist()
-
-        def report(k, solution):
-            print(
-                f"[{type(model).__name__}] {next(done)}/{len(tasks)}: class "
-                f"{labels[tasks[k].code]!r}, {solution.n_support} samples with a multiplier, "
-                f"b = {solution.bias:.4g}"
-            )
-
         return solve_landmarks(
             rows,
             tasks,
@@ -229,7 +217,15 @@ class LandmarkTraining:
             max_iter=model.max_iter,
             cache_size=model.cache_size,
             n_jobs=model.n_jobs,
-            on_done=report if model.verbose else None,
+            on_done=partial(self._report, tasks, count(1)) if model.verbose else None,
+        )
+
+    def _report(self, tasks, done, k, solution):
+        """Print one line on the solution of task k; `done` counts."""
+        print(
+            f"[{type(self.model).__name__}] {next(done)}/{len(tasks)}: class "
+            f"{self.model.classes_.tolist()[tasks[k].code]!r}, {solution.n_support} samples with "
+            f"a multiplier, b = {solution.bias:.4g}"
         )
 
     def _rows(self, training, features):

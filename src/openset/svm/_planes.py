@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -125,11 +126,9 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
 
 def carve(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, position: float) -> float:
-    """The threshold of scores of shape (m,) with the smallest balanced error.
-
-    It lies in the best interval at `position`, 0 and 1 being the ends. An interval that rejects all
-    positive samples is never the best.
-    """
+    """The threshold of scores of shape (m,) with the smallest balanced error."""
+    # It lies in the best interval at `position`, 0 and 1 being the ends. An interval that rejects
+    # all positive samples is never the best.
     values, group = np.unique(scores, return_inverse=True)
     # Entry j: the threshold is above the first j values.
     missed, rejected = (
@@ -330,11 +329,9 @@ def slab_scores(f: np.ndarray, near: np.ndarray, far: np.ndarray) -> np.ndarray:
 def find_slab(
     scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, resolution: float, greedy: bool
 ) -> Slab:
-    """The slab between two of the decision values of m training samples with the smallest risk.
-
-    Scores closer than `resolution` count as equal. `greedy` looks for a local minimum instead of
-    trying all pairs.
-    """
+    """The slab between two of m decision values with the smallest risk; see `risk`."""
+    # Scores closer than `resolution` count as equal. `greedy` looks for a local minimum instead of
+    # trying all pairs.
     steps = np.rint(0.5 / resolution)  # a whole number, so that 1 and -1, the margin, are steps
     _, group = np.unique(np.rint(scores * steps), return_inverse=True)
     n = group.max() + 1
@@ -365,11 +362,10 @@ def find_slab(
 
 @njit(cache=True, nogil=True)
 def risk(width, spread, found, retrieved, total):
-    """Open-set risk of a slab: too wide or too narrow, plus twice the inverse of the F-measure.
-
-    `spread` is the width of the scores of the positive samples. `found`, `retrieved` and `total`
-    are the weights of the positive samples inside, of all samples inside, of all positive samples.
-    """
+    """Open-set risk of a slab: too wide or too narrow, plus twice the inverse of the F-measure."""
+    # `spread` is the width of the scores of the positive samples. `found`, `retrieved` and `total`
+    # are the weights of the positive samples inside, of all samples inside, of all positive
+    # samples.
     if found <= 0.0:
         return 1e99
     ratio = max(width, _NARROWEST) / spread
@@ -378,13 +374,19 @@ def risk(width, spread, found, retrieved, total):
 
 
 @njit(cache=True, nogil=True)
+def _risk_between(low, high, hits, others, spread, i, j):
+    """Risk of the slab from value i to value j; see `find_slab`."""
+    found = hits[j + 1] - hits[i]
+    retrieved = found + others[j + 1] - others[i]
+    return risk(high[j] - low[i], spread, found, retrieved, hits[-1])
+
+
+@njit(cache=True, nogil=True)
 def _exhaust(low, high, hits, others, spread, near, far):
     """Try all pairs of planes except those too wide or too narrow to be better than the best."""
     n = low.size
     total = hits[n]
-    found = hits[far + 1] - hits[near]
-    retrieved = found + others[far + 1] - others[near]
-    best = risk(high[far] - low[near], spread, found, retrieved, total)
+    best = _risk_between(low, high, hits, others, spread, near, far)
     first = 0
     for i in range(n):
         left = total - hits[i]
@@ -396,12 +398,9 @@ def _exhaust(low, high, hits, others, spread, near, far):
         while first < n and room * max(high[first] - low[i], _NARROWEST) < spread:
             first += 1
         for j in range(first, n):
-            width = high[j] - low[i]
-            if width > room * spread:
+            if high[j] - low[i] > room * spread:
                 break
-            found = hits[j + 1] - hits[i]
-            retrieved = found + others[j + 1] - others[i]
-            value = risk(width, spread, found, retrieved, total)
+            value = _risk_between(low, high, hits, others, spread, i, j)
             if value < best:
                 best = value
                 near, far = i, j
@@ -412,12 +411,7 @@ def _descend(low, high, hits, others, spread):
     """From planes around the positive samples to a pair that no single step improves."""
     n = len(low)
     has_positive, has_negative = np.diff(hits) > 0, np.diff(others) > 0
-
-    def value(i, j):
-        found = hits[j + 1] - hits[i]
-        retrieved = found + others[j + 1] - others[i]
-        return risk(high[j] - low[i], spread, found, retrieved, hits[n])
-
+    value = partial(_risk_between, low, high, hits, others, spread)
     after_positive = np.append(False, has_positive[:-1])
     starts = np.flatnonzero(has_negative & (low < 0) & ~after_positive)
     near = int(starts[-1]) if starts.size else 0

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -149,18 +149,9 @@ def thread_map(
         queue = enumerate(items)  # taking the next item is one step under the interpreter's lock
         done: SimpleQueue = SimpleQueue()
         ended: SimpleQueue = SimpleQueue()
-
-        def work():
-            for n, item in queue:
-                try:
-                    done.put((n, function(item), None))
-                except BaseException as error:
-                    done.put((n, None, error))
-            ended.put(None)
-
         with _threads(n_threads) as jobs:
             for _ in range(n_threads):
-                jobs.put(work)
+                jobs.put(partial(_work, function, queue, done, ended))
             try:
                 yield from _in_order(done, len(items))
             except BaseException:
@@ -172,6 +163,16 @@ def thread_map(
                     pass
                 for _ in range(n_threads):
                     ended.get()
+
+
+def _work(function, queue, done, ended):
+    """Do what is left in the queue, then say so."""
+    for n, item in queue:
+        try:
+            done.put((n, function(item), None))
+        except BaseException as error:
+            done.put((n, None, error))
+    ended.put(None)
 
 
 def _in_order(done, n_items):
@@ -215,15 +216,15 @@ def _threads(n: int) -> Iterator[SimpleQueue]:
 
 def _started(n):
     jobs: SimpleQueue = SimpleQueue()
-
-    def serve():
-        while (job := jobs.get()) is not None:
-            job()
-            del job  # what it refers to must not stay in memory while the thread waits
-
     for _ in range(n):
-        threading.Thread(target=serve, daemon=True).start()
+        threading.Thread(target=_serve, args=(jobs,), daemon=True).start()
     return jobs
+
+
+def _serve(jobs):
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # what it refers to must not stay in memory while the thread waits
 
 
 class Progress:

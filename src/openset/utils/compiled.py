@@ -113,11 +113,10 @@ class _FolderCache(caching.FunctionCache):
 
 
 class _CacheFile(caching.IndexDataCacheFile):
-    """An entry names its source and signature: of several processes, each numbers its own files.
+    """An entry names its source and signature: of several processes, each numbers its own files."""
 
-    Two that begin with an empty index give the same file to two signatures; and one that is killed
-    leaves an index that names a file of an older source.
-    """
+    # Two that begin with an empty index give the same file to two signatures; and one that is
+    # killed leaves an index that names a file of an older source.
 
     def save(self, key, data):
         super().save(key, (self._source_stamp, key, data))
@@ -150,11 +149,10 @@ def _warn_once(reason) -> None:
 
 
 class _Notice(event.Listener):
-    """Tells the logger "openset" what the user waits for.
+    """Tells the logger "openset" what the user waits for."""
 
-    Once, as a warning, that the solver compiles, since the first fit would seem to hang; and at
-    level INFO, how far it is, with an empty message when it is done.
-    """
+    # Once, as a warning, that the solver compiles, since the first fit would seem to hang; and at
+    # level INFO, how far it is, with an empty message when it is done.
 
     def __init__(self):
         self._logger = logging.getLogger("openset")

@@ -30,10 +30,7 @@ _GATHERED, _ALIKE = 2**27, 2.0
 
 
 class LazyRows:
-    """Kernel rows on the CPU for what follows a solution, created on first use.
-
-    See the Protocol :class:`openset.solver.KernelRows`, to which all but :meth:`use` is delegated.
-    """
+    """Kernel rows on the CPU for what follows a solution, created on first use."""
 
     def __init__(self, X, kernel, cache_size, n_jobs):
         self._arguments = X, kernel, cache_size, n_jobs
@@ -53,11 +50,8 @@ class LazyRows:
 
 
 def solve_grid_cuda(X, kernel, gammas, problems, n_outside, limits):
-    """Yield the index of a gamma, and a list of (problem, Solved, K beta at further samples).
-
-    The last `n_outside` samples of X take part in no problem. `problems` are pairs of a problem and
-    its totals, `limits` has tol, max_iter and stop.
-    """
+    """Yield the index of a gamma, and a list of (problem, Solved, K beta at further samples)."""
+    # The last `n_outside` samples take part in no problem; `problems` are pairs with totals.
     xp, tol, stop = array_module(), limits["tol"], limits["stop"]
     order = np.argsort(-gammas, kind="stable")
     free = free_memory(xp)
@@ -111,12 +105,11 @@ def _solved(first, arrays, problems, tol):
 
 
 class BatchArrays:
-    """Problems that are solved together, from where they are.
+    """Problems that are solved together, from where they are."""
 
-    `lower` and `upper` are boxes, (n_paths, m), and `path` says which of these each problem has,
-    (n,); `betas` and `vs` are the multipliers and p - K beta, (n, m); `n_iter` (n,) counts
-    iterations, `ends` (n, 2) is the bias interval when it was last computed.
-    """
+    # `lower` and `upper` are boxes, (n_paths, m), and `path` says which of these each problem has,
+    # (n,); `betas` and `vs` are the multipliers and p - K beta, (n, m); `n_iter` (n,) counts
+    # iterations, `ends` (n, 2) is the bias interval when it was last computed.
 
     def __init__(self, xp, lower, upper, path, betas, vs):
         self.xp, self.lower, self.upper, self.path = xp, lower, upper, path
@@ -238,12 +231,10 @@ def _identity_solutions(xp, p, lower, upper, totals):
 
 
 def solve_together(psi, places, problems, starts, tol, max_iter):
-    """Solve problems over the linear kernel of features, many at a time.
-
-    `psi` (n, r) are features on the GPU, `places` the rows of these that belong to each problem,
-    `starts` feasible multipliers or None. Returns a Solution per problem, with the weighted sum of
-    its features, shape (r,), float64.
-    """
+    """Solve problems over the linear kernel of features, many at a time."""
+    # `psi` (n, r) are features on the GPU, `places` the rows of these that belong to each problem,
+    # `starts` feasible multipliers or None. Returns a Solution per problem, with the weighted sum
+    # of its features, shape (r,), float64.
     xp = array_module()
     found: list = [None] * len(problems)
     for group in _alike(np.array([len(place) for place in places]), _PRODUCTS * free_memory(xp)):

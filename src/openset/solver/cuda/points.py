@@ -24,11 +24,10 @@ _SHARE = 0.6
 
 
 class DevicePoints:
-    """Points on the GPU, and squared distances to them.
+    """Points on the GPU, and squared distances to them."""
 
-    Z are the points, of shape (n, d), centred and scaled; other points are brought to their units,
-    and clipped at `far`. A square is one product of points with two more coordinates.
-    """
+    # Z are the points, of shape (n, d), centred and scaled; other points are brought to their
+    # units, and clipped at `far`. A square is one product of points with two more coordinates.
 
     def __init__(self, Z, center=0.0, scale: float = 1.0, far: float = np.inf):
         self.xp = array_module()
@@ -146,11 +145,10 @@ class WholeMatrix:
 
 
 class MatrixInPieces:
-    """A kernel matrix that exceeds the memory: each problem works on a few rows at a time.
+    """A kernel matrix that exceeds the memory: each problem works on a few rows at a time."""
 
-    The rows that violate the optimality conditions most are optimised by the same SMO on their own
-    small matrix. Then v of all rows is updated, with kernel values computed block by block.
-    """
+    # The rows that violate the optimality conditions most are optimised by the same SMO on their
+    # own small matrix. Then v of all rows is updated, with kernel values computed block by block.
 
     def __init__(self, xp, X, kernel, gammas, n_solved):
         self._xp, self._kernel, self.n_rows = xp, kernel, n_solved

@@ -171,10 +171,8 @@ def launch(batch, matrix: Matrix, tol, max_iter):
 
 
 def block_of(m, per_thread):
-    """Threads of a block, and whether their registers hold a problem of m rows.
-
-    More threads than 512 would need more registers than a multiprocessor has.
-    """
+    """Threads of a block, and whether their registers hold a problem of m rows."""
+    # More threads than 512 would need more registers than a multiprocessor has.
     if SIMULATED:
         return 8, m <= 8 * per_thread
     for threads in (64, 128, 256, 512):
@@ -185,11 +183,9 @@ def block_of(m, per_thread):
 
 @cache
 def smo_kernel(rows_per_thread: int):
-    """The kernel that holds so many rows per thread in registers; 0 for global memory.
-
-    Its arguments are a :class:`Matrix`, :class:`Problems`, `flags` (memory for one int8 per row and
-    problem, not used with registers), `tol` and `max_iter`.
-    """
+    """The kernel that holds so many rows per thread in registers; 0 for global memory."""
+    # Its arguments are a `Matrix`, `Problems`, `flags` (memory for one int8 per row and problem,
+    # not used with registers), `tol` and `max_iter`.
     argmax, ends_of = _without_shuffles() if SIMULATED else _with_shuffles()
     scratch = 1024 if SIMULATED else _WARP
     # 512 threads of 128 registers fill a multiprocessor.

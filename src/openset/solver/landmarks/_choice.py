@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from ...kernels import Kernel, Linear
@@ -79,10 +82,7 @@ def choose_rows(
 
         xp, K = whole_matrix(X, kernel, gamma)
         left = xp.asarray(coef.astype(np.float32)) @ K
-
-        def values(rows, columns):
-            return K[xp.asarray(rows)[:, None], xp.asarray(columns)]
-
+        values: Callable = partial(_part_of, xp, K)
     else:
         rows = kernel_rows(X, kernel, gamma, cache_size, 1, n_jobs)
         support = np.flatnonzero(coef.any(axis=0))
@@ -117,6 +117,11 @@ def choose_rows(
     return chosen
 
 
+def _part_of(xp, K, rows, columns):
+    """Some rows and columns of a matrix on the GPU, (n, m)."""
+    return K[xp.asarray(rows)[:, None], xp.asarray(columns)]
+
+
 def _factor(xp, square):
     """Cholesky factor of a matrix that rounding may have made indefinite."""
     for ridge in (1e-2 * _NULL, _NULL, 1e2 * _NULL):
@@ -130,11 +135,9 @@ def _factor(xp, square):
 
 
 def _one_by_one(inner, outer, size):
-    """The best `size` of some candidates, each given those before it.
-
-    `inner` holds the products of the candidates, `outer` those of the values that are left of the
-    expansions at the candidates; both outside the span.
-    """
+    """The best `size` of some candidates, each given those before it."""
+    # `inner` holds the products of the candidates, `outer` those of the values that are left of the
+    # expansions at the candidates; both outside the span.
     inner, outer = inner.astype(np.float64), outer.astype(np.float64)
     free = np.ones(len(inner), dtype=bool)
     chosen = []

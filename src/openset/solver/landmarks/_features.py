@@ -306,10 +306,9 @@ def training_rows(
 
 
 class BlockRows(TrainingRows):
-    """Training rows in the memory of this machine or of its GPU, see :func:`training_rows`.
+    """Training rows in the memory of this machine or of its GPU, see :func:`training_rows`."""
 
-    Their kernel values with the landmarks are stored where they fit, else computed in each round.
-    """
+    # Their kernel values with the landmarks are stored where they fit, else computed in each round.
 
     def __init__(self, X, codes, weight, features_of, memory, n_jobs):
         self.codes, self.weight = codes, weight
@@ -337,17 +336,21 @@ class BlockRows(TrainingRows):
         rows, position = xp.asarray(rows[order] // n), xp.asarray(position[order])
         copied = (xp.asarray(v) if isinstance(v, np.ndarray) else v for v in query)
         worst = Worst(Query(*copied), xp)
-
-        def find(k):
-            block, here = self._blocks[k], slice(ends[k], ends[k + 1])
-            stored = self._stored
-            values = stored[k] if stored else self._map.kernel_values(self._X[block])
-            pairs = rows[here], position[here]
-            inside, *rest = block_violators(values, self.codes[block], worst.query, pairs)
-            return inside * n + k, *rest
-
         looked_at = range(int(np.ceil(query.share * n)))
-        return tuple(map(to_host, worst.of(thread_map(find, looked_at, self._n_jobs))))
+        blocks = (
+            (k, rows[ends[k] : ends[k + 1]], position[ends[k] : ends[k + 1]]) for k in looked_at
+        )
+        found = thread_map(lambda block: self._violators_of(worst, *block), blocks, self._n_jobs)
+        return tuple(map(to_host, worst.of(found)))
+
+    def _violators_of(self, worst, k, rows, position):
+        """Violators in block k, where the pairs (row of the block, position) are active."""
+        # The query of `worst` is the present one: its floor rises from block to block.
+        block, stored = self._blocks[k], self._stored
+        values = stored[k] if stored else self._map.kernel_values(self._X[block])
+        query, pairs = worst.query, (rows, position)
+        inside, *rest = block_violators(values, self.codes[block], query, pairs)
+        return inside * len(self._blocks) + k, *rest
 
 
 def block_violators(values, codes, query: Query, active) -> Violators:

@@ -18,6 +18,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -224,9 +225,7 @@ def _first_rows(rows, tasks):
 
 
 def _solve_on_cpu(machines, pool, tol, max_iter, n_jobs, stop):
-    def improve(machine):
-        machine.improve(pool, tol, max_iter, stop)
-
+    improve = methodcaller("improve", pool, tol, max_iter, stop)
     for _ in thread_map(improve, machines, n_jobs, stop):
         pass
     supports = [np.flatnonzero(machine.beta[1:]) for machine in machines]
@@ -263,11 +262,10 @@ def _query(rows, machines, tol, target, share):
 
 
 class Machine:
-    """The machine of one class while it is trained.
+    """The machine of one class while it is trained."""
 
-    The rows `active` (n,), the multipliers `beta` (n + 1,) of the slack and of these, `weights`
-    (r,), `bias`, and `most`, the number of rows that may become active next.
-    """
+    # The rows `active` (n,), the multipliers `beta` (n + 1,) of the slack and of these, `weights`
+    # (r,), `bias`, and `most`, the number of rows that may become active next.
 
     def __init__(self, task, active, rows, target):
         self.task, self.active = task, active
@@ -350,11 +348,10 @@ class Machine:
 
 
 class Pool:
-    """Features of the rows that are active in any machine, and their products where these fit.
+    """Features of the rows that are active in any machine, and their products where these fit."""
 
-    `psi` (n, r) are the features, those of the slack first; `place` (m,) is where those of each row
-    are, -1 where they are not available. Products take at most `cache_size` MB.
-    """
+    # `psi` (n, r) are the features, those of the slack first; `place` (m,) is where those of each
+    # row are, -1 where they are not available. Products take at most `cache_size` MB.
 
     def __init__(self, rows, n_machines, cache_size, n_jobs):
         self._rows, self._n_jobs, self._cache_size = rows, n_jobs, cache_size
@@ -418,21 +415,19 @@ class Pool:
             return
         old = 0 if old == 1 else old  # the slack with the first rows
         self._diagonal[old:size] = (self.psi[old:size] ** 2).sum(axis=1)
-
-        def fill(start):
-            tile = slice(start, min(start + 512, size))
-            products = self.psi[tile] @ self.psi[: tile.stop].T
-            self._gram[tile, : tile.stop] = products
-            self._gram[: tile.start, tile] = products[:, : tile.start].T
-
-        for _ in thread_map(fill, range(old, size, 512), self._n_jobs):
+        tiles = (slice(start, min(start + 512, size)) for start in range(old, size, 512))
+        for _ in thread_map(self._multiply, tiles, self._n_jobs):
             pass
 
-    def kernel(self, place, known):
-        """Kernel rows of the features of some rows, and their matrix if it may be kept.
+    def _multiply(self, tile):
+        """Products of some rows with all before and with each other."""
+        products = self.psi[tile] @ self.psi[: tile.stop].T
+        self._gram[tile, : tile.stop] = products
+        self._gram[: tile.start, tile] = products[:, : tile.start].T
 
-        `known` is the matrix of the first of these rows, as it was returned before, or None.
-        """
+    def kernel(self, place, known):
+        """Kernel rows of the features of some rows, and their matrix if it may be kept."""
+        # `known` is the matrix of the first of these rows, as it was returned before, or None.
         n = len(place)
         if self._gram is not None:
             return MatrixPart(self._gram, place, self._diagonal[place]), None
@@ -459,13 +454,14 @@ class Pool:
 
     def weighted_sums(self, places, betas):
         """beta @ psi[place] in float64 for each machine, shape (k, r)."""
-        sums = np.zeros((len(places), self.psi.shape[1]))
+        pairs = zip(places, betas, strict=True)
+        return np.array(
+            list(thread_map(lambda pair: self._weighted_sum(*pair), pairs, self._n_jobs))
+        )
 
-        def add(k):
-            for start in range(0, len(places[k]), 1024):
-                part = slice(start, start + 1024)
-                sums[k] += betas[k][part] @ self.psi[places[k][part]]
-
-        for _ in thread_map(add, range(len(places)), self._n_jobs):
-            pass
-        return sums
+    def _weighted_sum(self, place, beta):
+        total = np.zeros(self.psi.shape[1])
+        for start in range(0, len(place), 1024):
+            part = slice(start, start + 1024)
+            total += beta[part] @ self.psi[place[part]]
+        return total

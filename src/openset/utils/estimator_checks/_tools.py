@@ -18,11 +18,9 @@ METHODS = ("decision_function", "predict", "predict_known", "predict_set", "know
 
 
 def contract(line: str) -> Callable[[Check], Check]:
-    """Mark a check with the line of the contract it tests; every failure then quotes it.
-
-    Any exception of the estimator becomes an AssertionError, since the contract says what may
-    raise.
-    """
+    """Mark a check with the line of the contract it tests; every failure then quotes it."""
+    # Any exception of the estimator becomes an AssertionError, since the contract says what may
+    # raise.
 
     def mark(check):
         @wraps(check)
