@@ -308,3 +308,21 @@ def test_report_of_some_stored_results(tmp_path, golden_dir):
     assert "UnbiasedSVC" not in html and "WeibullSVM" not in html
     signs = read(page.parent, "bias-signs")
     assert signs["dataset"].tolist() == ["yeast", "vowel"]
+
+
+def test_sets_that_the_search_was_not_designed_on(tmp_path):
+    rng = np.random.default_rng(2)
+    names = [*paper_tables.UNSEEN[:2], "yeast", "vowel", "led7"]
+    rows = pd.DataFrame(
+        {"dataset": name, "n_known": 3, "run": run, "method": method}
+        for name in names
+        for run in range(2)
+        for method in ("OpenSetSVC", "WSVM")
+    )
+    rows = rows.assign(**{m: rng.random(len(rows)) for m in MEASURES}, error=None)
+    write_report(as_rows(rows), tmp_path, sections=[paper_tables.add_unseen_sets])
+    table = read(tmp_path, "unseen-sets").set_index("method")
+    means = rows.groupby(["dataset", "method"])["NA"].mean().unstack()
+    for column, part in (("others", names[:2]), ("14 sets", names[2:])):
+        beaten = (means.loc[part, "OpenSetSVC"] < means.loc[part, "WSVM"]).mean()
+        assert_allclose(table.loc["OpenSetSVC", f"NA, {column}"], 1 + beaten)

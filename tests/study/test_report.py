@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 
@@ -137,6 +138,45 @@ def test_only_complete_blocks_are_ranked(frame, report):
     html = (report / "report.html").read_text("utf-8")
     assert "All methods: 3 complete blocks of 5" in html
     assert "OSSVM, SVM: 5 complete blocks of 5" in html
+
+
+def test_one_block_per_dataset(frame, report):
+    """The complete blocks of a dataset are averaged; one dataset alone is not ranked."""
+    table = read(report, "ranks-by-dataset-2-methods").set_index(["measure", "method"])
+    assert set(table["n_datasets"]) == {3}
+    for measure in MEASURES:
+        means = frame.groupby(["dataset", "method"])[measure].mean().unstack()[[OSSVM, SVM]]
+        expected = np.mean([scipy.stats.rankdata(-row) for row in means.to_numpy()], axis=0)
+        assert_allclose(table.loc[measure].loc[[OSSVM, SVM], "rank_by_dataset"], expected)
+        ranks = read(report, "ranks-2-methods").set_index("method")[measure]
+        assert_allclose(table.loc[measure].loc[[OSSVM, SVM], "rank"], ranks[[OSSVM, SVM]])
+
+
+def test_openness_and_lambda(frame, tmp_path):
+    frame = frame[frame["status"] == "done"].copy()
+    is_ours = (frame["method"] == OSSVM) & (frame["dataset"] == "yeast")
+    frame.loc[is_ours, "params"] = json.dumps({"gamma": 1.0, "lam": 0.25})
+    fit = {"n_classes": 9, "lam": [0.25, 0.25, 0.5], "raised": 1}
+    frame.loc[is_ours & (frame["run"] < 2), "extra"] = json.dumps({"fit": fit})
+    folder = write_report(frame, tmp_path).parent
+    openness = read(folder, "openness").set_index(["dataset", "n_known"])["openness"]
+    assert_allclose(float(openness["yeast", 3]), 1 - np.sqrt(2 * 3 / (3 + 9)))
+    assert openness["own <set>", 3] == ""  # its classes are not known
+    (row,) = read(folder, "lambda").to_dict("records")
+    assert (row["tasks"], row["machines"], row["raised"]) == (8, 12, 4)
+    assert (row["chosen"], row["median"], row["largest"]) == (0.25, 0.25, 0.5)
+    page = (folder / "report.html").read_text("utf-8")
+    assert "raised in 4 of 12 machines" in page
+
+
+def test_libraries_of_the_fingerprint(frame, tmp_path):
+    frame.loc[:9, "versions"] = json.dumps({"openset": "9.8"})
+    page = write_report(frame, tmp_path).read_text("utf-8")
+    for version in ("9.8", "9.9"):
+        text = json.dumps({"openset": version})
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        count = (frame["versions"] == text)[frame["status"] == "done"].sum()
+        assert f"{count} tasks computed with openset {version} (fingerprint -{digest})" in page
 
 
 def test_missing_without_a_study(frame, report):

@@ -6,6 +6,8 @@ all methods for one dataset and one number of known classes. Nothing here draws.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +17,7 @@ import pandas as pd
 
 from ..datasets import dataset_table
 from ..evaluation import stats
+from ..metrics import openness
 from ..registry import method_table
 from ._store import Store
 from ._study import MEASURES, Study
@@ -172,8 +175,12 @@ def rank_methods(
     return rank_groups(collect(results, study, control), control)
 
 
-def rank_groups(results: Results, control: str) -> list[list[Ranking]]:
-    """Rank all methods, and those that are complete in all complete blocks of the control."""
+def rank_groups(results: Results, control: str, unit: Sequence[str] = BLOCK) -> list[list[Ranking]]:
+    """Rank all methods, and those that are complete in all complete blocks of the control.
+
+    With ``unit=["dataset"]`` the complete blocks of a dataset are averaged and count as one; a
+    group of a single dataset then has no rankings.
+    """
     complete = results.complete()
     everywhere = set(results.methods)
     for methods in complete:
@@ -184,16 +191,74 @@ def rank_groups(results: Results, control: str) -> list[list[Ranking]]:
         blocks = complete.index[[methods <= present for present in complete]]
         if len(methods) >= 2 and len(blocks) >= 2:
             ordered = [m for m in results.methods if m in methods]
-            groups.append(_rank(results, ordered, blocks))
+            enough = len(blocks.to_frame()[list(unit)].drop_duplicates()) >= 2
+            groups.append(_rank(results, ordered, blocks, list(unit)) if enough else [])
     return groups
 
 
-def _rank(results: Results, methods: list[str], blocks: pd.Index) -> list[Ranking]:
+def _rank(results: Results, methods: list[str], blocks: pd.Index, unit: list[str]) -> list[Ranking]:
     done = results.done[results.done["run"].isin(results.runs)]
     means = done.groupby(CELL, observed=True)[list(MEASURES)].mean()
     rankings = []
     for measure in results.measures:
-        scores = means[measure].unstack("method").loc[blocks, methods].to_numpy()
+        table = means[measure].unstack("method").loc[blocks, methods]
+        scores = table.groupby(level=unit, observed=True).mean().to_numpy()
         average = pd.Series(stats.average_ranks(scores), methods).sort_values(kind="stable")
         rankings.append(Ranking(measure, average.to_dict(), len(scores), stats.friedman(scores)))
     return rankings
+
+
+def describe_cells(results: Results, study: Study | None) -> pd.DataFrame:
+    """Columns of `BLOCK`, ``n_classes, openness`` of the finished cells; NaN where not known."""
+    counts = pd.Series(_class_counts(study) if study else {}, dtype=float)
+    counts = counts[np.isfinite(counts)].astype(int).to_dict()
+    done = results.done
+    for dataset, text in zip(done["dataset"], done["extra"], strict=True):
+        if fit := recorded(text).get("fit"):
+            counts[dataset] = fit["n_classes"]
+    table = done[BLOCK].drop_duplicates().sort_values(BLOCK, ignore_index=True)
+    table["n_classes"] = table["dataset"].astype(str).map(counts).astype(float)
+    pairs = zip(table["n_known"], table["n_classes"], strict=True)
+    table["openness"] = [np.nan if np.isnan(k) else openness(int(n), int(k)) for n, k in pairs]
+    return table
+
+
+def lambda_used(done: pd.DataFrame) -> pd.DataFrame:
+    """By method and dataset: how many tasks, the machines that recorded lambda, how often raised.
+
+    Columns ``chosen`` (mean over tasks of the searched value, a dictionary by its mean), ``tasks,
+    machines, raised, median, largest``; only methods with a parameter ``lam``.
+    """
+    rows = []
+    columns = [done[name] for name in ("method", "dataset", "params", "extra")]
+    for method, dataset, params, extra in zip(*columns, strict=True):
+        chosen = recorded(params).get("lam")
+        fit = recorded(extra).get("fit", {})
+        if chosen is not None or "lam" in fit:
+            values = list(chosen.values()) if isinstance(chosen, dict) else chosen
+            mean = np.nan if values is None else float(np.mean(values))
+            rows.append((method, dataset, mean, fit.get("lam", []), fit.get("raised")))
+    names = ["method", "dataset", "chosen", "lam", "raised"]
+    lines = []
+    for key, part in pd.DataFrame(rows, columns=names).groupby(names[:2], observed=True):
+        lam = np.concatenate([np.zeros(0), *part["lam"]])
+        spread = (np.median(lam), lam.max()) if len(lam) else (np.nan, np.nan)
+        raised = part["raised"].fillna(0).sum()
+        lines.append((*key, part["chosen"].mean(), len(part), len(lam), int(raised), *spread))
+    found = ["chosen", "tasks", "machines", "raised", "median", "largest"]
+    return pd.DataFrame(lines, columns=[*names[:2], *found])
+
+
+def library_versions(done: pd.DataFrame) -> pd.DataFrame:
+    """Columns ``digest, rows, versions``: the sets of libraries, most rows first.
+
+    The digest is what follows the dash in a fingerprint.
+    """
+    counts = done["versions"].dropna().value_counts()
+    digests = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in counts.index]
+    return pd.DataFrame({"digest": digests, "rows": counts.to_numpy(), "versions": counts.index})
+
+
+def recorded(text: object) -> dict:
+    """The JSON of a column; empty where there is none."""
+    return json.loads(text) if isinstance(text, str) and text else {}

@@ -13,7 +13,20 @@ import pandas as pd
 
 from ..evaluation import stats
 from ..plots import CriticalDifferenceDisplay
-from ._ranks import BLOCK, CELL, KEY, Ranking, Results, cells, collect, rank_groups, short_names
+from ._ranks import (
+    BLOCK,
+    CELL,
+    KEY,
+    Ranking,
+    Results,
+    cells,
+    collect,
+    describe_cells,
+    lambda_used,
+    library_versions,
+    rank_groups,
+    short_names,
+)
 from ._store import Store
 from ._study import Study
 from .page import (
@@ -89,6 +102,7 @@ def write_report(
     _add_summary(report, data, groups, control)
     _add_ranks(report, data, groups, control)
     _add_results(report, data)
+    _add_fits(report, data, study)
     if given is not None:
         add_reference(report, data, given, control)
     for add_section in sections:
@@ -124,9 +138,10 @@ def _add_summary(report: Report, data: Results, groups: list[list[Ranking]], con
         "in the folder tables, as CSV with all digits and in LaTeX, the diagrams in the folder "
         "figures, as PNG, PDF and SVG."
     )
-    for text in done["versions"].dropna().unique():
-        listed = ", ".join(f"{name} {version}" for name, version in json.loads(text).items())
-        report.paragraph(f"Computed with {listed}.")
+    for row in library_versions(done).itertuples():
+        libraries = json.loads(row.versions).items()
+        listed = ", ".join(f"{name} {version}" for name, version in libraries)
+        report.paragraph(f"{row.rows} tasks computed with {listed} (fingerprint -{row.digest}).")
 
 
 def _place(ranking: Ranking, names: dict[str, str], control: str) -> str:
@@ -147,14 +162,16 @@ def _add_ranks(report: Report, data: Results, groups: list[list[Ranking]], contr
         "Within a block (a dataset and a number of known classes) the methods are ranked by the "
         "mean of their runs, 1 being the best, and the ranks are averaged over the blocks. Only "
         f"blocks in which every ranked method has done all {len(data.runs)} runs enter. The "
-        "blocks of one dataset are not independent, which the tests ignore."
+        "blocks of one dataset are not independent, which the tests ignore; so the ranks are also "
+        "given with one block per dataset, the mean of its complete blocks."
     )
     if not groups:
         report.paragraph(
             f"Of the {n_blocks} blocks fewer than two are complete for two methods or more: there "
             "is nothing to rank yet."
         )
-    for rankings in groups:
+    datasets = rank_groups(data, control, ["dataset"])
+    for rankings, by_dataset in zip(groups, datasets, strict=True):
         methods = [m for m in data.methods if m in rankings[0].ranks]
         names = short_names(methods)
         is_all = len(methods) == len(data.methods)
@@ -163,6 +180,8 @@ def _add_ranks(report: Report, data: Results, groups: list[list[Ranking]], contr
         suffix = "" if is_all else f"-{len(methods)}-methods"
         _rank_table(report, rankings, names, suffix)
         _test_table(report, rankings, names, control, suffix)
+        if by_dataset:
+            _dataset_table(report, rankings, by_dataset, names, control, suffix)
         _pair_table(report, rankings, names, suffix)
         for ranking in rankings:
             for against in (control, None) if control in methods else (None,):
@@ -211,6 +230,31 @@ def _test_table(report, rankings, names, control, suffix):
     )
     header = ["measure", "better", "not different", "worse", "χ²", "F", "p"]
     report.add_table(f"tests{suffix}", caption, header, rows, pd.DataFrame(values), 4)
+
+
+def _dataset_table(report, rankings, by_dataset, names, control, suffix):
+    """The ranks per block and, with one block per dataset, per dataset, side by side."""
+    k, n = len(names), by_dataset[0].n_blocks
+    limit = stats.critical_difference(k, n)
+    lines: dict[str, list[str | Cell]] = {name: [] for name in rankings[0].ranks}
+    values = []
+    for block, dataset in zip(rankings, by_dataset, strict=True):
+        first = min(dataset.ranks.values())
+        for method, line in lines.items():
+            rank = dataset.ranks[method]
+            behind = rank - dataset.ranks.get(control, np.nan)
+            text = f"{block.ranks[method]:.2f} / {rank:.2f}"
+            line.append(Cell(text, "best") if rank == first else text)
+            values.append((method, block.measure, block.ranks[method], rank, n, behind > limit))
+    rows = [[names[method], *line] for method, line in lines.items()]
+    caption = (
+        f"Average ranks per block / with one block per dataset ({n} datasets; the best in bold). "
+        f"Critical difference with one block per dataset: {number(limit)} (Bonferroni-Dunn, exact)."
+    )
+    columns = ["method", "measure", "rank", "rank_by_dataset", "n_datasets", "worse_by_dataset"]
+    frame = pd.DataFrame(values, columns=columns)
+    head = ["method", *(r.measure for r in rankings)]
+    report.add_table(f"ranks-by-dataset{suffix}", caption, head, rows, frame)
 
 
 def _pair_table(report, rankings, names, suffix):
@@ -273,6 +317,39 @@ def _add_results(report: Report, data: Results) -> None:
             rows.append([dataset, str(n), *(by_method.get(m, "–") for m in names)])
         head, folded = ["dataset", "n", *names.values()], measure != data.measures[0]
         report.add_table(f"results-{measure}", f"{measure}.", head, rows, part, folded=folded)
+
+
+def _add_fits(report: Report, data: Results, study: Study | None) -> None:
+    """How open each cell is, and which lambda was used."""
+    report.section("Openness and lambda")
+    report.paragraph(
+        "Openness is 1 - sqrt(2 n / (n + N)) for n known classes of N. Chosen: the lambda of the "
+        "search, as a mean over tasks. Used: that of the fitted machines, of those tasks that "
+        "recorded it. Raised: machines whose lambda the fit had to raise for a bounded region."
+    )
+    table = describe_cells(data, study)
+    shown = [
+        [row.dataset, str(row.n_known), number(row.n_classes, 0), number(row.openness)]
+        for row in table.itertuples()
+    ]
+    head = ["dataset", "n", "classes", "openness"]
+    report.add_table("openness", "Openness of each block.", head, shown, table, folded=True)
+    lam = lambda_used(data.done)
+    if lam.empty:
+        return
+    names = short_names(lam["method"].astype(str))
+    total = lam.groupby("method", observed=True)[["tasks", "machines", "raised"]].sum()
+    report.bullets(
+        f"{names[method]}: raised in {row.raised} of {row.machines} machines that recorded it "
+        f"({row.tasks} tasks)."
+        for method, row in total.iterrows()
+    )
+    columns = ["method", "dataset", "tasks", "chosen", "machines", "median", "largest", "raised"]
+    values = lam[["chosen", "median", "largest"]].map(number).astype(str)
+    shown = lam.assign(**values, method=[names[m] for m in lam["method"]])[columns]
+    rows = shown.astype(str).to_numpy().tolist()
+    head = ["method", "dataset", "tasks", "chosen", "machines", "median used", "largest", "raised"]
+    report.add_table("lambda", "Lambda by dataset.", head, rows, lam, 2, folded=True)
 
 
 def _add_times(report: Report, data: Results) -> None:
