@@ -102,6 +102,11 @@ class ThresholdRejector(OpenSetWrapper):
         The confidence. "auto": probabilities if the estimator gives them. A decision function
         with one value per sample, of two classes, is the confidence in the second class and its
         negative that in the first.
+    confidence : {"score", "ratio"}, default="score"
+        What is compared with `threshold`: the response itself, or, for responses that are not
+        negative such as probabilities and votes, 1 minus the ratio of the second highest to the
+        highest: 0 where two classes tie, 1 where only one class has any. The ratio rejects samples
+        between classes and does not depend on the scale of the response.
     unknown_label : "auto" or label, default="auto"
         Answer for samples that no class accepts.
 
@@ -121,6 +126,10 @@ class ThresholdRejector(OpenSetWrapper):
     C. K. Chow, "On optimum recognition error and reject tradeoff", IEEE Transactions on
     Information Theory 16(1), 1970.
 
+    R. Vareto, S. Silva, F. Costa, W. R. Schwartz, "Towards open-set face recognition using hashing
+    functions", International Joint Conference on Biometrics, 2017, for the ratio of the two highest
+    scores.
+
     Examples
     --------
     >>> from sklearn.neighbors import KNeighborsClassifier
@@ -136,6 +145,7 @@ class ThresholdRejector(OpenSetWrapper):
         "estimator": [HasMethods(["fit", m]) for m in ("predict_proba", "decision_function")],
         "threshold": [Interval(Real, None, None, closed="neither")],
         "response_method": [StrOptions({"auto", "predict_proba", "decision_function"})],
+        "confidence": [StrOptions({"score", "ratio"})],
         "unknown_label": "no_validation",
     }
 
@@ -147,11 +157,13 @@ class ThresholdRejector(OpenSetWrapper):
         estimator: BaseEstimator,
         threshold: float = 0.5,
         response_method: str = "auto",
+        confidence: str = "score",
         unknown_label: Any = "auto",
     ):
         self.estimator = estimator
         self.threshold = threshold
         self.response_method = response_method
+        self.confidence = confidence
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -200,7 +212,23 @@ class ThresholdRejector(OpenSetWrapper):
                 f"{len(self.classes_)} classes; one per class is needed (for SVC set "
                 'decision_function_shape="ovr").'
             )
-        return scores
+        return scores if self.confidence == "score" else self._ratios(scores)
+
+    def _ratios(self, scores):
+        """Scores (n, K): 1 - second / first of the highest class, own / first - 1 of the others."""
+        if scores.min(initial=0.0) < 0:
+            raise ValueError(
+                'confidence="ratio" needs responses of 0 or more; '
+                f"{type(self.estimator_).__name__} gave {scores.min():.3g}. Use a classifier with "
+                'predict_proba, or confidence="score".'
+            )
+        rows, best = np.arange(len(scores)), scores.argmax(axis=1)
+        first = np.where(scores[rows, best] > 0, scores[rows, best], 1.0)
+        shares = scores / first[:, np.newaxis] - 1.0
+        others = scores.copy()
+        others[rows, best] = 0.0
+        shares[rows, best] = np.where(scores[rows, best] > 0, 1.0 - others.max(axis=1) / first, 0.0)
+        return shares
 
     def _response(self, estimator):
         """Name of the method that gives the confidence."""
@@ -216,16 +244,20 @@ class ThresholdRejector(OpenSetWrapper):
 
 
 class CascadeRejector(OpenSetWrapper):
-    """Reject what an outlier detector rejects; classify the rest.
+    """Reject what an outlier detector or a one-class model rejects; classify the rest.
 
     Parameters
     ----------
     rejector : estimator
         An outlier detector that can judge new samples: ``predict`` gives 1 or -1,
-        ``decision_function``, if there is one, is >= 0 for what it accepts. A clone is fitted to
-        all training samples, whatever their class.
+        ``decision_function``, if there is one, is >= 0 for what it accepts. Or an open-set
+        estimator such as :class:`openset.MulticlassSVDD`: it accepts what any of its classes
+        accepts. A clone is fitted to all training samples.
     estimator : estimator
         A classifier; a clone is fitted to the training samples and their labels.
+    per_class : bool, default=False
+        Whether an open-set rejector is fitted with the labels, so that it has a region per class;
+        if not, all training samples are one class to it. An outlier detector knows no classes.
     unknown_label : "auto" or label, default="auto"
         Answer for samples that the rejector rejects.
 
@@ -237,7 +269,8 @@ class CascadeRejector(OpenSetWrapper):
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         True if the rejector is known to accept a bounded region only: a OneClassSVM with RBF
-        kernel and a negative bias. False means that nothing is proved.
+        kernel and a negative bias, or an open-set estimator whose classes are all bounded. False
+        means that nothing is proved.
     n_features_in_, feature_names_in_
         Only if the fitted classifier has them.
 
@@ -261,11 +294,19 @@ class CascadeRejector(OpenSetWrapper):
     >>> model = CascadeRejector(OneClassSVM(gamma=10, nu=0.1), LogisticRegression())
     >>> model.fit(X, y).predict([[0.1], [1.1], [9.0]])
     array([ 0,  1, -1])
+
+    With one SVDD around all samples:
+
+    >>> from openset import MulticlassSVDD
+    >>> model = CascadeRejector(MulticlassSVDD(gamma=1.0), LogisticRegression()).fit(X, y)
+    >>> model.predict([[0.1], [1.1], [9.0]]), model.bounded_
+    (array([ 0,  1, -1]), array([ True,  True]))
     """
 
     _parameter_constraints = {
         "rejector": [HasMethods(["fit", "predict"])],
         "estimator": [HasMethods(["fit", "predict"])],
+        "per_class": ["boolean"],
         "unknown_label": "no_validation",
     }
 
@@ -273,10 +314,15 @@ class CascadeRejector(OpenSetWrapper):
     traits = Traits("cascade", condition="the rejector accepts a bounded region")
 
     def __init__(
-        self, rejector: BaseEstimator, estimator: BaseEstimator, unknown_label: Any = "auto"
+        self,
+        rejector: BaseEstimator,
+        estimator: BaseEstimator,
+        per_class: bool = False,
+        unknown_label: Any = "auto",
     ):
         self.rejector = rejector
         self.estimator = estimator
+        self.per_class = per_class
         self.unknown_label = unknown_label
 
     @property
@@ -301,10 +347,17 @@ class CascadeRejector(OpenSetWrapper):
         -------
         self
         """
-        if not is_outlier_detector(self.rejector):
+        is_open_set = hasattr(self.rejector, "known_score")
+        if not is_open_set and not is_outlier_detector(self.rejector):
             raise ValueError(
-                f"rejector={self.rejector!r} is not an outlier detector. Pass one, such as "
-                "OneClassSVM or IsolationForest (your own: derive from OutlierMixin)."
+                f"rejector={self.rejector!r} is not an outlier detector and not an open-set "
+                "estimator. Pass one, such as OneClassSVM, IsolationForest or MulticlassSVDD (your "
+                "own: derive from OutlierMixin)."
+            )
+        if self.per_class and not is_open_set:
+            raise ValueError(
+                f"per_class=True, but rejector={self.rejector!r} knows no classes. Pass an "
+                "open-set estimator such as MulticlassOneClassSVM, or per_class=False."
             )
         takes_weights = supports_weights(self.rejector) or supports_weights(self.estimator)
         if sample_weight is not None and not takes_weights:
@@ -314,12 +367,17 @@ class CascadeRejector(OpenSetWrapper):
             )
         X, y, sample_weight = self.check_targets(X, y, sample_weight)
         self.fit_estimator(X, y, sample_weight)
-        self.rejector_ = fit_clone(self.rejector, X, None, sample_weight)
+        labels = None
+        if is_open_set:
+            labels = y if self.per_class else np.zeros(len(y), dtype=int)
+        self.rejector_ = fit_clone(self.rejector, X, labels, sample_weight)
         return self
 
     def far_scores(self) -> np.ndarray:
         rejector, far = self.rejector_, np.inf
-        if isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
+        if hasattr(rejector, "bounded_"):
+            far = -1.0 if np.all(rejector.bounded_) else np.inf
+        elif isinstance(rejector, OneClassSVM) and rejector.kernel == "rbf":
             far = rejector.intercept_[0]
         return np.full(len(self.classes_), far)
 
@@ -334,6 +392,7 @@ class CascadeRejector(OpenSetWrapper):
         check_is_fitted(self)
         X = canonical(X)
         judge = getattr(self.rejector_, "decision_function", self.rejector_.predict)
+        judge = getattr(self.rejector_, "known_score", judge)
         accepted = finite(judge(X)).reshape(-1, 1)
         answers = np.asarray(self.estimator_.predict(X)).reshape(-1, 1) == self.classes_
         return np.where(answers, accepted, np.minimum(accepted, 0.0) - 1.0)

@@ -18,6 +18,8 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils import get_tags
 
+from openset import MulticlassOneClassSVM, MulticlassSVDD
+from openset import make_pipeline as open_set_pipeline
 from openset.wrappers import CascadeRejector
 
 
@@ -61,6 +63,45 @@ def test_two_stages_written_out(data, rejector):
     assert 0 < accepted.sum() < len(Z)
     assert_array_equal(model.predict_set(Z).sum(axis=1), accepted)
     assert np.isfinite(model.decision_function(Z)).all()
+
+
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize(
+    "rejector",
+    [
+        MulticlassSVDD(nu=0.1, gamma=0.5),
+        MulticlassOneClassSVM(nu=0.1, gamma=0.5),
+        open_set_pipeline(MinMaxScaler(), MulticlassSVDD(nu=0.1, gamma=8.0)),
+    ],
+    ids=["SVDD", "OCSVM", "Pipeline"],
+)
+def test_one_class_models(data, rejector, per_class):
+    """Pooled or one region per class: what no region accepts is unknown."""
+    X, y, Z = data
+    model = CascadeRejector(rejector, GaussianNB(), per_class=per_class).fit(X, y)
+    region = clone(rejector).fit(X, y if per_class else np.zeros(len(X), dtype=int))
+    accepted = region.predict(Z) != region.unknown_label_
+    assert 0 < accepted.sum() < len(Z)
+    answers = GaussianNB().fit(X, y).predict(Z)
+    assert_array_equal(model.predict(Z), np.where(accepted, answers, "unknown"))
+    assert model.bounded_.tolist() == [True] * 3
+
+
+def test_pooled_svdd_is_the_one_class_svm(data):
+    """methods.md 3.2: with an RBF kernel both have the same region."""
+    X, y, Z = data
+    svdd = CascadeRejector(MulticlassSVDD(nu=0.2, gamma=0.5, tol=1e-8), GaussianNB()).fit(X, y)
+    other = CascadeRejector(OneClassSVM(nu=0.2, gamma=0.5, tol=1e-8), GaussianNB()).fit(X, y)
+    ratio = 2 / (0.2 * len(X))
+    assert_allclose(svdd.known_score(Z), ratio * other.known_score(Z), atol=1e-5)
+    new = Z[len(X) :]  # a training sample may lie on the border
+    assert_array_equal(svdd.predict(new), other.predict(new))
+
+
+def test_region_that_is_not_bounded(data):
+    X, y, _ = data
+    model = CascadeRejector(MulticlassOneClassSVM(kernel="linear"), GaussianNB()).fit(X, y)
+    assert model.bounded_.tolist() == [False] * 3
 
 
 def test_scores(data):
@@ -121,6 +162,7 @@ def test_weights_go_where_they_are_taken(data):
     ("model", "message"),
     [
         (CascadeRejector(GaussianNB(), GaussianNB()), "not an outlier detector"),
+        (CascadeRejector(Box(), GaussianNB(), per_class=True), "knows no classes"),
         (CascadeRejector(Box(), LinearRegression()), "not a classifier"),
         (CascadeRejector(Box(), "nb"), "'estimator' parameter"),
         (CascadeRejector(None, GaussianNB()), "'rejector' parameter"),

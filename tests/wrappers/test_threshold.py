@@ -48,6 +48,38 @@ def test_decision_functions_are_compared(iris, threshold):
     assert_array_equal(model.decision_function(X), f - threshold)
 
 
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.99])
+def test_ratio_of_the_two_highest(iris, threshold):
+    X, y = iris
+    model = ThresholdRejector(GaussianNB(), threshold, confidence="ratio").fit(X, y)
+    p = GaussianNB().fit(X, y).predict_proba(X)
+    ordered = np.sort(p, axis=1)
+    confident = ordered[:, -2] <= (1 - threshold) * ordered[:, -1] + 1e-15
+    assert_array_equal(model.predict(X), np.where(confident, p.argmax(axis=1), -1))
+    assert_array_equal(model.predict_known(X), p.argmax(axis=1))
+    assert_allclose(model.known_score(X), 1 - ordered[:, -2] / ordered[:, -1] - threshold)
+
+
+def test_ratio_of_votes():
+    """Ties, votes for one class alone, and one known class."""
+    X, y = [[0.0], [0.1], [1.0], [1.1]], ["a", "a", "b", "b"]
+    votes = KNeighborsClassifier(n_neighbors=2)
+    model = ThresholdRejector(votes, 0.5, confidence="ratio").fit(X, y)
+    assert model.predict([[0.05], [0.55], [1.05]]).tolist() == ["a", "unknown", "b"]
+    assert_allclose(model.raw_scores([[0.05], [0.55]]), [[1.0, -1.0], [0.0, 0.0]])
+    one = ThresholdRejector(votes, 0.5, confidence="ratio").fit(X[:2], y[:2])
+    assert one.predict([[9.0]]).tolist() == ["a"]
+
+
+def test_ratio_needs_scores_that_are_not_negative(iris):
+    X, y = iris
+    model = ThresholdRejector(RidgeClassifier(), confidence="ratio").fit(X, y)
+    with pytest.raises(ValueError, match=r'confidence="ratio" needs .* RidgeClassifier gave -'):
+        model.predict(X)
+    with pytest.raises(ValueError, match="'confidence' parameter"):
+        ThresholdRejector(GaussianNB(), confidence="margin").fit(X, y)
+
+
 def test_two_classes_have_two_columns(iris):
     X, y = iris[0][:100], np.array(["no", "yes"])[iris[1][:100]]
     f = LinearSVC(C=0.01).fit(X, y).decision_function(X)
