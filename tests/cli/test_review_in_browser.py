@@ -28,12 +28,18 @@ NASTY = [
 LABEL = '<script>"new", class</script> \u05e9'
 
 
-def review(folder, n_unknown, text):
+# Keys as WebDriver names them.
+ENTER, ESCAPE, DOWN, SHIFT = "\ue007", "\ue00c", "\ue015", "\ue008"
+
+
+def review(folder, n_unknown, text, *more):
     """Answer and review a table with three groups of unknowns among known rows."""
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(c, 0.5, (30, 2)) for c in (0, 10)])
     y = np.repeat(["<b>one</b>", 'two"'], 30)
-    pd.DataFrame(X, columns=["u", "v"]).assign(kind=y).to_csv(folder / "train.csv", index=False)
+    train = pd.DataFrame(X, columns=["u", "v"]).assign(kind=y)
+    train["text"] = [f"<i>trained</i> {k}" for k in range(1, len(train) + 1)]
+    train.to_csv(folder / "train.csv", index=False)
     model = OpenSetSVC(gamma=1.0, C=8.0).fit(X, y)
     card = {"data": {"features": ["u", "v"], "target": "kind"}}
     save_model(model, folder / "m.skops", card)
@@ -50,9 +56,53 @@ def review(folder, n_unknown, text):
     run("predict", folder / "m.skops", folder / "new.csv", "-o", folder / "answers.csv")
     run(
         *("review", folder / "answers.csv", "--data", folder / "new.csv", "--text", "text"),
-        *("--model", folder / "m.skops", "-o", folder / "review.html"),
+        *("--model", folder / "m.skops", "-o", folder / "review.html", *more),
     )
     return run
+
+
+def press(browser, *keys):
+    """Press and release keys one after the other; a name is typed letter by letter."""
+    steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+    browser.post("actions", actions=[{"type": "key", "id": "keys", "actions": steps}])
+
+
+def drag(browser, *places, keys=()):
+    """Move the pressed mouse over the map, from place to place in shares of its sides."""
+    browser.run("document.getElementById('map').scrollIntoView({block: 'center'})")
+    left, top, width, height = browser.run(
+        "const r = document.getElementById('map').getBoundingClientRect();"
+        "return [r.left, r.top, r.width, r.height]"
+    )
+    moves = [
+        {"type": "pointerMove", "x": round(left + x * width), "y": round(top + y * height)}
+        for x, y in places
+    ]
+    down, up = ({"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp"))
+    steps = [moves[0], down, *moves[1:], up]
+    held = [{"type": "keyDown", "value": key} for key in keys]
+    held += [{"type": "pause"}] * (len(steps) - len(held))
+    held += [{"type": "keyUp", "value": key} for key in keys]
+    mouse = {"type": "pointer", "id": "mouse", "actions": steps}
+    browser.post("actions", actions=[{"type": "key", "id": "keys", "actions": held}, mouse])
+
+
+def save_to(browser, folder):
+    """Let headless Chromium save to a folder."""
+    browser.post(
+        "goog/cdp/execute",
+        cmd="Browser.setDownloadBehavior",
+        params={"behavior": "allow", "downloadPath": str(folder)},
+    )
+
+
+def decisions_in(folder):
+    """The file that the page saves, once it is there."""
+    for _ in range(100):
+        if (folder / "decisions.csv").exists():
+            return pd.read_csv(folder / "decisions.csv", keep_default_na=False)
+        time.sleep(0.1)
+    raise AssertionError("decisions.csv was not saved")
 
 
 def type_name(browser, selector, name):
@@ -71,7 +121,7 @@ def test_name_save_learn(size, tmp_path):
         browser.post("url", url=(tmp_path / "review.html").as_uri())
         assert browser.run("return document.title") == "Unknown rows of new.csv"
         assert browser.log("browser") == []
-        schemes = {url.partition(":")[0] for url in browser.requests()}
+        schemes = {url.partition(":")[0] for url in browser.requests()} - {"chrome-untrusted"}
         assert schemes <= {"file", "data", "chrome"}
         assert browser.run("return document.documentElement.scrollWidth") <= size[0]
         assert browser.run("return document.querySelectorAll('.sample b, .sample img').length") == 0
@@ -87,20 +137,11 @@ def test_name_save_learn(size, tmp_path):
         # One sample of the second group belongs to a known class, and is split off.
         row = browser.run("return samples.row[groups[1].members[0]]")
         type_name(browser, "#group1 .sample input", 'two"')
-        # Headless Chromium saves to a folder that it is told.
-        browser.post(
-            "goog/cdp/execute",
-            cmd="Browser.setDownloadBehavior",
-            params={"behavior": "allow", "downloadPath": str(tmp_path)},
-        )
+        save_to(browser, tmp_path)
         browser.run("document.getElementById('save').click()")
-        for _ in range(100):
-            if (tmp_path / "decisions.csv").exists():
-                break
-            time.sleep(0.1)
+        decisions = decisions_in(tmp_path)
         browser.screenshot(tmp_path / "page.png")
         assert browser.run("return document.title") == "Unknown rows of new.csv"
-    decisions = pd.read_csv(tmp_path / "decisions.csv", keep_default_na=False)
     assert decisions.decision.value_counts().to_dict() == {"new": 199, "junk": 100, "class": 1}
     assert decisions.loc[decisions.decision == "class", "row"].tolist() == [row]
     assert set(decisions.label) == {LABEL, "second", 'two"', ""}
@@ -126,3 +167,141 @@ def test_ten_thousand_unknowns_load_in_three_seconds(tmp_path):
         start = time.perf_counter()
         type_name(browser, "#group0 header input", "first")
         assert time.perf_counter() - start < 1
+
+
+def test_a_hundred_rows_by_keyboard_alone(tmp_path):
+    run = review(tmp_path, 330, ["some text"])
+    with open_browser(tmp_path / "profile", *LAPTOP) as browser:
+        browser.post("url", url=(tmp_path / "review.html").as_uri())
+        save_to(browser, tmp_path)
+        state = "return document.getElementById('state').textContent"
+        n_unknown = browser.run("return samples.row.length")
+        assert browser.run("return groups.filter(g => !g.small).length") == 3
+        # The first row of the first group gets a name, and the next undecided row the focus.
+        press(browser, "j", "j", "n", *"first", ENTER)
+        assert browser.run(state).startswith(f"1 of {n_unknown} decided, 1 new classes")
+        assert browser.run("return document.activeElement.dataset.index") == str(
+            browser.run("return groups[0].members[1]")
+        )
+        press(browser, "j", "k", "n", *"no", ESCAPE)  # neither a move nor Escape decides
+        assert browser.run(state).startswith("1 of")
+        press(browser, "1", "x")  # the first name given, then junk
+        assert browser.run("return [...decisions.sample.values()].map(d => d.label)") == [
+            *("first", "first", "")
+        ]
+        press(browser, "u", "u")
+        assert browser.run(state).startswith("1 of")
+        # A hundred members of the group, one by one: new names, a class, and three times junk.
+        browser.run("document.querySelector('#group0 > .more').focus()")
+        press(browser, ENTER, "j")
+        count = 1
+        for k in range(99):
+            stop = browser.run("return document.activeElement.className")
+            if "more" in stop:  # the keyboard reaches the button between the pages, too
+                press(browser, ENTER)
+            if k in (10, 20, 30):
+                press(browser, "x")
+            elif k == 40:
+                press(browser, "n", *'two"', ENTER)
+            elif k == 50:
+                press(browser, DOWN, " ", "c")  # a selection that is given up again
+                press(browser, "k", "n", *"second", ENTER)
+            else:
+                press(browser, "3" if k > 50 and k % 2 else "1")
+            count += 1
+            assert browser.run(state).startswith(f"{count} of {n_unknown} decided")
+        assert count == 100
+        browser.screenshot(tmp_path / "keyboard.png")
+        press(browser, "s")
+        decisions = decisions_in(tmp_path)
+        assert browser.log("browser") == []
+    assert len(decisions) == 100
+    counts = decisions.decision.value_counts().to_dict()
+    assert counts == {"new": 96, "junk": 3, "class": 1}
+    assert set(decisions.label) == {"first", "second", 'two"', ""}
+    run(
+        *("learn", tmp_path / "m.skops", "--decisions", tmp_path / "decisions.csv", "--data"),
+        *(tmp_path / "train.csv", tmp_path / "new.csv", "-o", tmp_path / "m2.skops"),
+    )
+    assert set(load_model(tmp_path / "m2.skops").classes_) >= {"first", "second"}
+
+
+def test_names_outlive_the_page_until_they_are_saved(tmp_path):
+    review(tmp_path, 300, ["some text"])
+    page = (tmp_path / "review.html").as_uri()
+    given = "return [...decisions.group].map(([g, d]) => [g, d.label])"
+    with open_browser(tmp_path / "profile", *LAPTOP) as browser:
+        browser.post("url", url=page)
+        type_name(browser, "#group0 header input", LABEL)
+        browser.run("document.querySelector('#group1 header button').click()")
+        browser.post("url", url=page)
+        assert browser.run(given) == [[0, LABEL], [1, ""]]
+        field = "return document.querySelector('#group0 header input').value"
+        assert browser.run(field) == LABEL
+        assert browser.run("return document.title") == "Unknown rows of new.csv"
+        press(browser, "u")  # one undo takes back what an earlier visit decided
+        assert browser.run(given) == []
+        type_name(browser, "#group0 header input", "first")
+        save_to(browser, tmp_path)
+        press(browser, "s")
+        decisions_in(tmp_path)
+        browser.post("url", url=page)
+        assert browser.run(given) == []
+        # What another page left there breaks nothing.
+        for bad in ('{"sample": 7}', "no JSON", '{"group": [["a", 1]], "x": [[0, "y"]]}', "3"):
+            browser.run(f"localStorage.setItem(KEY, {bad!r})")
+            browser.post("url", url=page)
+            assert browser.run(given) == []
+            assert browser.run("return document.querySelectorAll('.item').length") > 0
+        assert browser.log("browser") == []
+
+
+def test_the_map_selects_rows_for_one_name(tmp_path):
+    review(tmp_path, 300, ["some text"])
+    chosen = "return [...selected].map(i => samples.group[i])"
+    with open_browser(tmp_path / "profile", *LAPTOP) as browser:
+        browser.post("url", url=(tmp_path / "review.html").as_uri())
+        places = browser.run(
+            "return groups.filter(g => !g.small).map(g => g.members.map(i => "
+            "onMap(samples.place[i])).map(([x, y]) => [x / map.width, y / map.height]))"
+        )
+        groups = [np.array(place) for place in places]
+        assert len(groups) == 3
+        low, high = groups[1].min(axis=0) - 0.02, groups[1].max(axis=0) + 0.02
+        around = [low, (high[0], low[1]), high, (low[0], high[1])]
+        drag(browser, *np.clip(around, 0.001, 0.999))
+        assert set(browser.run(chosen)) <= {1, -1}
+        n_selected = browser.run("return selected.size")
+        assert n_selected == len(groups[1])
+        browser.screenshot(tmp_path / "lasso.png")
+        press(browser, *"around", ENTER)  # the field for the name has the focus
+        assert browser.run("return selected.size") == 0
+        assert browser.run("return groups[1].members.every(i => decisionOf(i).label === 'around')")
+        drag(browser, groups[0][0], groups[0][0])  # a click
+        assert browser.run(chosen) == [0]
+        drag(browser, groups[2][0], groups[2][0], keys=[SHIFT])
+        assert sorted(browser.run(chosen)) == [0, 2]
+        browser.screenshot(tmp_path / "click.png")
+        corners = np.array([(u, v) for u in (0.01, 0.99) for v in (0.01, 0.99)])
+        far = [np.abs(np.vstack(groups) - corner).max(axis=1).min() for corner in corners]
+        empty = corners[np.argmax(far)]
+        drag(browser, empty, empty)
+        assert browser.run(chosen) == []
+        press(browser, "u")  # all rows of one name at once
+        assert browser.run("return decisions.sample.size") == 0
+        assert browser.log("browser") == []
+
+
+def test_the_most_similar_training_row_is_shown(tmp_path):
+    review(tmp_path, 30, ["some text"], "--train", tmp_path / "train.csv")
+    with open_browser(tmp_path / "profile", *LAPTOP) as browser:
+        browser.post("url", url=(tmp_path / "review.html").as_uri())
+        told = browser.run(
+            "return [...document.querySelectorAll('.sample')].map(e => "
+            "[samples.similar[e.dataset.index], e.querySelector('.like').textContent])"
+        )
+        assert told
+        for row, text in told:
+            assert text.endswith(f": <i>trained</i> {row}")
+        assert browser.run("return document.querySelectorAll('i').length") == 0
+        browser.screenshot(tmp_path / "similar.png")

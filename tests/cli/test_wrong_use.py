@@ -126,6 +126,7 @@ WRONG = {
         "--output": ("{answers}", OVERWRITE),
         "--text": ("knid", r"no column 'knid', .*did you mean .*'kind'\?"),
         "--image": ("kind", "--image kind: there is no file"),
+        "--train": ("{nothing} --text kind", "there is no file .*nothing"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
     },

@@ -85,3 +85,29 @@ def test_features_that_are_always_zero_change_nothing():
     same = group_unknowns(model, csr_array(rows))
     assert len(found.groups) > 1
     np.testing.assert_array_equal(same.labels, found.labels)
+
+
+def test_small_groups_come_last():
+    rng = np.random.default_rng(0)
+    train = np.vstack([rng.normal(c, 0.3, (30, 2)) for c in (0, 5)])
+    model = OpenSetSVC(gamma=1.0, C=8.0).fit(train, np.repeat(["a", "b"], 30))
+    first, second = (rng.normal(center, 0.5, (40, 2)) for center in ((30, 0), (-30, 0)))
+    pair, triple, alone = [[0, -80]] * 2, [[0, 50], [0, 50.1], [0, 50.3]], [[90, 90]]
+    data = review_data(model, np.vstack([alone, pair, first, second, triple]))
+    sizes = [(len(group["members"]), group["small"]) for group in data["groups"]]
+    assert sizes == [(40, False), (40, False), (3, True), (2, True)]
+    assert data["groups"][3]["members"] == [1, 2]
+    assert data["groups"][2]["tightness"] < data["groups"][0]["tightness"]
+    assert [group["name"] for group in data["groups"]] == [f"group{k}" for k in (1, 2, 3, 4)]
+    assert data["samples"]["group"] == [-1, 3, 3, *[0] * 40, *[1] * 40, 2, 2, 2]
+    assert review_data(model, alone)["groups"] == []
+
+
+def test_what_the_most_similar_training_sample_is(expected):
+    model = OpenSetSVC(gamma=0.5, lam=0.1).fit(X[known][::2], y[known][::2])
+    texts = [f"training sample {k}" for k in range(1, len(X[known][::2]) + 1)]
+    train = review_data(model, STREAM, train_texts=texts)["train"]
+    similar = set(expected["samples"]["similar"])
+    assert train == {"text": {k: f"training sample {k}" for k in sorted(similar)}, "image": None}
+    with pytest.raises(ValueError, match=r"train_images has 3 entries.*pass one entry per"):
+        review_data(model, STREAM, train_images=["a", "b", "c"])

@@ -29,6 +29,13 @@ def review(
         str | None,
         typer.Option(help="Column of paths of images, relative to the folder of the table."),
     ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training table: show the text or image of the most similar training row."
+        ),
+        READS,
+    ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
@@ -39,39 +46,54 @@ def review(
     from openset.tables import TableModel, open_table
 
     options.prepare_output(output)
+    if train is not None and text is None and image is None:
+        raise ValueError("--train is to show a text or an image: give --text or --image")
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     table = open_table(data, encoding)
-    X, shown = scorer.read(table, [name for name in (text, image) if name is not None])
+    columns = [name for name in (text, image) if name is not None]
+    X, shown = scorer.read(table, columns)
     Z = scorer.transform(X)
     images = None
     if image is not None:
-        folder = Path() if str(data) == "-" else data.parent
-        images = [
-            _embedded(folder, path, f"--image {image}: data row {row}", output)
-            for row, path in enumerate(shown[image], start=1)
-        ]
-        if not any(images):
-            raise FileNotFoundError(
-                f"--image {image}: there is no file {folder / str(shown[image][0])}, nor any "
-                "other that the column names"
-            )
+        images = _pictures(data, image, dict(enumerate(shown[image], start=1)), output)
     _check_answers(open_table(answers, encoding), scorer.final.predict(Z))
+    known = {} if train is None else _training_rows(scorer, open_table(train, encoding), columns)
     page = review_data(
         scorer.final,
         Z,
         texts=None if text is None else shown[text],
-        images=images,
+        images=None if images is None else list(images.values()),
+        train_texts=known.get(text or ""),
+        train_images=known.get(image or ""),
     )
+    if train is not None and image is not None:  # only those that are shown are read
+        page["train"]["image"] = _pictures(train, image, page["train"]["image"], output)
     write_review(page, output, f"Unknown rows of {data.name}")
     n_unknown = len(page["samples"]["row"])
+    sizes = [len(group["members"]) for group in page["groups"] if not group["small"]]
+    n_small = len(page["groups"]) - len(sizes)
     if as_json:
-        sizes = [len(group["members"]) for group in page["groups"]]
-        typer.echo(json.dumps({"rows": page["n"], "unknown": n_unknown, "groups": sizes}))
+        told = {"rows": page["n"], "unknown": n_unknown, "groups": sizes, "small_groups": n_small}
+        typer.echo(json.dumps(told))
         return
     say(
-        f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(page['groups'])} groups; "
-        f"wrote {output}"
+        f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(sizes)} groups, "
+        f"{n_small} small ones; wrote {output}"
     )
+
+
+def _training_rows(scorer, table, columns: list[str]) -> dict[str, list]:
+    """Values in the columns of the rows that the model was trained on, in their order."""
+    from openset.tables import TableError
+
+    rows, n_rows = scorer.training_rows(table, columns)
+    expected = None if "learned" in scorer.card else scorer.data.get("rows_used")
+    if expected is not None and n_rows != expected:
+        raise TableError(
+            f"--train: {table.path} has {n_rows:,} rows of the classes of the model, but it was "
+            f"trained on {expected:,}; give the table that it was trained on"
+        )
+    return rows
 
 
 def _check_answers(table, expected: np.ndarray) -> None:
@@ -96,6 +118,22 @@ def _check_answers(table, expected: np.ndarray) -> None:
             f"warning: {len(different):,} answers of {table.path} are not those of the model (data "
             f"row {different[0] + 1}: {given[different[0]]!r}, now {texts[different[0]]!r})"
         )
+
+
+def _pictures(table: Path, column: str, names: dict, output: Path) -> dict:
+    """The images that rows of a table name, as addresses that hold them; in the same order."""
+    folder = Path() if str(table) == "-" else table.parent
+    found = {
+        row: _embedded(folder, name, f"--image {column}: {table.name}, data row {row}", output)
+        for row, name in names.items()
+    }
+    if names and not any(found.values()):
+        first = next(iter(names.values()))
+        raise FileNotFoundError(
+            f"--image {column}: there is no file {folder / str(first)}, nor any other that the "
+            "column names"
+        )
+    return found
 
 
 # The first bytes of the images that browsers show; SVG, which can hold scripts, is none of them.

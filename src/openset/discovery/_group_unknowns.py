@@ -179,17 +179,17 @@ def group_unknowns(
         return UnknownGroups([], labels)
     points, metric = in_own_space(estimator, _safe_indexing(X, unknown))
     # With allow_single, however loose.
-    limit = np.inf if allow_single else _BACKGROUND * _mean_distance(points, metric)
+    limit = np.inf if allow_single else _BACKGROUND * mean_distance(points, metric)
     clusters = _tight_clusters(points, metric, limit, smallest, allow_single)
     if not allow_single:  # What is outside a single cluster may be its own border.
         clusters = members_of_groups(_reduced(points, metric, _DETAILS), clusters)
-    found = [_by_typicality(points, rows, metric) for rows in clusters if len(rows) >= smallest]
+    found = [by_typicality(points, rows, metric) for rows in clusters if len(rows) >= smallest]
     found.sort(key=lambda group: (-len(group[0]), group[0].min()))
     nearest = scores[unknown].argmax(axis=1)
     groups = []
     for k, (members, distance) in enumerate(found):
         most = np.bincount(nearest[members]).argmax()
-        label = _new_label(model.classes_, model.unknown_label_, k)
+        label = new_label(model.classes_, model.unknown_label_, k)
         groups.append(Group(label, unknown[members], distance, model.classes_.tolist()[most]))
         labels[unknown[members]] = k
     return UnknownGroups(groups, labels)
@@ -222,7 +222,7 @@ def principal_components(points: np.ndarray, n_components: int) -> np.ndarray:
     return pca.fit_transform(points)
 
 
-def _mean_distance(points, metric):
+def mean_distance(points: np.ndarray, metric: str) -> float:
     """Mean distance between points, of at most 1,000 that are evenly spaced."""
     some = points[:: -(-len(points) // 1000)]
     return DistancesTo(some, metric)(some).sum() / max(1, len(some) * (len(some) - 1))
@@ -241,7 +241,7 @@ def _tight_clusters(points, metric, limit, smallest, allow_single):
             copy=True,
         ).fit_predict(space[rows])
         for k in range(labels.max() + 1):
-            members, distance = _by_typicality(points, rows[labels == k], metric)
+            members, distance = by_typicality(points, rows[labels == k], metric)
             if distance.mean() < limit:
                 found.append(members)
             elif len(members) < len(rows):
@@ -249,7 +249,9 @@ def _tight_clusters(points, metric, limit, smallest, allow_single):
     return found
 
 
-def _by_typicality(points, members, metric):
+def by_typicality(
+    points: np.ndarray, members: np.ndarray, metric: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the members, sorted by mean distance to the others, and these distances."""
     distances = DistancesTo(points[members], metric)
     blocks = row_blocks(0, len(members), len(members))
@@ -259,7 +261,7 @@ def _by_typicality(points, members, metric):
     return members[order], mean[order]
 
 
-def _new_label(classes, unknown_label, k):
+def new_label(classes: np.ndarray, unknown_label: Hashable, k: int) -> Hashable:
     """A label for group k that is neither a class nor the unknown label."""
     taken = [*classes.tolist(), unknown_label]
     if not isinstance(taken[0], str):

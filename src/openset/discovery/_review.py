@@ -11,19 +11,32 @@ import os
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
+from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import _safe_indexing, indexable
 
 from ..utils import atomic_write, decide, split_fitted
-from ._group_unknowns import group_unknowns, in_own_space, principal_components
+from ._group_unknowns import (
+    by_typicality,
+    group_unknowns,
+    in_own_space,
+    mean_distance,
+    new_label,
+    principal_components,
+)
 
 # Accepted samples shown behind the unknown ones, bars of the counts, classes named per sample.
 _BEHIND, _BARS, _NEAREST = 2000, 60, 3
+# Samples outside the groups that are nearest neighbours of each other make small groups, if they
+# are closer than this fraction of the mean distance between the rejected samples.
+_CLOSE = 0.5
 
 
 def review_data(
@@ -32,8 +45,13 @@ def review_data(
     *,
     texts: Sequence[str] | None = None,
     images: Sequence[str] | None = None,
+    train_texts: Sequence[str] | None = None,
+    train_images: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Collect what the review page shows about the rejected samples.
+
+    The groups of :func:`group_unknowns` come first. Samples in none of them that are very close to
+    each other form small groups, which come last: chance makes such groups, too.
 
     Parameters
     ----------
@@ -46,6 +64,9 @@ def review_data(
     images : sequence of n str, default=None
         What each sample looks like, as addresses that a page can show (``data:`` addresses keep it
         self-contained).
+    train_texts, train_images : sequence of str, default=None
+        The same of all training samples, in the order of the fit: that of the most similar one is
+        shown next to each sample.
 
     Returns
     -------
@@ -67,8 +88,7 @@ def review_data(
     (Z,) = indexable(transform(X))
     scores = model.decision_function(Z)
     answers = decide(scores)
-    found = group_unknowns(model, Z)
-    rows = found.unknown
+    rows, labels, groups = _groups(model, Z, scores)
     accepted = np.flatnonzero(answers < len(model.classes_))
     behind = accepted[:: max(1, -(-len(accepted) // _BEHIND))]
     places = _flat(in_own_space(model, _safe_indexing(Z, np.r_[rows, behind]))[0])
@@ -76,24 +96,14 @@ def review_data(
     similar = distance = rows
     if len(rows):
         similar, distance, _ = model.neighbourhood(_safe_indexing(Z, rows))
-    position = {row: k for k, row in enumerate(rows.tolist())}
-    typical = _typical_distance(found)
     return {
         "classes": [str(label) for label in model.classes_.tolist()],
         "n": len(scores),
         "counts": _counts(answers == len(model.classes_)),
-        "groups": [
-            {
-                "name": str(group.label),
-                "near": str(group.nearest_class),
-                "tightness": round(float(group.distance.mean() / typical), 3),
-                "members": [position[row] for row in group.members.tolist()],
-            }
-            for group in found.groups
-        ],
+        "groups": groups,
         "samples": {
             "row": (rows + 1).tolist(),
-            "group": found.labels[rows].tolist(),
+            "group": labels.tolist(),
             "place": places[: len(rows)].round(3).tolist(),
             "near": best.tolist(),
             "score": np.take_along_axis(scores[rows], best, axis=1).round(3).tolist(),
@@ -102,11 +112,76 @@ def review_data(
             "text": None if texts is None else [*map(str, _safe_indexing(texts, rows))],
             "image": None if images is None else [*map(str, _safe_indexing(images, rows))],
         },
+        "train": {
+            "text": _of_rows(train_texts, similar, "train_texts"),
+            "image": _of_rows(train_images, similar, "train_images"),
+        },
         "known": {
             "place": places[len(rows) :].round(3).tolist(),
             "class": answers[behind].tolist(),
         },
     }
+
+
+def _groups(model, Z, scores):
+    """Rejected rows (m,), index of the group of each (m,), and the groups, small ones last."""
+    found = group_unknowns(model, Z)
+    rows, labels = found.unknown, found.labels[found.unknown]
+    position = {row: k for k, row in enumerate(rows.tolist())}
+    members = [[position[row] for row in group.members.tolist()] for group in found.groups]
+    distances = [float(group.distance.mean()) for group in found.groups]
+    for part, distance in _small_groups(model, Z, rows, np.flatnonzero(labels < 0)):
+        labels[part] = len(members)
+        members.append(part.tolist())
+        distances.append(distance)
+    unit = np.mean(distances[: len(found)] or distances or 1.0) or 1.0
+    best, classes = scores[rows].argmax(axis=1), model.classes_.tolist()
+    groups = [
+        {
+            "name": str(new_label(model.classes_, model.unknown_label_, k)),
+            "near": str(classes[np.bincount(best[part]).argmax()]),
+            "tightness": round(distance / unit, 3),
+            "members": part,
+            "small": k >= len(found),
+        }
+        for k, (part, distance) in enumerate(zip(members, distances, strict=True))
+    ]
+    return rows, labels, groups
+
+
+def _small_groups(model, Z, rows, rest):
+    """Parts of the positions `rest`, close to each other, and their mean distances; largest first.
+
+    They are the components of the graph that joins each sample to its nearest neighbour, if that is
+    near.
+    """
+    if len(rest) < 2:
+        return []
+    points, metric = in_own_space(model, _safe_indexing(Z, rows))
+    limit = _CLOSE * mean_distance(points, metric)
+    graph = kneighbors_graph(points[rest], 1, mode="distance", metric=metric)
+    near = graph.data <= limit
+    graph.data = near.astype(float)
+    graph.eliminate_zeros()
+    _, component = connected_components(graph, directed=False)
+    parts = [np.flatnonzero(component == k) for k in np.unique(component[near])]
+    parts.sort(key=lambda part: (-len(part), part[0]))
+    sorted_parts = (by_typicality(points, rest[part], metric) for part in parts)
+    return [(members, float(distance.mean())) for members, distance in sorted_parts]
+
+
+def _of_rows(values, similar, name):
+    """{row counted from 1: text} of the training rows that are most similar to some sample."""
+    if values is None:
+        return None
+    if len(similar) and similar.max() >= len(values):
+        raise ValueError(
+            f"{name} has {len(values)} entries, but the model was fitted to at least "
+            f"{similar.max() + 1} samples; pass one entry per training sample"
+        )
+    shown = np.unique(similar[similar >= 0])
+    texts = map(str, _safe_indexing(values, shown))
+    return dict(zip((shown + 1).tolist(), texts, strict=True))
 
 
 def write_review(data: dict[str, Any], path: str | os.PathLike, title: str = "Unknowns") -> None:
@@ -140,8 +215,9 @@ def write_review(data: dict[str, Any], path: str | os.PathLike, title: str = "Un
         "title": escape(title),
         "script": here.joinpath("review.js").read_text("utf-8"),
         "data": content,
+        "key": sha256(content.encode()).hexdigest()[:16],  # of names that a browser keeps
     }
-    page = re.sub(r"\{\{(title|script|data)\}\}", lambda found: parts[found[1]], page)
+    page = re.sub(r"\{\{(title|script|data|key)\}\}", lambda found: parts[found[1]], page)
     with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
@@ -153,12 +229,6 @@ def _flat(points):
     flat = principal_components(points, 2)
     spread = np.ptp(flat, axis=0)
     return (flat - flat.min(axis=0)) / np.where(spread > 0, spread, 1)
-
-
-def _typical_distance(found):
-    """Mean distance in all groups, the unit of tightness."""
-    means = [group.distance.mean() for group in found.groups]
-    return np.mean(means) or 1.0 if means else 1.0
 
 
 def _counts(unknown):

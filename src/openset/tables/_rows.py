@@ -408,6 +408,31 @@ class TableModel:
             )
         return X[used], np.array([labels[text] for text in y[used].tolist()]), X[junk]
 
+    def training_rows(self, table: Table, columns: Iterable[str]) -> tuple[dict[str, list], int]:
+        """Values in the columns of the rows that `read_training` keeps, and how many these are."""
+        target = self.data.get("target")
+        if target is None:
+            raise TableError(
+                "the model does not say which column of the training table the class is"
+            )
+        values: dict[str, list] = {name: [] for name in columns}
+        table.require([target], "the target")
+        table.require(values, "which is to be shown")
+        encoder, labels = self.encoder(table), labels_by_text(self.final.classes_.tolist())
+        if getattr(self.final, "n_known_unknowns_", 0):
+            labels[str(self.final.unknown_label_)] = self.final.unknown_label_
+        n_rows = 0
+        for batch, X in encoder.batches(table, gaps=True):
+            texts, codes = label_codes(batch.column(target))
+            used = np.isin(codes, [k for k, text in enumerate(texts) if text in labels])
+            if encoder.missing != "median":
+                used &= ~np.isnan(X).any(axis=1)
+            for name, cells in values.items():
+                column = batch.column(name).filter(pa.array(used)).to_pylist()
+                cells += ["" if cell is None else cell for cell in column]
+            n_rows += int(used.sum())
+        return values, n_rows
+
     def transform(self, X: np.ndarray) -> np.ndarray:
         """What the final estimator takes for features X, (n, d)."""
         with warnings.catch_warnings():
