@@ -30,6 +30,7 @@ __all__ = [
     "make_cone_torus",
     "make_four_gauss",
     "make_regular",
+    "same_values",
 ]
 
 _ENVIRONMENT = "OPENSET_DATA"
@@ -360,6 +361,34 @@ def dataset_table(data_home: str | os.PathLike | None = None) -> list[DatasetRow
             row = row._replace(**_count(home / f"{name}.parquet"))
         rows.append(row)
     return rows
+
+
+def same_values(name: str, data_home: str | os.PathLike | None = None) -> bool | None:
+    """Tell whether a dataset has the paper's values, by their SHA-256; None if nobody knows them.
+
+    Parameters
+    ----------
+    name : str
+    data_home : path-like, default=None
+        As for :func:`dataset_table`.
+
+    Returns
+    -------
+    bool or None
+
+    Examples
+    --------
+    >>> from openset.datasets import same_values
+    >>> same_values("cifar10") is None  # the paper's features are not public
+    True
+    """
+    entry = CATALOGUE.get(name)
+    if entry is None or not entry.sha256:
+        return None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_dataset(name, data_home=data_home)
+    return not caught
 
 
 def _count(path: Path) -> dict[str, Any]:

@@ -43,11 +43,26 @@ def test_the_papers_table(data_home):
         line.split()[0]: line.split()[1:] for line in result.output.splitlines() if line.strip()
     }
     # classes, samples, features, mean, smallest and largest class, as printed in the paper
-    assert lines["krkopt"] == ["18", "28,056", "6", "1,558.7", "27", "4,553", "same"]
-    assert lines["yeast"] == ["9", "1,479", "8", "164.3", "20", "463", "same"]
+    assert lines["krkopt"] == ["18", "28,056", "6", "1,558.7", "27", "4,553", "same", "values"]
+    assert lines["yeast"] == ["9", "1,479", "8", "164.3", "20", "463", "same", "values"]
+    for name in ("cifar10", "15-scenes", "kddcup", "aloi"):
+        assert lines[name][-2:] == ["same", "size"]
     assert all(len(line) <= 80 for line in result.output.splitlines()[:30])
     text = " ".join(result.output.split())
     assert "mnist is not the paper's; the paper has 10 classes of 4,987 to 6,179 samples" in text
+
+
+def test_other_values_of_the_same_size(data_home, tmp_path):
+    frame = pd.read_parquet(data_home / "yeast.parquet")
+    frame.iloc[0, 0] += 0.5
+    frame.to_parquet(tmp_path / "yeast.parquet")
+    result = runner.invoke(app, ["datasets", "--data-home", str(tmp_path)])
+    (line,) = (line for line in result.output.splitlines() if line.startswith("yeast"))
+    assert line.split()[-1] == "differs"
+    result = runner.invoke(app, ["datasets", "--data-home", str(tmp_path), "--json"])
+    values = {row["name"]: row["same_values"] for row in json.loads(result.output)}
+    assert values["yeast"] is False
+    assert values["letter"] is None
 
 
 def test_no_such_folder(tmp_path):

@@ -1,6 +1,7 @@
 """The paper's own tables: its published results, its ranks, the signs of its biases, its report."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -9,8 +10,16 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits, load_iris
+from sklearn.svm import SVC
 
-from openset import DecisionBoundaryCarving, OneVsRestSVC, OpenSetSearchCV, OpenSetSVC
+from openset import (
+    DecisionBoundaryCarving,
+    OneVsRestSVC,
+    OpenSetSearchCV,
+    OpenSetSVC,
+    ThresholdRejector,
+)
+from openset.datasets import make_cone_torus
 from openset.evaluation import draw_split, evaluate_method
 from openset.study import Store, load_study, stats, write_report
 
@@ -326,3 +335,28 @@ def test_sets_that_the_search_was_not_designed_on(tmp_path):
     for column, part in (("others", names[:2]), ("14 sets", names[2:])):
         beaten = (means.loc[part, "OpenSetSVC"] < means.loc[part, "WSVM"]).mean()
         assert_allclose(table.loc["OpenSetSVC", f"NA, {column}"], 1 + beaten)
+
+
+ONE_VS_ONE = STUDIES.parent / "docs" / "one_vs_one.md"
+
+
+def test_table_of_signs_on_the_page():
+    """The page on one against one has the shares of the stored results and of the paper."""
+    rows = pd.read_csv(STUDIES / "results" / "paper" / "results.csv.gz", keep_default_na=False)
+    table = paper_tables.bias_signs(rows).set_index("dataset")
+    lines = [line.strip("| ").split(" | ") for line in ONE_VS_ONE.read_text("utf-8").splitlines()]
+    shown = {line[0].split()[0]: line[1:] for line in lines if len(line) == 5}
+    columns = ["ova", "paper_ova", "ovo", "paper_ovo"]
+    for dataset, row in table.iterrows():
+        assert shown[dataset] == [f"{row[column]:.2f}" for column in columns]
+
+
+@pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
+def test_pairs_accept_all_far_points_or_none(capsys):
+    if "probability" not in SVC().get_params():
+        pytest.skip("this scikit-learn has no probabilities from pairs")
+    (code,) = re.findall(r"```python\n(.*?)```", ONE_VS_ONE.read_text("utf-8"), re.DOTALL)
+    names = {"np": np, "SVC": SVC, "ThresholdRejector": ThresholdRejector}
+    exec(code, names | {"make_cone_torus": make_cone_torus})
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert printed == [["0.4", "1.0"], ["0.5", "1.0"], ["0.6", "1.0"], ["0.8", "0.0"]]

@@ -22,24 +22,38 @@ def datasets(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List datasets: sizes counted in the data home, or those of the paper where one is missing."""
-    from openset.datasets import dataset_table
+    """List datasets: sizes counted in the data home, or those of the paper where one is missing.
+
+    The last column compares with the paper: the values by their SHA-256 where they are known,
+    otherwise the size alone.
+    """
+    from openset.datasets import dataset_table, same_values
     from openset.utils.text import text_table
 
     try:
         rows = dataset_table(data_home)
+        has_size = {r.name for r in rows if r.source == "file" and r.counted == r.published}
+        values = {
+            r.name: same_values(r.name, data_home) if r.name in has_size else None for r in rows
+        }
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--data-home") from None
     if as_json:
-        typer.echo(json.dumps([row._asdict() for row in rows], indent=1))
+        found = [{**row._asdict(), "same_values": values[row.name]} for row in rows]
+        typer.echo(json.dumps(found, indent=1))
         return
     titles = ["dataset", "classes", "samples", "features", "mean", "min", "max", "paper"]
-    cells = [[printable(row.name), *_cells(row)] for row in rows]
+    cells = [[printable(row.name), *_cells(row, values[row.name])] for row in rows]
     say(*text_table(titles, cells, gap=1, text_columns=(0, 7)).split("\n"), "")
+    if by_size := [name for name in sorted(has_size) if values[name] is None]:
+        say_wrapped(
+            f"Same size: {', '.join(by_size)}. The paper's values are not public, so the features "
+            "may be others; the page on datasets tells how they are made."
+        )
     say_wrapped(*filter(None, dict.fromkeys(map(_remark, rows))))
 
 
-def _cells(row: DatasetRow) -> list[str]:
+def _cells(row: DatasetRow, same: bool | None) -> list[str]:
     figures = row.counted if row.source == "file" else row.published
     here = {"pmlb": "download", "": "not here"}
     if figures is None:
@@ -49,8 +63,11 @@ def _cells(row: DatasetRow) -> list[str]:
     cells = [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in sizes]
     if row.source != "file":
         return [*cells, here[row.source]]
-    same = "same" if row.counted == row.published else "differs"
-    return [*cells, same if row.published else ""]
+    if not row.published:
+        return [*cells, ""]
+    if row.counted != row.published or same is False:
+        return [*cells, "differs"]
+    return [*cells, "same values" if same else "same size"]
 
 
 def _remark(row: DatasetRow) -> str:
