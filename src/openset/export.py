@@ -9,13 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
@@ -290,33 +297,44 @@ def check_kernel(model) -> None:
 # Old enough for every runtime in use, new enough for double precision in all operators.
 _OPSET = 18
 _IR_VERSION = 8
+# The standard's own second set of operators; texts need one of them.
+_ML = "ai.onnx.ml"
 
 
-def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None) -> onnx.ModelProto:
+def to_onnx(
+    model: BaseEstimator,
+    *,
+    feature_names: Sequence[str] | None = None,
+    dtype: str = "float64",
+) -> onnx.ModelProto:
     """Write a fitted model as an ONNX graph of standard operators.
 
-    The graph works in double precision. Its input is ``X``, double of shape (n, d): the features
-    before any scaling, in the order of the training set. Its outputs are ``label``, (n,): the
-    class or the unknown label, int64, double or string as the classes are; ``scores``, (n, K): the
-    acceptance scores, in the order of ``classes_``; and ``known_score``, (n,): the largest of them.
+    The graph works in double precision. Its input is ``X``, of shape (n, d): the features before
+    any scaling, in the order of the training set. Its outputs are ``label``, (n,): the class or the
+    unknown label, int64, double or string as the classes are; ``scores``, (n, K): the acceptance
+    scores, in the order of ``classes_``; and ``known_score``, (n,): the largest of them.
 
     Parameters
     ----------
     model : estimator
         A fitted estimator of the SVM family, PI-SVM, W-SVM, EVM, LDA, centroids or k-NN, or a
         Pipeline, a search or a :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps
-        by SimpleImputer and scale by MinMaxScaler, StandardScaler, MaxAbsScaler or RobustScaler.
-        Of a model that begins with a :class:`openset.tables.TableEncoder`, the input is what the
-        encoder returns: numbers, and 0 or 1 per value of a category.
+        by SimpleImputer, scale by MinMaxScaler, StandardScaler, MaxAbsScaler, RobustScaler or
+        Normalizer, and project by PCA. Of a model that begins with a
+        :class:`openset.tables.TableEncoder`, ``X`` holds the columns of numbers, and a second input
+        ``categories``, string of shape (n, q), those of categories.
     feature_names : sequence of str, default=None
         Names of the d features, in their order; None takes those that the model was fitted with,
         if any.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of ``X``. float32 is widened first: the answers are those for ``X.astype(float)``.
 
     Returns
     -------
     onnx.ModelProto
         ``onnx.save(result, path)`` writes it to a file. Its metadata hold, as JSON, ``estimator``,
-        ``classes``, ``unknown_label`` and, where they are known, ``features``.
+        ``classes``, ``unknown_label`` and, where they are known, ``features`` and ``categories``:
+        the columns of that input, each with its values; another value is none of them.
 
     Notes
     -----
@@ -339,8 +357,12 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
     [0, -1]
     """
     check_is_fitted(model)
-    graph = Graph()
-    scores = graph("Sub", *_scores(graph, model, "X"), output="scores")
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r} instead.")
+    graph, inputs = Graph(), _Inputs.of(model)
+    widened = dtype == "float32" and inputs.n_features
+    x = graph("Cast", "X", to=TensorProto.DOUBLE) if widened else "X"
+    scores = graph("Sub", *_scores(graph, model, x), output="scores")
     decider = unwrap(model)
     labels = _labels(decider)
     known_score = graph("ReduceMax", scores, np.array([1]), keepdims=0, output="known_score")
@@ -348,7 +370,32 @@ def to_onnx(model: BaseEstimator, *, feature_names: Sequence[str] | None = None)
     accepted = graph("GreaterOrEqual", known_score, 0.0)
     answer = graph("Where", accepted, best, np.array(len(decider.classes_)))
     graph("Gather", labels, answer, output="label")
-    return _model(graph, model, labels, feature_names)
+    if feature_names is not None:
+        inputs = inputs._replace(names=[*map(str, feature_names)])
+    return _model(graph, decider, labels, inputs, _DTYPES[dtype])
+
+
+class _Inputs(NamedTuple):
+    """What a graph takes: features by name, where they have names, and columns of texts."""
+
+    n_features: int
+    names: list[str] | None
+    categories: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, model) -> _Inputs:
+        *_, (decider, heads) = layers(model, through=(CalibratedRejector,))
+        steps = [step for head in heads for _, step in head.steps]
+        first = next((step for step in steps if hasattr(step, "n_features_in_")), decider)
+        if _is_table_encoder(first):
+            texts = first.categories_
+            numbers = [name for name in first.feature_names_in_ if name not in texts]
+            return cls(len(numbers), numbers, texts)
+        names = getattr(model, "feature_names_in_", getattr(first, "feature_names_in_", None))
+        return cls(first.n_features_in_, None if names is None else [*map(str, names)], {})
+
+
+_DTYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
 
 
 def _scores(graph, estimator, x):
@@ -375,8 +422,10 @@ def _scores(graph, estimator, x):
 
 
 def _transform(graph, step, x):
-    if step is None or step == "passthrough" or _is_table_encoder(step):
+    if step is None or step == "passthrough":
         return x
+    if _is_table_encoder(step):
+        return _encode(graph, step, x)
     if type(step) not in _STEPS:
         raise ValueError(
             f"{type(step).__name__} cannot be exported to ONNX. Steps of a Pipeline that can: "
@@ -386,8 +435,20 @@ def _transform(graph, step, x):
 
 
 def _is_table_encoder(step):
-    """Whether this is a TableEncoder, which takes a matrix as it is; its module needs pyarrow."""
+    """Whether this is a TableEncoder; its module, which needs pyarrow, is not imported."""
     return type(step).__module__.startswith("openset.tables")
+
+
+def _encode(graph, encoder, x):
+    """The numbers, then one 0/1 feature per value of each category."""
+    features = [x] if len(encoder.categories_) < encoder.n_features_in_ else []
+    for j, values in enumerate(encoder.categories_.values()):
+        cells = graph("Gather", "categories", np.array([j]), axis=1)
+        places = {"keys_strings": values, "values_int64s": range(len(values)), "default_int64": -1}
+        code = graph("LabelEncoder", cells, domain=_ML, **places)
+        same = graph("Equal", code, np.arange(len(values)))
+        features.append(graph("Cast", same, to=TensorProto.DOUBLE))
+    return graph("Concat", *features, axis=1) if encoder.categories_ else x
 
 
 def _impute(graph, imputer, x):
@@ -397,24 +458,56 @@ def _impute(graph, imputer, x):
             "SimpleImputer can be exported to ONNX with missing_values=nan and "
             f"add_indicator=False; got {imputer!r}."
         )
-    kept = np.flatnonzero(~np.isnan(imputer.statistics_))  # a feature without values is gone
+    fill = imputer.statistics_.astype(np.float64)
+    kept = np.flatnonzero(~np.isnan(fill))  # a feature without values is gone
     x = graph("Gather", x, kept, axis=1)
-    return graph("Where", graph("IsNaN", x), imputer.statistics_[kept], x)
+    return graph("Where", graph("IsNaN", x), fill[kept], x)
 
 
 def _min_max(graph, scaler, x):
-    x = graph("Add", graph("Mul", x, scaler.scale_), scaler.min_)
+    x = graph("Add", _scale(graph, "Mul", x, scaler.scale_), scaler.min_)
     return graph("Clip", x, *map(float, scaler.feature_range)) if scaler.clip else x
 
 
 def _shift_and_divide(graph, x, shift, divisor):
     x = x if shift is None else graph("Sub", x, shift)
-    return x if divisor is None else graph("Div", x, divisor)
+    return x if divisor is None else _scale(graph, "Div", x, divisor)
+
+
+def _scale(graph, operator, x, factors):
+    """Multiply or divide x, (n, d), by (d,) factors.
+
+    onnxruntime would join a single factor with a matrix product behind it, rounded to float32.
+    """
+    x, largest = graph(operator, x, factors), np.finfo(np.float64).max
+    return graph("Clip", x, -largest, largest) if len(factors) == 1 else x
+
+
+def _max_abs(graph, scaler, x):
+    x = _scale(graph, "Div", x, scaler.scale_)
+    return graph("Clip", x, -1.0, 1.0) if getattr(scaler, "clip", False) else x
+
+
+def _normalize(graph, scaler, x):
+    """As scikit-learn does: rows of almost zero length stay as they are."""
+    reduce = {"l1": "ReduceL1", "l2": "ReduceL2", "max": "ReduceMax"}[scaler.norm]
+    length = graph(reduce, graph("Abs", x), _COLUMNS, keepdims=1)
+    tiny = graph("Less", length, 10 * np.finfo(np.float64).eps)
+    return graph("Div", x, graph("Where", tiny, 1.0, length))
+
+
+def _project(graph, pca, x):
+    basis = pca.components_.T
+    x = graph("Sub", graph("MatMul", x, basis), pca.mean_ @ basis)
+    scale = np.maximum(np.sqrt(pca.explained_variance_), np.finfo(np.float64).eps)
+    return _scale(graph, "Div", x, scale) if pca.whiten else x
 
 
 _STEPS: dict[type, Callable[[Graph, BaseEstimator, str], str]] = {
-    MaxAbsScaler: lambda graph, scaler, x: _shift_and_divide(graph, x, None, scaler.scale_),
+    MaxAbsScaler: _max_abs,
     MinMaxScaler: _min_max,
+    Normalizer: _normalize,
+    PCA: _project,
     RobustScaler: lambda graph, scaler, x: _shift_and_divide(
         graph,
         x,
@@ -439,45 +532,39 @@ def _labels(decider):
     return answers.astype({"i": np.int64, "f": np.float64}.get(answers.dtype.kind, object))
 
 
-def _model(graph, estimator, labels, feature_names):
+def _model(graph, decider, labels, given, dtype):
     types = {"i": TensorProto.INT64, "f": TensorProto.DOUBLE, "O": TensorProto.STRING}
     describe = helper.make_tensor_value_info
-    decider = unwrap(estimator)
-    # A Pipeline does not know if its first step is "passthrough".
-    n_features = getattr(estimator, "n_features_in_", decider.n_features_in_)
-    names = getattr(estimator, "feature_names_in_", None)
-    for _, heads in layers(estimator):
-        if heads and _is_table_encoder(heads[0].steps[0][1]):
-            names = heads[0].steps[0][1].get_feature_names_out()
-            n_features = len(names)
-    inputs = [describe("X", TensorProto.DOUBLE, ["n", n_features])]
-    outputs = [
-        describe("label", types[labels.dtype.kind], ["n"]),
-        describe("scores", TensorProto.DOUBLE, ["n", len(decider.classes_)]),
-        describe("known_score", TensorProto.DOUBLE, ["n"]),
-    ]
-    body = helper.make_graph(graph.nodes, "openset", inputs, outputs, graph.constants)
-    model = helper.make_model(
-        body,
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="openset",
-        producer_version=__version__,
-    )
+    inputs = [describe("X", dtype, ["n", given.n_features])] if given.n_features else []
+    opsets = [helper.make_opsetid("", _OPSET)]
     metadata = {
         "estimator": type(decider).__name__,
         "classes": labels[:-1].tolist(),
         "unknown_label": labels[-1:].tolist()[0],
     }
-    if feature_names is None:
-        feature_names = names
-    if feature_names is not None:
-        if len(feature_names) != n_features:
+    if given.names is not None:
+        if len(given.names) != given.n_features:
             raise ValueError(
-                f"feature_names has {len(feature_names)} names for the {n_features} features of "
-                "the model."
+                f"feature_names has {len(given.names)} names for the {given.n_features} features "
+                "of the model."
             )
-        metadata["features"] = list(map(str, feature_names))
+        metadata["features"] = given.names
+    if given.categories:
+        inputs.append(describe("categories", TensorProto.STRING, ["n", len(given.categories)]))
+        opsets.append(helper.make_opsetid(_ML, 2))
+        metadata["categories"] = given.categories
+    outputs = [
+        describe("label", types[labels.dtype.kind], ["n"]),
+        describe("scores", TensorProto.DOUBLE, ["n", len(decider.classes_)]),
+        describe("known_score", TensorProto.DOUBLE, ["n"]),
+    ]
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "openset", inputs, outputs, graph.constants),
+        opset_imports=opsets,
+        ir_version=_IR_VERSION,
+        producer_name="openset",
+        producer_version=__version__,
+    )
     helper.set_model_props(model, {key: json.dumps(value) for key, value in metadata.items()})
     onnx.checker.check_model(model, full_check=True)
     return model

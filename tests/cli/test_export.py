@@ -47,12 +47,23 @@ def test_exported_file_answers_as_the_model(model, fitted, iris, tmp_path):
     np.testing.assert_allclose(scores, fitted.decision_function(X), rtol=0, atol=1e-5)
 
 
+def test_float32(model, fitted, iris, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    out = tmp_path / "iris.onnx"
+    result = runner.invoke(app, ["export", str(model), "--onnx", str(out), "--float32"])
+    assert "input X: float32" in result.output
+    X = np.concatenate([iris[0], 3 * iris[0]]).astype(np.float32)
+    session = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
+    (label,) = session.run(["label"], {"X": X})
+    np.testing.assert_array_equal(label, fitted.predict(X.astype(float)))
+
+
 def test_json(model, tmp_path):
     out = tmp_path / "iris.onnx"
     result = runner.invoke(app, ["export", str(model), "--onnx", str(out), "--json"])
     assert json.loads(result.stdout) == {
         "onnx": str(out),
-        "input": "X",
+        "inputs": ["X"],
         "outputs": ["label", "scores", "known_score"],
         "estimator": "OpenSetSVC",
         "classes": ["setosa", "versicolor", "virginica"],

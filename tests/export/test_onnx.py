@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -19,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
+    Normalizer,
     PolynomialFeatures,
     RobustScaler,
     StandardScaler,
@@ -150,6 +152,11 @@ def test_parameters_of_each_class(blobs):
         StandardScaler(with_std=False),
         RobustScaler(),
         MaxAbsScaler(),
+        Normalizer(),
+        Normalizer("l1"),
+        Normalizer("max"),
+        PCA(3),
+        PCA(3, whiten=True),
         "passthrough",
     ],
     ids=str,
@@ -159,6 +166,72 @@ def test_scalers(scaler, blobs):
     shift = [0.0, 100.0, -1e4, 0.0, 1.0]  # a scaler has something to do
     model = make_pipeline(scaler, OpenSetSVC()).fit(X + shift, y)
     _assert_equal(model, points + shift)
+
+
+def test_rows_of_no_length_are_not_normalized(blobs):
+    X, y, _ = blobs
+    model = make_pipeline(Normalizer(), OpenSetSVC()).fit(X, y)
+    _assert_equal_near(model, np.array([[0.0] * 5, [1e-200] * 5, [1e-15, 0, 0, 0, 0], [3.0] * 5]))
+
+
+def test_clipped_scaler_before_a_projection(blobs):
+    X, y, points = blobs
+    if "clip" not in MaxAbsScaler().get_params():
+        pytest.skip("of newer versions of scikit-learn")
+    model = make_pipeline("passthrough", MaxAbsScaler(clip=True), PCA(2), OpenSetSVC())
+    _assert_equal(openset.CalibratedRejector(model, alpha=0.2, random_state=0).fit(X, y), points)
+
+
+def _assert_equal_near(model, X):
+    label, scores, _ = _run(model, X)
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=0, atol=CLOSE)
+    np.testing.assert_array_equal(label, model.predict(X))
+
+
+def test_float32(blobs):
+    X, y, points = blobs
+    model = make_pipeline(StandardScaler(), OpenSetSVC()).fit(X, y)
+    given = points.astype(np.float32)
+    graph = to_onnx(model, dtype="float32").SerializeToString()
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    label, scores = session.run(["label", "scores"], {"X": given})
+    expected = model.decision_function(given.astype(float))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=CLOSE)
+    np.testing.assert_array_equal(label, model.predict(given.astype(float)))
+    with pytest.raises(ValueError, match="dtype must be 'float64' or 'float32', got 'half'"):
+        to_onnx(model, dtype="half")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("numbers", [["width"], []], ids=["both", "texts alone"])
+def test_table_with_categories(numbers, dtype):
+    pytest.importorskip("pyarrow")
+    from openset.tables import TableEncoder
+
+    rng = np.random.default_rng(0)
+    y = np.repeat(["sand", "clay"], 30)
+    frame = pd.DataFrame({"colour": np.where(y == "sand", "yellow", "br\u00e4unlich, dark")})
+    frame["site"] = rng.choice(["a", "b"], 60)
+    frame["width"] = rng.normal(size=60).round(2)
+    frame = frame[["colour", *numbers, "site"]]
+    model = openset.make_pipeline(TableEncoder(), MinMaxScaler(), OpenSetSVC(gamma=2.0))
+    model.fit(frame, y)
+    frame.loc[:9, "colour"] = "purple"  # which the model has not seen
+    graph = to_onnx(model, dtype=dtype)
+    told = {prop.key: json.loads(prop.value) for prop in graph.metadata_props}
+    assert told["features"] == numbers
+    assert told["categories"] == {"colour": ["br\u00e4unlich, dark", "yellow"], "site": ["a", "b"]}
+    given = {"categories": frame[["colour", "site"]].to_numpy(dtype=object)}
+    if numbers:
+        frame["width"] = frame["width"].astype(dtype).astype(float)
+        given["X"] = frame[["width"]].to_numpy(dtype=dtype)
+    session = onnxruntime.InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    label, scores = session.run(["label", "scores"], given)
+    np.testing.assert_array_equal(label, model.predict(frame))
+    np.testing.assert_allclose(scores, model.decision_function(frame), rtol=0, atol=CLOSE)
+    assert "unknown" in label and "sand" in label
 
 
 def test_search_of_a_pipeline_in_a_frozen_estimator(blobs):

@@ -2,7 +2,7 @@
 
 An attack is a module ``tests/fuzz/fuzz_NAME.py`` with a function ``attack(rng)``: one random case,
 which raises if the library is wrong and returns a dict of what it measured. In the table, the cases
-of an attack are grouped by "group"; "refused", "points" and "killed" are added up, of other numbers
+of an attack are grouped by "group"; numbers named in `ADDED` are added up, of other numbers
 the largest is shown. The attacks take turns. Case k of an attack is drawn from (seed, k), so that
 ``--seed S --only NAME --case K`` repeats it.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 # What is added up over the cases; of other numbers the largest counts.
-ADDED = ("refused", "points", "killed")
+ADDED = ("refused", "points", "killed", "near", "tied")
 
 
 def attacks() -> dict:

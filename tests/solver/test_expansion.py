@@ -130,6 +130,24 @@ def test_rounding_never_decides(kernel, size, layout):
             assert_allclose(value, hair * size, rtol=1e-3)
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("gamma", [[0.5] * 3, [0.5, 0.2, 0.7]], ids=str)
+def test_rounding_never_decides_between_classes(gamma, layout):
+    X, S, coef, bias = expansion(8, n_sv=300)
+    gamma, bias = np.array(gamma), np.array([4.0, 4.0, -9.0])
+    exact = formula(X, S, coef, bias, RBF(), gamma)
+    shift = exact[:, 0] - exact[:, 1]
+    tied = 0
+    for row in range(60):  # the biases make two classes tie at this row, but for 1e-9 either way
+        for more in (-1e-9, 1e-9):
+            moved = bias + np.array([0.0, shift[row] + more, 0.0])
+            f = decision_values(layout(X[row : row + 1]), layout(S), coef, moved, RBF(), gamma)
+            if f[0].max() == f[0, :2].max() > 0:
+                tied += 1
+                assert f[0].argmax() == int(more > 0)
+    assert tied > 60
+
+
 def test_classes_without_support_vectors():
     X, S, coef, bias = expansion(10)
     coef[1] = 0

@@ -107,10 +107,11 @@ def test_onnx_answers_as_the_command(world, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     _, path, new, answers = world
     told = ok("export", path, "--onnx", tmp_path / "m.onnx").stdout
-    assert "in this order: width, depth, soil=clay, soil=sand" in told
+    assert "the features unscaled, in this order: width, depth\n" in told
+    assert "input categories: texts, in this order: soil\n" in told
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    X = load_model(path)[0].transform(new)
-    label, score = session.run(["label", "known_score"], {"X": X})
+    given = {"X": new[["width", "depth"]].to_numpy(), "categories": new[["soil"]].to_numpy(object)}
+    label, score = session.run(["label", "known_score"], given)
     assert label.tolist() == answers.prediction.tolist()
     np.testing.assert_allclose(score, answers.known_score, atol=1e-5)
 

@@ -517,8 +517,9 @@ class KernelMachineClassifier(OpenSetClassifier):
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
         arrays, kernel = (support_vectors, coef, self.gamma_), self.kernel
         settings = kernel if isinstance(kernel, str) else (type(kernel), dict(vars(kernel)))
+        exact = np.isinf(self.exact_band)  # the answer changes at other values than 0
         values = self.prepared(
-            lambda: DecisionValues(support_vectors, coef, get_kernel(kernel), self.gamma_),
+            lambda: DecisionValues(support_vectors, coef, get_kernel(kernel), self.gamma_, exact),
             arrays,
             settings,
         )

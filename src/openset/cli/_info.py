@@ -58,6 +58,9 @@ def info(
 def export(
     model: options.Model,
     onnx: Annotated[Path, typer.Option("--onnx", help="ONNX file to write."), WRITES],
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Take numbers of 32 bits instead of 64.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a model as ONNX, scaler included, for programs without Python."""
@@ -65,20 +68,30 @@ def export(
     from openset.cli._text import data_of
     from openset.export import to_onnx
     from openset.persistence import read_model
+    from openset.tables import model_encoder
     from openset.utils import atomic_write
 
     loaded, card = read_model(model)
-    exported = to_onnx(loaded, feature_names=data_of(card).get("features"))
+    # A model file of 0.1.0 has no encoder: its card has the names.
+    names = None if model_encoder(loaded) else data_of(card).get("features")
+    dtype = "float32" if float32 else "float64"
+    exported = to_onnx(loaded, feature_names=names, dtype=dtype)
     with atomic_write(onnx) as temporary:
         temporary.write_bytes(exported.SerializeToString())
     told = {prop.key: json.loads(prop.value) for prop in exported.metadata_props}
     outputs = [output.name for output in exported.graph.output]
+    inputs = [given.name for given in exported.graph.input]
     if as_json:
-        typer.echo(json.dumps({"onnx": str(onnx), "input": "X", "outputs": outputs, **told}))
+        typer.echo(json.dumps({"onnx": str(onnx), "inputs": inputs, "outputs": outputs, **told}))
         return
-    order = f", in this order: {', '.join(told['features'])}" if "features" in told else ""
+    order = f", in this order: {', '.join(told['features'])}" if told.get("features") else ""
+    lines = {
+        "X": f"input X: {dtype}, one row per sample, the features unscaled{order}",
+        "categories": "input categories: texts, in this order: "
+        + ", ".join(told.get("categories", ())),
+    }
     say(
         f"wrote {onnx} ({onnx.stat().st_size / 1e6:.2f} MB)",
-        f"input X: float64, one row per sample, the features unscaled{order}",
+        *(lines[name] for name in inputs),
         f"outputs: {', '.join(outputs)}",
     )

@@ -16,8 +16,9 @@ from ._tuning import tuning
 from .cuda import on_gpu
 from .points import NARROW, Points, fits_single, needs_differences, scale_into_kernel
 
-# Scores this close to zero are computed again in float64, so that rounding never decides an
-# answer and the certificate holds. The rounding error of the float32 sum itself is added to it.
+# Scores this close to zero, or to the highest of the row, are computed again in float64, so that
+# rounding never decides an answer and the certificate holds. The rounding error of the float32 sum
+# itself is added to it.
 EXACT_BAND = 1e-4
 _ROUNDING = 4e-7
 
@@ -42,8 +43,8 @@ def decision_values(
 ) -> np.ndarray:
     """Evaluate ``f_c(x) = sum_i coef[c, i] k(gamma[c] |x - s_i|^2) + bias[c]``.
 
-    Kernel values are float32. Scores within :data:`EXACT_BAND` of zero are computed again in
-    float64, so that rounding never decides whether a sample is accepted.
+    Kernel values are float32. Scores within :data:`EXACT_BAND` of zero, or of a higher one that
+    accepts too, are computed again in float64, so that rounding never decides an answer.
 
     Parameters
     ----------
@@ -90,6 +91,8 @@ class DecisionValues:
     ----------
     support_vectors, coef, kernel, gamma
         As for :func:`decision_values`. The arrays must not change afterwards.
+    exact : bool, default=False
+        Whether all kernel values are float64, for scores that are no decision values.
 
     Examples
     --------
@@ -103,7 +106,12 @@ class DecisionValues:
     """
 
     def __init__(
-        self, support_vectors, coef: np.ndarray, kernel: Kernel | Linear, gamma: np.ndarray
+        self,
+        support_vectors,
+        coef: np.ndarray,
+        kernel: Kernel | Linear,
+        gamma: np.ndarray,
+        exact: bool = False,
     ):
         self._weights, self._step = None, tuning().points
         self._expansions = []
@@ -122,7 +130,8 @@ class DecisionValues:
                 every = np.array_equal(used, np.arange(coef.shape[1]))
                 part = support_vectors if every else support_vectors[used]
                 own = coef[group] if every else coef[np.ix_(group, used)]
-                self._expansions.append((group, Expansion(part, own, kernel, gamma[group])))
+                expansion = Expansion(part, own, kernel, gamma[group], exact)
+                self._expansions.append((group, expansion))
 
     def __call__(self, X, bias: np.ndarray, n_jobs: int | None = None, device: str = "cpu"):
         """Decision values of the rows of X, shape (n, K); see :func:`decision_values`."""
@@ -146,7 +155,22 @@ class DecisionValues:
                 continue
             for _ in thread_map(evaluate, range(0, n, step), n_jobs):
                 pass
+        for start in range(0, n, step):
+            self._settle(X[start : start + step], bias, scores[start : start + step])
         return scores
+
+    def _settle(self, X, bias, scores):
+        """Score again, in float64, rows that two classes accept with almost the same score."""
+        rows = np.flatnonzero((scores >= 0).sum(axis=1) > 1)
+        if not rows.size or not self._expansions:
+            return
+        band = 2 * max(expansion.band.max() for _, expansion in self._expansions)
+        near = scores[rows].max(axis=1, keepdims=True) - scores[rows] <= band
+        tied = near.sum(axis=1) > 1
+        for group, expansion in self._expansions:
+            again = rows[tied & near[:, group].any(axis=1)]
+            if again.size:
+                scores[np.ix_(again, group)] = expansion.exact(X[again]) + bias[group]
 
 
 class Expansion:
@@ -160,6 +184,7 @@ class Expansion:
     gamma : ndarray of shape (K,)
         Widths; several for wide points only. Distances are formed at the largest, where rounding
         matters most.
+    exact : bool, default=False
 
     Attributes
     ----------
@@ -173,7 +198,9 @@ class Expansion:
         Largest coordinate of scaled points.
     """
 
-    def __init__(self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: np.ndarray):
+    def __init__(
+        self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: np.ndarray, exact=False
+    ):
         self.kernel, self.coef = kernel, coef
         largest = gamma.max()
         scale, one_width = np.sqrt(largest), bool(np.all(gamma == largest))
@@ -188,7 +215,8 @@ class Expansion:
         self._exact = False
         # Precision of the sums: the first that is enough.
         wide = points.dtype is np.float32 and not points.narrow
-        for dtype in (np.float32, np.float64) if wide else (np.float32,):
+        dtypes = (np.float32, np.float64) if wide else (np.float32,)
+        for dtype in () if exact else dtypes:
             self._sums = TiledSums(points, coef, kernel, self.widths, np.float32, dtype)
             some = points.X[:: -(-points.n_points // _LOOK)]
             # Many kernel values near 1 add up.

@@ -10,6 +10,7 @@ from ._files import check_writable as check_writable
 from ._files import open_writer as open_writer
 from ._rows import TableModel as TableModel
 from ._rows import label_text as label_text
+from ._rows import model_encoder as model_encoder
 from ._rows import part_readers as part_readers
 from ._rows import read_training as read_training
 from ._rows import required_texts as required_texts
