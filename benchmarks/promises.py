@@ -18,6 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 from openset import CalibratedRejector, OpenSetSVC, make_pipeline
 from openset.base import OpenSetClassifier
 from openset.calibration import KnownRejected, StrangersAccepted
+from openset.calibration._criterion import CalibrationScores
 from openset.calibration._strangers import stranger_threshold
 from openset.datasets import load_dataset
 
@@ -170,9 +171,12 @@ def _known_and_others(name, n_known, seed, home):
 
 
 def _threshold(draw, rows, rate):
-    known, _, best, groups = draw
+    known, codes, best, groups = draw
     far = np.full(known.shape[1], np.inf)
-    return stranger_threshold(best[rows], groups[rows], rate, known.max(axis=1), 1e-6, far)
+    scores = CalibrationScores(
+        known, codes, best[rows][:, None], np.arange(known.shape[1]), far, 1e-6
+    )
+    return stranger_threshold(scores._replace(unknown_groups=groups[rows]), rate)
 
 
 def _strangers_line(name, draws, n_strangers, rate, n_runs):

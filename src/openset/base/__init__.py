@@ -8,6 +8,7 @@ from ._classifier import OpenSetClassifier
 from ._delegate import DelegatingClassifier, OpenSetPipeline, make_pipeline
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import Certificate, PredictionExplainer, explain
+from ._groups import AGGREGATES, group_scores, predict_groups
 from ._kernel_machine import KernelMachineClassifier
 from ._validation import (
     TrainingData,
@@ -28,6 +29,7 @@ from .machines import GridScores, known_radius
 from .parameters import SearchSpec, Traits
 
 __all__ = [
+    "AGGREGATES",
     "Certificate",
     "DelegatingClassifier",
     "DistanceClassifier",
@@ -44,9 +46,11 @@ __all__ = [
     "explain",
     "find_unknown_label",
     "group_codes",
+    "group_scores",
     "known_classes",
     "known_radius",
     "make_pipeline",
+    "predict_groups",
     "resolve_unknown_label",
     "set_labels",
     "takes_known_unknowns",

@@ -1,10 +1,9 @@
 """Operating points: thresholds, p-values and sets of classes that say what they promise."""
 
-from ._check import Exchangeability
-from ._conformal import find_unknowns
-from ._cost import Cost, CostCurve, cost_curve
-from ._curve import Accuracy, OperatingCurve, UnknownRejected, operating_curve
-from ._groups import group_scores, predict_groups
+from ..base import group_scores, predict_groups
+from ..metrics import CostCurve, OperatingCurve, cost_curve, operating_curve
+from ._conformal import Exchangeability, find_unknowns
+from ._curve import Accuracy, Cost, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._mixture import Mixture, mixture
 from ._precision import Precision

@@ -9,19 +9,18 @@ in groups, the mass of a group is counted instead, in equal parts on its samples
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
+from scipy.stats import ks_2samp
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import OpenSetClassifier, group_codes
+from ..base import group_codes
 from ..utils import split_fitted, unwrap
 from ..wrappers import OpenSetWrapper
-from ._criterion import width
-from ._groups import group_levels
-from ._known_rejected import masses
+from ._criterion import masses
+from ._known_rejected import group_levels
 
 # How the arguments of earlier versions are spelt now.
 NEW_SPELLING = {
@@ -33,8 +32,43 @@ NEW_SPELLING = {
     "costs": "criterion=Cost(reject, wrong, accept_unknown, unknown_share)",
 }
 
-# Samples that are scored alone, to measure how much the batch matters.
-_LOOKUPS = 16
+# Share of the calibration samples below the common score of a check, and the fewest compared.
+_BELOW, _FEWEST = 0.1, 10
+
+
+@dataclass(frozen=True)
+class Exchangeability:
+    """The result of ``CalibratedRejector.check``.
+
+    Attributes
+    ----------
+    p_value : float
+        Of the hypothesis that new samples above the common score are exchangeable with the
+        calibration samples above it. Small: do not rely on the promise.
+    score : float
+        The common score, under the thresholds of the estimator itself.
+    n_calibration, n_new : int
+        Samples above it, which are compared.
+    shift : float
+        Median of the new scores less that of the calibration scores, in units of the interquartile
+        range of the latter; negative where new samples look less known.
+    """
+
+    p_value: float
+    score: float
+    n_calibration: int
+    n_new: int
+    shift: float
+
+    def __str__(self) -> str:
+        found = "no sign of a change" if self.p_value >= 0.05 else "CHANGED"
+        return (
+            f"{found}: p = {self.p_value:.3g}, {self.n_new:,} new samples that look known against "
+            f"{self.n_calibration:,} calibration samples, shift {self.shift:+.2f}. It sees known "
+            "samples that score lower or higher than they did, and many unknown samples that are "
+            "accepted; not known samples that moved below the score from which on it compares, nor "
+            "changes that leave the highest score alone."
+        )
 
 
 class ConformalClassifier(OpenSetWrapper):
@@ -44,6 +78,7 @@ class ConformalClassifier(OpenSetWrapper):
     the scores of groups, are None where the samples are independent.
     """
 
+    thresholds_: np.ndarray
     within_: str | None
     categories_: np.ndarray | None
     _own_scores: list[np.ndarray]
@@ -58,36 +93,40 @@ class ConformalClassifier(OpenSetWrapper):
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
         return super().__new__(cls)
 
-    def _keep_scores(self, scores, codes, groups, categories, slack: float) -> None:
+    def _keep_scores(self, scores, codes, groups, category, slack: float) -> None:
         """Keep the sorted scores (n, K) of the calibration samples, for p-values."""
         own, best = scores[np.arange(len(codes)), codes], scores.max(axis=1)
-        whole = [np.full(len(codes), True)]
-        members = whole
-        if self.within_ == "category" and self.categories_ is not None:
-            whole = members = [categories == m for m in range(len(self.categories_))]
-        if self.within_ == "class":
-            members = [codes == c for c in range(len(self.classes_))]
+        n_sets = 1 if self.categories_ is None else len(self.categories_)
+        whole = [category == m for m in range(n_sets)]
+        classes = [codes == c for c in range(len(self.classes_))]
         self.n_calibration_ = len(codes)
+        members = classes if self.within_ == "class" else whole
         self._own_scores, self._own_mass = _sorted_scores(own, groups, members)
         self._known_scores, self._known_mass = _sorted_scores(best, groups, whole)
-        self._group_levels = None if groups is None else np.sort(self._levels_of(scores, groups))
+        self._group_levels = None if groups is None else np.sort(self._levels(scores, groups))
         self._slack = slack
 
-    def _levels_of(self, scores, groups) -> np.ndarray:
+    def _levels(self, scores, groups) -> np.ndarray:
         """(G,) up to which threshold each group is accepted, under those of the estimator."""
         aggregate = getattr(self.criterion_, "aggregate", None) or "mean"
         return group_levels(scores, groups, aggregate).max(axis=1)
 
-    def _compared_groups(self, X, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Levels of the calibration groups, and of those of X; the group (n,) of each sample."""
-        if self._group_levels is None:
-            raise ValueError(
-                "groups were passed, but the model was calibrated without. Pass groups to the fit "
-                "of CalibratedRejector, too."
-            )
+    def _compared(self, X, groups, test: str):
+        """Sorted scores of the calibration samples, or groups; those of X; indices of its rows."""
         scores = self._scores_of_estimator(X)
+        if (groups is None) != (self._group_levels is None):
+            raise ValueError(
+                f"{test} is for independent samples, but the model was calibrated on groups: pass "
+                "groups here, too."
+                if groups is None
+                else "groups were passed, but the model was calibrated without. Pass groups to the "
+                "fit of CalibratedRejector, too."
+            )
+        if groups is None:
+            calibration = np.sort(np.concatenate(self._known_scores))
+            return calibration, scores.max(axis=1), np.arange(len(scores))
         codes = group_codes(groups, len(scores))[1]
-        return self._group_levels, self._levels_of(scores, codes), codes
+        return self._group_levels, self._levels(scores, codes), codes
 
     def p_values(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.
@@ -100,8 +139,7 @@ class ConformalClassifier(OpenSetWrapper):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-        categories : array-like of shape (n,), default=None
+        X, categories
             As for :meth:`predict`.
 
         Returns
@@ -110,15 +148,11 @@ class ConformalClassifier(OpenSetWrapper):
             Column c belongs to ``classes_[c]``. The rows do not sum to 1.
         """
         scores = self._scores_of_estimator(X)
-        rows = self._category_codes(categories, len(scores))
-        p = np.empty(scores.shape)
-        for c in range(scores.shape[1]):
-            for m in range(1 if self.categories_ is None else len(self.categories_)):
-                at = c if self.within_ == "class" else m
-                mass = None if self._own_mass is None else self._own_mass[at]
-                some = rows == m
-                p[some, c] = p_value(self._own_scores[at], mass, scores[some, c], self._slack)
-        return p
+        kept = self._own_scores, self._own_mass
+        sets = np.repeat(self._category_codes(categories, len(scores))[:, None], scores.shape[1], 1)
+        if self.within_ == "class":
+            sets = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+        return self._p_values(*kept, scores, sets)
 
     def known_p_value(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-value of "this sample is of a known class".
@@ -129,8 +163,7 @@ class ConformalClassifier(OpenSetWrapper):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-        categories : array-like of shape (n,), default=None
+        X, categories
             As for :meth:`predict`.
 
         Returns
@@ -140,11 +173,15 @@ class ConformalClassifier(OpenSetWrapper):
         if self.within_ == "class":
             return self.p_values(X).max(axis=1)
         best = self._scores_of_estimator(X).max(axis=1)
-        rows = self._category_codes(categories, len(best))
-        p = np.empty(len(best))
-        for m, scores in enumerate(self._known_scores):
-            mass = None if self._known_mass is None else self._known_mass[m]
-            p[rows == m] = p_value(scores, mass, best[rows == m], self._slack)
+        sets = self._category_codes(categories, len(best))
+        return self._p_values(self._known_scores, self._known_mass, best, sets)
+
+    def _p_values(self, kept, mass, scores, sets) -> np.ndarray:
+        """p-values of scores of any shape, each among the kept scores of its set."""
+        p = np.empty(scores.shape)
+        for m, calibration in enumerate(kept):
+            at = sets == m
+            p[at] = p_value(calibration, mass and mass[m], scores[at], self._slack)
         return p
 
     def predict_set(self, X, *, alpha: float | None = None, categories=None) -> np.ndarray:
@@ -152,13 +189,12 @@ class ConformalClassifier(OpenSetWrapper):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
+        X, categories
+            As for :meth:`predict`.
         alpha : float in (0, 1), default=None
             None: every class that accepts. Otherwise every class whose p-value exceeds `alpha`:
             this set contains the class of a known sample with a probability of at least
             1 - `alpha`.
-        categories : array-like of shape (n,), default=None
-            As for :meth:`predict`.
 
         Returns
         -------
@@ -170,12 +206,11 @@ class ConformalClassifier(OpenSetWrapper):
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
         p = self.p_values(X, categories=categories)
-        smallest = [1 / (len(scores) + 1) for scores in self._own_scores]
+        kind, smallest = "calibration samples", [1 / (len(s) + 1) for s in self._own_scores]
         if self._own_mass is not None:
-            smallest = [mass[0] for mass in self._own_mass]
+            kind, smallest = "groups", [mass[0] for mass in self._own_mass]
         if alpha < max(smallest):
             fewest = round(1 / max(smallest)) - 1
-            kind = "groups" if self._own_mass is not None else "calibration samples"
             warnings.warn(
                 f"alpha={alpha:g} is below {max(smallest):.3g}, the smallest p-value that {fewest} "
                 f"{kind}{'' if self.within_ is None else f' of a {self.within_}'} can give: "
@@ -183,6 +218,43 @@ class ConformalClassifier(OpenSetWrapper):
                 stacklevel=2,
             )
         return p > alpha
+
+    def check(self, X_new: Any, *, groups: Any = None) -> Exchangeability:
+        """Test whether new samples that look known are like the calibration samples.
+
+        The promise holds for samples that are exchangeable with the calibration samples. This
+        compares the highest scores of both above a common score (Kolmogorov-Smirnov): a calibration
+        score at or above the threshold.
+
+        Parameters
+        ----------
+        X_new : array-like of shape (n, d), or whatever the estimator takes
+            New samples, unlabelled; independent of each other.
+        groups : array-like of shape (n,), default=None
+            The object of each, for a model that was calibrated with groups: objects are compared.
+
+        Returns
+        -------
+        Exchangeability
+            The p-value; its text says what the test can and cannot see.
+        """
+        check_is_fitted(self)
+        old, new, _ = self._compared(X_new, groups, "check")
+        threshold = self.thresholds_[0] if self.within_ is None else -np.inf
+        # Given the common score, both are draws from one distribution that is cut off there.
+        rank = max(int(_BELOW * len(old)), int(np.searchsorted(old, threshold)))
+        score, n_all = old[min(rank, len(old) - 1)], len(new)
+        old, new = old[old > score], new[new > score]
+        if min(len(old), len(new)) < _FEWEST:
+            raise ValueError(
+                f"{len(old)} calibration samples and {len(new)} of {n_all} new ones look known; "
+                f"{_FEWEST} of each are needed to compare them. If known samples are among the new "
+                "ones, they have changed; else give more."
+            )
+        spread = np.subtract(*np.quantile(old, [0.75, 0.25])) or 1.0
+        shift = float((np.median(new) - np.median(old)) / spread)
+        p = float(ks_2samp(old, new).pvalue)
+        return Exchangeability(p, float(score), len(old), len(new), shift)
 
     def _scores_of_estimator(self, X):
         """Scores under the thresholds of the estimator itself."""
@@ -226,11 +298,11 @@ class ConformalClassifier(OpenSetWrapper):
 def _sorted_scores(scores, groups, members):
     """Sorted scores of each set of rows; with groups also the mass at or below each, else None."""
     order = [np.flatnonzero(rows)[np.argsort(scores[rows], kind="stable")] for rows in members]
+    kept = [scores[rows] for rows in order]
     if groups is None:
-        return [scores[rows] for rows in order], None
+        return kept, None
     each = [(masses(groups[rows]), len(np.unique(groups[rows]))) for rows in order]
-    mass = [np.append(0.0, np.cumsum(m)) + 1 / (n + 1) for m, n in each]
-    return [scores[rows] for rows in order], mass
+    return kept, [np.append(0.0, np.cumsum(m)) + 1 / (n + 1) for m, n in each]
 
 
 def p_value(
@@ -242,25 +314,6 @@ def p_value(
     """
     below = np.searchsorted(calibration, scores + slack, side="right")
     return (1 + below) / (len(calibration) + 1) if mass is None else mass[below]
-
-
-def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.ndarray) -> float:
-    """Difference below which two scores count as equal; `scores` are those of X in one batch."""
-    rows = np.unique(np.linspace(0, len(scores) - 1, _LOOKUPS).astype(int))
-    alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
-    largest = max(1.0, np.abs(scores).max())
-    return float(width(largest, 0.0) + 2 * np.abs(alone - scores[rows]).max())
-
-
-def finite_scores(model: OpenSetClassifier, Z) -> np.ndarray:
-    """Scores of transformed samples; ValueError if one is not finite."""
-    scores = model.decision_function(Z)
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            f"decision_function of {type(model).__name__} gives scores that are not finite; an "
-            "open-set estimator never does. Run check_open_set_estimator on it."
-        )
-    return scores
 
 
 def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> np.ndarray:
@@ -323,21 +376,14 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
             f"The false discovery rate is not controlled with p-values per {rejector.within_}. "
             "Calibrate with KnownRejected(within=None)."
         )
-    if groups is None and rejector._group_levels is not None:
-        raise ValueError("The model was calibrated on groups: pass groups here, too.")
-    codes, n, kind = slice(None), rejector.n_calibration_, "samples"
-    if groups is not None:
-        calibration, levels, codes = rejector._compared_groups(X, groups)
-        n, kind = len(calibration), "groups"
+    calibration, scores, codes = rejector._compared(X, groups, "find_unknowns")
+    n, kind = len(calibration), "samples" if groups is None else "groups"
     if 1 / (n + 1) > q:
         raise ValueError(
             f"q={q:g} needs at least {int(np.ceil(1 / q)) - 1} calibration {kind}; there are "
             f"{n}, whose smallest p-value is {1 / (n + 1):.3g}. Calibrate with more, or raise q."
         )
-    if groups is None:
-        p = rejector.known_p_value(X)
-    else:
-        p = p_value(calibration, None, levels, rejector._slack)
+    p = p_value(calibration, None, scores, rejector._slack)
     order = np.argsort(p, kind="stable")
     passed = np.flatnonzero(p[order] <= q * np.arange(1, len(p) + 1) / len(p))
     is_unknown = np.zeros(len(p), dtype=bool)

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-# Relative rounding error of a score in double precision, with a margin.
+# Relative rounding error of a score in double precision, with a margin; that of a sum of masses.
 _ROUNDING = 1e-12
+SLACK = 1 + _ROUNDING
 
 
 class CalibrationScores(NamedTuple):
@@ -32,7 +33,7 @@ class CalibrationScores(NamedTuple):
     far: np.ndarray
     band: float = 0.0
     groups: np.ndarray | None = None
-    unknown_groups: np.ndarray | None = None
+    unknown_groups: Any = None
     whose: str = "of known classes"
 
 
@@ -53,14 +54,15 @@ class Criterion:
     takes: ClassVar[tuple[str, ...]] = ()
     # Whether known unknowns of the calibration samples may serve as its unknown samples.
     takes_known_unknowns: ClassVar[bool] = True
-    # None, "class" or "category": within what it holds.
-    within = None  # without an annotation: a criterion may have it as a field
+    # Without annotations: a criterion may have them as fields.
+    within = None  # or "class" or "category": within what it holds
+    unknown_share = None  # of the samples to come
     remedy: ClassVar[str] = "Train a better estimator, or choose a stricter operating point."
 
     @property
     def needs_unknown(self) -> bool:
         """Whether the thresholds depend on samples of unknowns."""
-        return False
+        return bool(self.unknown_share)
 
     @property
     def sentence(self) -> str:
@@ -79,9 +81,15 @@ class Criterion:
                 f"{self} needs X_unknown in fit, samples of no known class, or known unknowns: "
                 "rows of y that carry an explicit unknown_label."
             )
+        share = "unknown_share" in {f.name for f in fields(self)}
+        if share and not self.needs_unknown and X_unknown is not None and not passed_for_price:
+            raise ValueError(
+                f"X_unknown was passed, but {self} says that no unknown samples come. Set "
+                "unknown_share, or leave X_unknown out."
+            )
 
-    def check_enough(self, n_rows: int, n_groups: int | None) -> None:
-        """Raise ValueError if so many calibration samples, or objects, are too few."""
+    def check_enough(self, n_rows: int, n_groups: int | None, whose: str | None) -> None:
+        """Raise ValueError if so many samples, or objects, are too few; None is before the fit."""
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         """Choose the thresholds; raise ValueError if none keeps the criterion."""
@@ -96,6 +104,17 @@ def check_fraction(owner: str, name: str, value: Any, *, zero: bool = False) -> 
         raise ValueError(f"{owner}({name}={value!r}): {name} must be {least} and less than 1.")
 
 
+def finite_scores(model: Any, Z: Any) -> np.ndarray:
+    """Scores (n, K) of transformed samples; ValueError if one is not finite."""
+    scores = model.decision_function(Z)
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"decision_function of {type(model).__name__} gives scores that are not finite; an "
+            "open-set estimator never does. Run check_open_set_estimator on it."
+        )
+    return scores
+
+
 def width(score: Any, band: float) -> Any:
     """How far scores lie apart that count as equal: `band` and the rounding error of a score."""
     return band + _ROUNDING * np.abs(score)
@@ -104,20 +123,24 @@ def width(score: Any, band: float) -> Any:
 def between(upper: float, lower: float, far: np.ndarray) -> float:
     """A threshold midway between the lowest score that it accepts and the next lower one.
 
-    It lies above the scores far away from all samples, `far`, if the score `upper` does by more
-    than the rounding error.
+    It lies above the scores far away from all samples if `upper` does, rounding aside.
     """
     lower = np.max(far, where=far < upper - width(upper, 0.0), initial=lower)
     middle = lower + (upper - lower) / 2
     return float(middle if middle > lower else upper)
 
 
-def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
-    """(n,) bool: whether each of descending scores lies above the next one, rounding aside."""
-    return np.append(thresholds[:-1] - thresholds[1:] > width(thresholds[1:], band), True)
+def masses(groups: np.ndarray) -> np.ndarray:
+    """(n,) mass of each row: G groups and the one to come weigh the same, and so do their rows."""
+    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return 1 / ((len(counts) + 1) * counts[inverse])
 
 
-def below(thresholds: np.ndarray, i: int, far: np.ndarray) -> float:
-    """A threshold with the same answers as the i-th of descending scores."""
-    lowest = thresholds[-1] - 1e-3 * max(1.0, abs(thresholds[-1]))
-    return between(thresholds[i], np.append(thresholds, lowest)[i + 1], far)
+def mass_quantile(scores: np.ndarray, groups: np.ndarray, level: float) -> float:
+    """The lowest of scores (n,) with more mass than `level` at or below it.
+
+    The group to come has its mass 1 / (G + 1) below all scores; `level` is at least that.
+    """
+    order = np.argsort(scores, kind="stable")
+    mass = masses(groups)[order].cumsum() + 1 / (len(np.unique(groups)) + 1)
+    return float(scores[order][np.searchsorted(mass, level * SLACK, side="right")])

@@ -1,16 +1,39 @@
-"""The trade-off of a threshold: known samples accepted against unknown samples rejected."""
+"""The trade-off of a threshold: what is accepted at each, and the criteria that choose on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from ..metrics import encode_labels, harmonic_mean, oscr_curve
-from ..utils import unwrap
-from ._criterion import CalibrationScores, Criterion, Thresholds, below, check_fraction, is_gap
+from ..metrics import Acceptance, check_costs
+from ._criterion import (
+    CalibrationScores,
+    Criterion,
+    Thresholds,
+    between,
+    check_fraction,
+    width,
+)
+
+
+def count_calibration(scores: CalibrationScores) -> Acceptance:
+    """Count calibration samples and unknown ones."""
+    codes = np.append(scores.codes, np.full(len(scores.unknown), len(scores.classes)))
+    return Acceptance.of_scores(codes, np.vstack([scores.known, scores.unknown]))
+
+
+def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
+    """(n,) bool: whether each of descending scores lies above the next one, rounding aside."""
+    return np.append(thresholds[:-1] - thresholds[1:] > width(thresholds[1:], band), True)
+
+
+def _common(scores: CalibrationScores, thresholds: np.ndarray, i: int) -> np.ndarray:
+    """(K,) thresholds with the same answers as the i-th of descending scores."""
+    lowest = thresholds[-1] - 1e-3 * max(1.0, abs(thresholds[-1]))
+    value = between(thresholds[i], np.append(thresholds, lowest)[i + 1], scores.far)
+    return np.full(len(scores.classes), value)
 
 
 @dataclass(frozen=True)
@@ -38,10 +61,10 @@ class UnknownRejected(Criterion):
         return f"at least {self.share * 100:g} % of the unknown samples in fit are rejected"
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        curve, separate = _curve_of_scores(scores)
+        curve = count_calibration(scores).operating_curve()
         # Allow for the rounding error of 1 - 0.95.
-        best = int(np.flatnonzero(separate & (curve.aus >= self.share - 1e-12))[-1])
-        return _common_threshold(self, curve, best, scores)
+        enough = is_gap(curve.thresholds, scores.band) & (curve.aus >= self.share - 1e-12)
+        return _unless_all_rejected(self, scores, curve, int(np.flatnonzero(enough)[-1]))
 
 
 @dataclass(frozen=True)
@@ -76,90 +99,75 @@ class Accuracy(Criterion):
         return "best harmonic mean of the accuracies on known and unknown samples in fit"
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        curve, separate = _curve_of_scores(scores)
-        best = int(np.where(separate, curve.hna, -1.0).argmax())
-        return _common_threshold(self, curve, best, scores)
+        curve = count_calibration(scores).operating_curve()
+        best = np.where(is_gap(curve.thresholds, scores.band), curve.hna, -1.0).argmax()
+        return _unless_all_rejected(self, scores, curve, int(best))
 
 
-class OperatingCurve(NamedTuple):
-    """The trade-off between known and unknown samples, one entry per threshold.
-
-    Parameters
-    ----------
-    thresholds : ndarray of shape (n_thresholds,)
-        Smallest score that accepts, descending from infinity, which rejects all samples; 0 is the
-        threshold of the estimator itself.
-    aks, fu : ndarray of shape (n_thresholds,)
-        Shares of the known samples that their own class accepts (the accuracy on known samples),
-        and that are rejected.
-    aus, hna : ndarray of shape (n_thresholds,)
-        Accuracy on unknown samples (the share that is rejected), and its harmonic mean with `aks`.
-    """
-
-    thresholds: np.ndarray
-    aks: np.ndarray
-    fu: np.ndarray
-    aus: np.ndarray
-    hna: np.ndarray
-
-
-def operating_curve(estimator: BaseEstimator, X, y) -> OperatingCurve:
-    """Measures of an estimator under every threshold common to all classes.
-
-    :class:`openset.plots.OSCRDisplay` draws `aks` against 1 - `aus`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted open-set estimator, or a Pipeline or a search of one.
-    X : array-like of shape (n, d)
-        Known and unknown samples that were not used in fit.
-    y : array-like of shape (n,)
-        True labels; a label that is no known class is unknown.
-
-    Returns
-    -------
-    OperatingCurve
-
-    Examples
-    --------
-    >>> from openset import OpenSetSVC
-    >>> from openset.calibration import operating_curve
-    >>> X = [[0, 0], [0, 1], [5, 5], [5, 6]]
-    >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
-    >>> curve = operating_curve(model, [[0, 0.4], [5, 5.8], [2, 2]], ["left", "right", "?"])
-    >>> curve.aks
-    array([0. , 0.5, 1. , 1. ])
-    >>> curve.aus
-    array([1., 1., 1., 0.])
-    """
-    return curve_of(y, estimator.decision_function(X), unwrap(estimator).classes_)
-
-
-def curve_of(y, scores: np.ndarray, classes) -> OperatingCurve:
-    """The curve of scores of shape (n, K)."""
-    fpr, aks, thresholds = oscr_curve(y, scores, known=classes)
-    for share, kind in ((fpr[-1], "unknown"), (aks[-1], "known")):
-        if np.isnan(share):
-            raise ValueError(f"y has no {kind} sample; the curve needs known and unknown ones.")
-    known = np.sort(scores[encode_labels(y, classes) < len(classes)].max(axis=1))
-    fu = np.searchsorted(known, thresholds) / len(known)
-    aus = 1.0 - fpr
-    return OperatingCurve(thresholds, aks, fu, aus, harmonic_mean(aks, aus))
-
-
-def _curve_of_scores(scores: CalibrationScores) -> tuple[OperatingCurve, np.ndarray]:
-    """The curve of calibration scores, and whether each threshold is in a gap between scores."""
-    n_classes = len(scores.classes)
-    codes = np.append(scores.codes, np.full(len(scores.unknown), n_classes))
-    curve = curve_of(codes, np.vstack([scores.known, scores.unknown]), np.arange(n_classes))
-    return curve, is_gap(curve.thresholds, scores.band)
-
-
-def _common_threshold(criterion, curve, best: int, scores) -> Thresholds:
+def _unless_all_rejected(criterion, scores, curve, best: int) -> Thresholds:
+    """The best threshold of a curve; ValueError if it is the first."""
     if best == 0:
         raise ValueError(
             f"Only a threshold that rejects all known samples satisfies {criterion}: the samples "
             "of X_unknown score too high. Choose a weaker criterion, or train a better estimator."
         )
-    return Thresholds(np.full(len(scores.classes), below(curve.thresholds, best, scores.far)))
+    return Thresholds(_common(scores, curve.thresholds, best))
+
+
+@dataclass(frozen=True)
+class Cost(Criterion):
+    """The threshold at which the samples to come are expected to cost least; no promise.
+
+    Price: whatever is cheap. The fitted model has the ``cost_curve_``.
+
+    Parameters
+    ----------
+    reject : float
+        Cost of a known sample that is rejected.
+    wrong : float
+        Cost of a known sample that is accepted by a class that is not its own.
+    accept_unknown : float
+        Cost of an unknown sample that is accepted.
+    unknown_share : float in [0, 1), default=None
+        Share of unknown samples among those to come. If it is not 0, ``fit`` needs samples of
+        unknowns like those to come. None is 0.
+
+    Examples
+    --------
+    >>> from openset.calibration import Cost
+    >>> Cost(reject=1, wrong=10, accept_unknown=20, unknown_share=0.1).sentence
+    'least expected cost (reject=1, wrong=10, accept_unknown=20) where 10 % are unknown'
+    """
+
+    reject: float
+    wrong: float
+    accept_unknown: float
+    unknown_share: float | None = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        check_costs(self.costs)
+        if self.unknown_share is not None:
+            check_fraction("Cost", "unknown_share", self.unknown_share, zero=True)
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """The costs by name."""
+        return {name: getattr(self, name) for name in ("reject", "wrong", "accept_unknown")}
+
+    @property
+    def sentence(self) -> str:
+        costs = ", ".join(f"{name}={value:g}" for name, value in self.costs.items())
+        share = f" where {self.unknown_share * 100:g} % are unknown" if self.unknown_share else ""
+        return f"least expected cost ({costs}){share}"
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        curve = count_calibration(scores).cost_curve(self.costs, self.unknown_share or 0.0)
+        separate = is_gap(curve.thresholds, scores.band)
+        best = int(np.where(separate, curve.cost, np.inf).argmin())
+        if best == 0:
+            raise ValueError(
+                f"With {self} it is cheapest to reject every sample: an answer costs more than it "
+                "saves. Check the costs, or train a better estimator."
+            )
+        values = _common(scores, curve.thresholds, best)
+        return Thresholds(values, {"_cost_values": np.array(curve)})  # model files hold arrays

@@ -16,11 +16,16 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
-from ._groups import AGGREGATES, group_levels
-
-# Allows for the rounding error of a sum of masses.
-_SLACK = 1 + 1e-12
+from ..base import AGGREGATES, group_scores
+from ._criterion import (
+    CalibrationScores,
+    Criterion,
+    Thresholds,
+    between,
+    check_fraction,
+    mass_quantile,
+    width,
+)
 
 
 @dataclass(frozen=True)
@@ -89,19 +94,11 @@ class KnownRejected(Criterion):
         if self.confidence is not None:
             check_fraction("KnownRejected", "confidence", self.confidence)
         if self.within not in (None, "class", "category"):
-            raise ValueError(
-                f"KnownRejected(within={self.within!r}): within must be None, 'class' or "
-                "'category'."
-            )
+            raise ValueError(f"{self}: within must be None, 'class' or 'category'.")
         if not isinstance(self.own_class, bool | np.bool_):
-            raise ValueError(
-                f"KnownRejected(own_class={self.own_class!r}): own_class must be True or False."
-            )
+            raise ValueError(f"{self}: own_class must be True or False.")
         if self.aggregate not in (None, *AGGREGATES):
-            raise ValueError(
-                f"KnownRejected(aggregate={self.aggregate!r}): aggregate must be None or one of "
-                f"{', '.join(AGGREGATES)}."
-            )
+            raise ValueError(f"{self}: aggregate must be None or one of {', '.join(AGGREGATES)}.")
         if self.aggregate == "votes" and self.counts_own_class:
             raise ValueError(
                 f"{self}: votes are counted at one threshold, and for any class. Use 'mean' or "
@@ -126,11 +123,31 @@ class KnownRejected(Criterion):
         weaker = ", or own_class=False" if self.own_class and self.within != "class" else ""
         return f"Train a better estimator, or choose a larger alpha{weaker}."
 
-    def check_enough(self, n_rows: int, n_groups: int | None) -> None:
+    def check_enough(self, n_rows: int, n_groups: int | None, whose: str | None) -> None:
+        if whose is None and self.within is not None:
+            return  # each class or category has to have enough
+        whose = whose or "of known classes"
         if self.aggregate is not None and n_groups is not None:
             n_rows, n_groups = n_groups, None
-        if self.within is None:
-            self._check_enough(n_rows, n_groups, "of known classes")
+        if n_groups is not None and self.confidence is not None:
+            raise ValueError(
+                f"{self}: a confidence is for independent samples, not for those of groups. "
+                "Leave confidence out, or pass one sample per group and no groups."
+            )
+        n, kind = (n_rows, "calibration samples") if n_groups is None else (n_groups, "groups")
+        if self._rank(n) > 0:
+            return
+        sure, possible, end = "", 1 / (n + 1), ""
+        fewest = fewest_samples(self.alpha)
+        if self.confidence is not None:
+            sure, end = f" with confidence={self.confidence:g}", ", or leave confidence out"
+            fewest = ceil(log(1 - self.confidence) / log(1 - self.alpha) * (1 - 1e-12))
+            possible = ceil((1 - (1 - self.confidence) ** (1 / max(1, n))) * 1e4) / 1e4
+        raise ValueError(
+            f"alpha={self.alpha:g}{sure} needs at least {fewest} {kind} {whose}; there are {n}. "
+            "Give more (for an estimator that is fitted here, a larger X or calibration_size), or "
+            f"raise alpha to {possible:.3g} or more{end}."
+        )
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         known, codes, groups = scores.known, scores.codes, scores.groups
@@ -140,45 +157,29 @@ class KnownRejected(Criterion):
         counted = known.max(axis=1)
         if self.counts_own_class:
             counted = known[np.arange(len(codes)), codes]
-        if self.within != "class":
-            common = self._threshold(counted, groups, scores.whose, scores.band, scores.far)
-            return Thresholds(np.full(len(scores.classes), common))
-        members = [codes == c for c in range(len(scores.classes))]
-        for label, rows in zip(scores.classes.tolist(), members, strict=True):
-            n_groups = None if groups is None else len(np.unique(groups[rows]))
-            self._check_enough(int(rows.sum()), n_groups, f"of class {label!r}")
-        return Thresholds(
-            np.array(
-                [
-                    self._threshold(
-                        counted[rows],
-                        None if groups is None else groups[rows],
-                        "",
-                        scores.band,
-                        scores.far[[c]],
-                    )
-                    for c, rows in enumerate(members)
-                ]
-            )
-        )
+        members = [np.full(len(codes), True)]
+        named, far = [scores.whose], [scores.far]
+        if self.within == "class":
+            members = [codes == c for c in range(len(scores.classes))]
+            named = [f"of class {label!r}" for label in scores.classes.tolist()]
+            far = np.split(scores.far, len(named))
+        parts = [(counted[rows], None if groups is None else groups[rows]) for rows in members]
+        for part, whose in zip(parts, named, strict=True):
+            n_groups = None if part[1] is None else len(np.unique(part[1]))
+            self.check_enough(len(part[0]), n_groups, whose)
+        values = [self._threshold(*parts[c], scores.band, far[c]) for c in range(len(parts))]
+        return Thresholds(np.full(len(scores.classes), values))
 
-    def _threshold(self, scores, groups, whose, band, far) -> float:
+    def _threshold(self, scores, groups, band, far) -> float:
         """Midway between the highest score that keeps the promise and the next lower one.
 
         An outlier far below does not lower the threshold: it lies no farther below that score than
         the median lies above it.
         """
-        n_groups = None if groups is None else len(np.unique(groups))
-        self._check_enough(len(scores), n_groups, whose)
-        if n_groups is None:
+        if groups is None:
             highest = np.sort(scores)[self._rank(len(scores)) - 1]
         else:
-            order = np.argsort(scores, kind="stable")
-            mass = masses(groups)[order]
-            before = np.append(0.0, np.cumsum(mass)[:-1])  # ties: that of the first among them
-            first = np.searchsorted(scores[order], scores[order], side="left")
-            fits = 1 / (n_groups + 1) + before[first] <= self.alpha * _SLACK
-            highest = scores[order][np.flatnonzero(fits)[-1]]
+            highest = mass_quantile(scores, groups, self.alpha)
         room = width(highest, band)
         lower = scores[scores < highest - room]
         if lower.size:
@@ -195,45 +196,13 @@ class KnownRejected(Criterion):
             k -= 1
         return k
 
-    def _check_enough(self, n_rows: int, n_groups: int | None, whose: str) -> None:
-        more = "Give more (for an estimator that is fitted here, a larger X or calibration_size)"
-        if n_groups is not None:
-            if self.confidence is not None:
-                raise ValueError(
-                    f"{self}: a confidence is for independent samples, not for those of groups. "
-                    "Leave confidence out, or pass one sample per group and no groups."
-                )
-            if largest_rank(self.alpha, n_groups) == 0:
-                raise ValueError(
-                    f"alpha={self.alpha:g} needs at least {fewest_samples(self.alpha)} groups "
-                    f"{whose}; there are {n_groups}. {more}, or raise alpha to "
-                    f"{1 / (n_groups + 1):.3g} or more."
-                )
-            return
-        if self._rank(n_rows) > 0:
-            return
-        if self.confidence is None:
-            raise ValueError(
-                f"alpha={self.alpha:g} needs at least {fewest_samples(self.alpha)} calibration "
-                f"samples {whose}; there are {n_rows}. {more}, or raise alpha to "
-                f"{1 / (n_rows + 1):.3g} or more."
-            )
-        fewest = ceil(log(1 - self.confidence) / log(1 - self.alpha) * (1 - 1e-12))
-        possible = 1 - (1 - self.confidence) ** (1 / max(1, n_rows))
-        raise ValueError(
-            f"alpha={self.alpha:g} with confidence={self.confidence:g} needs at least {fewest} "
-            f"calibration samples {whose}; there are {n_rows}. {more}, or raise alpha to "
-            f"{ceil(possible * 1e4) / 1e4:g} or more, or leave confidence out."
-        )
-
 
 def _one_row_per_group(criterion, known, codes, groups):
     """Scores (G, K) and class indices (G,) of the objects."""
     if groups is None:
         raise ValueError(f"{criterion} needs groups in fit, the object of each sample.")
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-    mixed = codes != codes[first][inverse]
-    if mixed.any():
+    if np.any(codes != codes[first][inverse]):
         raise ValueError(
             f"{criterion} gives one answer to each group, but a group has samples of more than one "
             "class. Use groups of one class each, or aggregate=None."
@@ -241,10 +210,21 @@ def _one_row_per_group(criterion, known, codes, groups):
     return group_levels(known, inverse, criterion.aggregate), codes[first]
 
 
-def masses(groups: np.ndarray) -> np.ndarray:
-    """(n,) mass of each row: G groups and the one to come weigh the same, and so do their rows."""
-    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    return 1 / ((len(counts) + 1) * counts[inverse])
+def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
+    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group.
+
+    With votes it is the highest threshold at which some class has as many votes as unknown has.
+    """
+    if aggregate != "votes":
+        return group_scores(scores, groups, aggregate=aggregate)[1]
+    best, votes = scores.max(axis=1), np.eye(scores.shape[1])[scores.argmax(axis=1)]
+    levels = []
+    for g in np.unique(groups):
+        rows = np.flatnonzero(groups == g)
+        rows = rows[np.argsort(-best[rows], kind="stable")]
+        most = votes[rows].cumsum(axis=0).max(axis=1)
+        levels.append(best[rows[np.argmax(most >= np.arange(len(rows))[::-1])]])
+    return np.array(levels)[:, None]
 
 
 def largest_rank(alpha: float, n: int) -> int:

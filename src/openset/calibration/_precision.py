@@ -14,13 +14,15 @@ taken: accepting some copies of a sample and rejecting others would break the pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import beta, binom
 
-from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
+from ..metrics import Acceptance
+from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction
+from ._curve import count_calibration, is_gap
 
 # (share of the known samples that the first threshold accepts, share of the allowed error)
 _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
@@ -55,7 +57,7 @@ class Precision(Criterion):
 
     target: float = 0.99
     confidence: float = 0.95
-    unknown_share: float | None = None
+    unknown_share: float | None = None  # type: ignore[assignment]
 
     promises: ClassVar[bool] = True
 
@@ -66,10 +68,6 @@ class Precision(Criterion):
             check_fraction("Precision", "unknown_share", self.unknown_share, zero=True)
 
     @property
-    def needs_unknown(self) -> bool:
-        return bool(self.unknown_share)
-
-    @property
     def sentence(self) -> str:
         share = f" where {self.unknown_share * 100:g} % are unknown" if self.unknown_share else ""
         return (
@@ -77,130 +75,62 @@ class Precision(Criterion):
             f"with confidence {self.confidence:g}"
         )
 
-    def check_unknown(self, X_unknown: Any, passed_for_price: bool) -> None:
-        check_share(self, X_unknown, passed_for_price)
-
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        share = self.unknown_share or 0.0
-        counts = count_above(scores.known, scores.codes, scores.unknown)
-        threshold = precision_threshold(
-            counts, self.target, self.confidence, share, scores.band, scores.far
+        counts = count_calibration(scores)
+        # Samples strictly above the score of a known one: those at or above the next higher score.
+        held = np.flatnonzero(np.isin(counts.thresholds[1:], scores.known.max(axis=1)))
+        above = Acceptance(*(values[held] for values in counts))
+        sizes = int(counts.known[-1]), int(counts.unknown[-1])
+        separate = is_gap(counts.thresholds, scores.band)[held]
+        best = self._most_lenient(above, separate, *sizes)
+        if best < 0:
+            raise self._too_ambitious(above, separate, *sizes)
+        limits = counts.thresholds[held[best]], counts.thresholds[held[best] + 1]
+        return Thresholds(np.full(len(scores.classes), between(*limits, scores.far)))
+
+    def _too_ambitious(self, above, separate, n_known, n_unknown) -> ValueError:
+        """The error that names the highest target that these samples can promise."""
+        highest = "no precision can be promised"
+        for lower in np.arange(np.floor((self.target - 1e-9) / _STEP), 0, -1) * _STEP:
+            point = replace(self, target=float(lower))
+            if point._most_lenient(above, separate, n_known, n_unknown, n_tests=1) >= 0:
+                highest = f"the highest target that they can promise is {lower:.3f}"
+                break
+        unknown = f" and {n_unknown} unknown" if n_unknown else ""
+        return ValueError(
+            f"target={self.target:g} cannot be promised with confidence={self.confidence:g} by "
+            f"{n_known} known{unknown} calibration samples; {highest}. Lower target or confidence, "
+            "give more samples, or train a better estimator."
         )
-        return Thresholds(np.full(len(scores.classes), threshold))
 
+    def _most_lenient(self, above, separate, n_known, n_unknown, n_tests=None) -> int:
+        """Index of the last separate threshold that a sequence of tests reaches; -1 if none."""
+        last = -1
+        for start, share in _SEQUENCES:
+            error = share * (1 - self.confidence)
+            # With fewer samples not even a faultless sequence could pass its first test.
+            fewest = max(start * n_known, np.log(error) / np.log(self.target))
+            possible = np.flatnonzero(separate & (above.known >= fewest))
+            if not possible.size:
+                continue
+            begin = int(possible[0])
+            end = len(separate) if n_tests is None else begin + n_tests
+            part = Acceptance(*(values[begin:end] for values in above))
+            failed = np.flatnonzero(~self._passes(part, error, n_known, n_unknown))
+            n_passed = failed[0] if failed.size else len(part.right)
+            if n_passed:
+                last = max(last, int(possible[possible < begin + n_passed][-1]))
+        return last
 
-def check_share(criterion: Any, X_unknown: Any, passed_for_price: bool) -> None:
-    """Raise ValueError if `X_unknown` and the `unknown_share` of a criterion do not fit."""
-    if criterion.unknown_share and X_unknown is None:
-        raise ValueError(
-            f"{criterion}: unknown_share={criterion.unknown_share:g} needs X_unknown in fit, "
-            "samples of no known class."
-        )
-    if not criterion.unknown_share and X_unknown is not None and not passed_for_price:
-        raise ValueError(
-            f"X_unknown was passed, but {criterion} says that no unknown samples come. Set "
-            "unknown_share, or leave X_unknown out."
-        )
-
-
-class Counts(NamedTuple):
-    """Samples strictly above each threshold, from strict to lenient, (m,).
-
-    Thresholds are the distinct scores of known samples; known samples above are answered right or
-    wrong; ``upper`` is the next higher score of any sample.
-    """
-
-    thresholds: np.ndarray
-    right: np.ndarray
-    wrong: np.ndarray
-    unknown: np.ndarray
-    upper: np.ndarray
-    n_known: int
-    n_unknown: int
-
-
-def count_above(scores: np.ndarray, codes: np.ndarray, unknown_scores: np.ndarray) -> Counts:
-    """Count known samples, with scores (n, K) and class codes (n,), and unknown samples (m, K)."""
-    best, right = scores.max(axis=1), scores.argmax(axis=1) == codes
-    thresholds = np.unique(best)[::-1]
-    others = unknown_scores.max(axis=1) if len(unknown_scores) else np.empty(0)
-
-    def above(values):
-        return len(values) - np.searchsorted(np.sort(values), thresholds, side="right")
-
-    every = np.unique(np.concatenate([best, others]))
-    upper = np.append(every, np.inf)[np.searchsorted(every, thresholds, side="right")]
-    counts = above(best[right]), above(best[~right]), above(others)
-    return Counts(thresholds, *counts, upper, len(best), len(others))
-
-
-def precision_threshold(
-    counts: Counts,
-    target: float,
-    confidence: float,
-    unknown_share: float,
-    band: float,
-    far: np.ndarray,
-) -> float:
-    """The most lenient threshold with that precision; else ValueError names the highest target."""
-    separate = counts.upper - counts.thresholds > width(counts.thresholds, band)
-    passed = [
-        _last_passed(counts, separate, start, target, share * (1 - confidence), unknown_share)
-        for start, share in _SEQUENCES
-    ]
-    best = max(passed)
-    if best >= 0:
-        return between(counts.upper[best], counts.thresholds[best], far)
-    lower = np.arange(np.floor((target - 1e-9) / _STEP), 0, -1) * _STEP
-    setting = confidence, unknown_share
-    possible = next((t for t in lower if _promises(counts, separate, t, *setting)), None)
-    highest = (
-        "no precision can be promised"
-        if possible is None
-        else f"the highest target that they can promise is {possible:.3f}"
-    )
-    raise ValueError(
-        f"target={target:g} cannot be promised with confidence={confidence:g} by "
-        f"{counts.n_known} known"
-        + (f" and {counts.n_unknown} unknown" if counts.n_unknown else "")
-        + f" calibration samples; {highest}. Lower target or confidence, give more samples, or "
-        "train a better estimator."
-    )
-
-
-def _promises(counts, separate, target, confidence, share_unknown) -> bool:
-    errors = [(start, share * (1 - confidence)) for start, share in _SEQUENCES]
-    return any(
-        _last_passed(counts, separate, start, target, error, share_unknown, first=True) >= 0
-        for start, error in errors
-    )
-
-
-def _last_passed(counts, separate, start, target, error, unknown_share, first=False) -> int:
-    """Index of the last separate threshold of a sequence that passes; -1 if the first does not.
-
-    With `first`, only the first threshold is tested.
-    """
-    accepted = counts.right + counts.wrong
-    # With fewer samples not even a faultless sequence could pass its first test.
-    fewest = max(start * counts.n_known, np.log(error) / np.log(target))
-    possible = np.flatnonzero(separate & (accepted >= fewest))
-    if not possible.size:
-        return -1
-    begin = int(possible[0])
-    part = slice(begin, begin + 1 if first else len(accepted))
-    right, wrong, unknown = counts.right[part], counts.wrong[part], counts.unknown[part]
-    if unknown_share == 0:
-        passed = binom.sf(right - 1, right + wrong, target) <= error
-    else:
-        n, m = counts.n_known, counts.n_unknown
-        known = 1 - unknown_share
-        good = known * _lower(right, n, error / 4)
-        bad = known * _upper(wrong, n, error / 4) + unknown_share * _upper(unknown, m, error / 2)
-        passed = good >= target * (good + bad)
-    failed = np.flatnonzero(~passed)
-    n_passed = failed[0] if failed.size else len(passed)
-    return int(possible[possible < begin + n_passed][-1]) if n_passed else -1
+    def _passes(self, above, error, n_known, n_unknown) -> np.ndarray:
+        """(m,) bool: whether each threshold is shown to have the precision."""
+        if not self.unknown_share:
+            return binom.sf(above.right - 1, above.known, self.target) <= error
+        known = 1 - self.unknown_share
+        good = known * _lower(above.right, n_known, error / 4)
+        bad = known * _upper(above.wrong, n_known, error / 4)
+        bad += self.unknown_share * _upper(above.unknown, n_unknown, error / 2)
+        return good >= self.target * (good + bad)
 
 
 def _lower(k, n, error):

@@ -1,11 +1,12 @@
-"""What an operating point costs: its price, and thresholds that bound nothing; told by warnings."""
+"""What an operating point costs: its price, and thresholds that bound nothing."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
+
+from ._criterion import Criterion
 
 # How far above the score far away a threshold is raised, to bound the accepted region.
 _LIFT = 1e-3
@@ -24,14 +25,9 @@ _NEAR = 0.05
 
 
 def resolve_conflict(
-    thresholds: np.ndarray,
-    far: np.ndarray,
-    classes: np.ndarray,
-    prefer: str,
-    point: str,
-    stacklevel: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds (M, K) that bound the accepted region if `prefer` says so; which were lifted.
+    thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: Criterion
+) -> tuple[np.ndarray, np.ndarray, str | None]:
+    """Thresholds (M, K) that bound the accepted region if `prefer` says so; which were lifted; why.
 
     `far` (K,) are the scores far away from all samples, inf where they are not known.
     """
@@ -43,22 +39,19 @@ def resolve_conflict(
             "estimator with bounded regions."
         )
     if not conflict.any():
-        return thresholds, conflict
+        return thresholds, conflict, None
     where = f"the classes {classes[conflict.any(axis=0)].tolist()!r}"
     if prefer == "bounded":
-        message = (
+        text = (
             f"The thresholds of {where} were lifted to keep their regions bounded: the operating "
             f"point ({point}) is not kept. See promise_ and lifted_."
         )
-        thresholds = np.where(conflict, far + _LIFT, thresholds)
-    else:
-        message = (
-            f"At the operating point ({point}) {where} accept samples however far away: bounded_ "
-            "is False for them. Use prefer='bounded' to raise their thresholds, or a larger "
-            "alpha."
-        )
-    warnings.warn(message, stacklevel=stacklevel + 1)
-    return thresholds, conflict & (prefer == "bounded")
+        return np.where(conflict, far + _LIFT, thresholds), conflict, text
+    text = (
+        f"At the operating point ({point}) {where} accept samples however far away: bounded_ is "
+        "False for them. Use prefer='bounded' to raise their thresholds, or a larger alpha."
+    )
+    return thresholds, np.zeros_like(conflict), text
 
 
 def price_of(
@@ -97,41 +90,35 @@ def _entry(before, after, source: str) -> dict[str, Any]:
     return {"before": float(before), "after": float(after), "source": source}
 
 
-def warn_of_price(price: dict, remedy: str, point: str, stacklevel: int) -> None:
-    """Warn where few unknown samples are rejected any more."""
+def lost_rejection(price: dict, point: Criterion) -> str | None:
+    """The warning where few unknown samples are rejected any more."""
     known, unknown = price["known"], price["unknown"]
     if unknown["before"] is None or not unknown["after"] < unknown["before"]:
-        return
-    if unknown["after"] <= _LOW + _MARGIN * (unknown["source"] == _WITHHELD):
-        warnings.warn(
-            f"At the operating point ({point}) the share of unknown samples that are rejected "
-            f"falls from {unknown['before']:.1%} to {unknown['after']:.1%} ({unknown['source']}); "
-            f"{known['before']:.1%} of the known samples were rejected before, "
-            f"{known['after']:.1%} are now. {remedy}",
-            stacklevel=stacklevel + 1,
-        )
+        return None
+    if unknown["after"] > _LOW + _MARGIN * (unknown["source"] == _WITHHELD):
+        return None
+    return (
+        f"At the operating point ({point}) the share of unknown samples that are rejected falls "
+        f"from {unknown['before']:.1%} to {unknown['after']:.1%} ({unknown['source']}); "
+        f"{known['before']:.1%} of the known samples were rejected before, {known['after']:.1%} "
+        f"are now. {point.remedy}"
+    )
 
 
-def warn_of_far_away(
-    thresholds: np.ndarray,
-    far: np.ndarray,
-    typical: float,
-    classes: np.ndarray,
-    remedy: str,
-    point: str,
-    stacklevel: int,
-) -> None:
-    """Warn where thresholds (M, K) were lowered nearly to the scores far away, (K,).
+def hardly_bounded(
+    thresholds: np.ndarray, far: np.ndarray, typical: float, classes: np.ndarray, point: Criterion
+) -> str | None:
+    """The warning where thresholds (M, K) were lowered nearly to the scores far away, (K,).
 
     `typical` is the median of the highest scores of the calibration samples.
     """
     height = np.maximum(typical - far, 0.0)
     near = (thresholds > far) & (thresholds < 0) & (thresholds - far <= _NEAR * height)
     near &= np.isfinite(far)
-    if near.any():
-        warnings.warn(
-            f"At the operating point ({point}) the thresholds of the classes "
-            f"{classes[near.any(axis=0)].tolist()!r} are hardly above the score far away from all "
-            f"samples: samples unlike any known one may be accepted. {remedy}",
-            stacklevel=stacklevel + 1,
-        )
+    if not near.any():
+        return None
+    return (
+        f"At the operating point ({point}) the thresholds of the classes "
+        f"{classes[near.any(axis=0)].tolist()!r} are hardly above the score far away from all "
+        f"samples: samples unlike any known one may be accepted. {point.remedy}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -16,26 +17,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
-from ..metrics import encode_labels
+from ..metrics import CostCurve, encode_labels
 from ..utils import answer_labels, decide, split_fitted, unwrap
-from ._check import Exchangeability, exchangeability
-from ._conformal import NEW_SPELLING, ConformalClassifier, finite_scores, score_slack
-from ._cost import Cost, CostCurve
-from ._criterion import Criterion
-from ._curve import Accuracy, UnknownRejected
+from ._conformal import NEW_SPELLING, ConformalClassifier
+from ._criterion import Criterion, finite_scores
+from ._curve import Accuracy, Cost, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._precision import Precision
-from ._price import price_of, resolve_conflict, warn_of_far_away, warn_of_price
+from ._price import hardly_bounded, lost_rejection, price_of, resolve_conflict
 from ._samples import (
     check_given,
     check_not_fitted,
-    check_unseen,
     encode_known,
+    score_slack,
     settled_thresholds,
     split_rows,
-    withheld_scores,
 )
-from ._strangers import StrangersAccepted
+from ._strangers import StrangersAccepted, check_unseen, withheld_scores
 
 # Where strangers come from that nobody passed.
 _WITHHELD = "known classes that were withheld: an estimate, probably too low"
@@ -62,11 +60,10 @@ class CalibratedRejector(ConformalClassifier):
     Parameters
     ----------
     estimator : estimator
-        An open-set estimator, or a Pipeline or a search of one. To calibrate one that is already
-        fitted, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
-        serve for calibration, and must not have been used in its fit or search. An unfitted one is
-        cloned and fitted to a part of the samples; the other part is the calibration set. A fitted
-        one that is not frozen raises a ValueError.
+        An open-set estimator, or a Pipeline or a search of one. It is cloned and fitted to a part
+        of the samples; the other part is the calibration set. To calibrate one that is fitted
+        already, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
+        serve for calibration, and must not have been used in its fit or search.
     alpha : float in (0, 1), default=0.05
         Share of known samples that may be rejected, with the default criterion.
     criterion : criterion, default=None
@@ -83,8 +80,8 @@ class CalibratedRejector(ConformalClassifier):
         Seed of the split into fitting and calibration samples.
     unknown_label : "auto" or label, default="auto"
         Answer for unknown samples; "auto" is that of the estimator. Rows of y that carry an
-        explicit label, of either, are known unknowns. They are no part of the promise. Those in
-        the fitting part are passed to an estimator with the same explicit label; those in the
+        explicit label, of either, are known unknowns, and no part of the promise. Those in the
+        fitting part are passed to an estimator with the same explicit label; those in the
         calibration part serve as `X_unknown`, but not as strangers: these must be new to the model.
 
     Attributes
@@ -101,16 +98,16 @@ class CalibratedRejector(ConformalClassifier):
         Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
         these are `X_unknown`, or else the classes that the :class:`openset.OpenSetSearchCV` that
-        chose the estimator withheld; with neither, the shares are None and the source is "not
-        known". The withheld classes are scored by models of fewer classes and samples: an estimate.
+        chose the estimator withheld: an estimate, by models of fewer classes and samples. With
+        neither, the shares are None and the source is "not known".
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
         strangers are known classes that were withheld, nor for criteria without a promise.
     strangers_ : dict
-        Only for :class:`StrangersAccepted`: the number of ``"identities"`` and the ``"trade_off"``,
-        a list of dicts with the rate, its threshold, the share of known calibration samples that
-        are named right, and the share of strangers that are accepted (a mean over identities, with
-        its standard error). ``"source"`` says where the strangers come from.
+        Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and
+        the ``"trade_off"``, a list of dicts with the rate, its threshold, the share of known
+        calibration samples that are named right, and the share of strangers that are accepted (a
+        mean over identities, with its standard error).
     n_calibration_ : int
         Number of calibration samples of known classes.
     cost_curve_ : CostCurve
@@ -132,27 +129,19 @@ class CalibratedRejector(ConformalClassifier):
     Notes
     -----
     The promise assumes that future known samples and calibration samples are exchangeable, as
-    independent draws from the same source are. Drift breaks it. The probability is over both: with
-    one calibration set of n samples the share of rejected samples may be a little larger, with a
-    standard deviation of about sqrt(alpha (1 - alpha) / n).
-
-    The promise is about rejection, not about the label: a sample may be accepted by a class that
-    is not its own. It says nothing about unknown samples; ``bounded_`` does: far enough away every
-    sample is rejected.
+    independent draws from the same source are; drift breaks it. It is about rejection, not about
+    the label: a sample may be accepted by a class that is not its own. The probability is over
+    both: with one calibration set of n samples the share of rejected samples may be a little
+    larger, with a standard deviation of about sqrt(alpha (1 - alpha) / n).
 
     Rounding does not decide: the scores of a sample may differ in the last digits between batches.
     Each threshold lies midway between two scores, and those that are closer than ten times the
     largest such difference, or 1e-6, count as equal. Kernel machines compute decision values near
     their moved threshold in double precision.
 
-    There is no ``predict_proba``: the probability that a sample is of class c depends on how often
-    unknown samples come, which no training set tells. :meth:`p_values`, :meth:`known_p_value` and
-    :meth:`predict_set` with `alpha` answer what can be answered: is the sample compatible with
-    class c, with any class, and which classes are left?
-
-    References
-    ----------
-    V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer, 2005.
+    There is no ``predict_proba``: how probable a class is depends on how many unknown samples come.
+    :meth:`p_values`, :meth:`known_p_value` and :meth:`predict_set` with `alpha` tell whether a
+    sample is compatible with class c, with any class, and which classes are left.
 
     Examples
     --------
@@ -252,91 +241,86 @@ class CalibratedRejector(ConformalClassifier):
             check_not_fitted(self.estimator)
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
-        label = inner.unknown_label if _automatic(self.unknown_label) else self.unknown_label
+        automatic = isinstance(self.unknown_label, str) and self.unknown_label == "auto"
+        label = inner.unknown_label if automatic else self.unknown_label
         classes, codes = known_classes(label, y)
         known, point = codes < len(classes), self._criterion()
-        groups, categories, unknown_groups = check_given(point, given, y, X_unknown)
+        given = check_given(point, given, y, X_unknown)
         serves = X_unknown is None and not known.all() and point.takes_known_unknowns
         seen = _safe_indexing(X, np.flatnonzero(~known))
         point.check_unknown(seen if serves else X_unknown, passed_for_price)
-        fit_rows, rows = self._split(y, known, point, groups, takes_known_unknowns(inner, label))
+        self._fit_rows, fit_rows = None, np.arange(len(y))
+        rows = fit_rows
+        if not isinstance(self.estimator, FrozenEstimator):
+            options = self.calibration_size, point.within == "class", self.random_state
+            fit_rows, rows = split_rows(y, known, *options, given["groups"])
+            if not takes_known_unknowns(inner, label):
+                fit_rows = fit_rows[known[fit_rows]]
+            self._fit_rows = fit_rows
         if serves and not known[rows].all():
             X_unknown = _safe_indexing(X, rows[~known[rows]])
         rows = rows[known[rows]]
-        groups = None if groups is None else groups[rows]
+        groups = None if given["groups"] is None else given["groups"][rows]
         n_groups = None if groups is None else len(np.unique(groups))
-        point.check_enough(len(rows), n_groups)  # fails before the fit, not after
+        point.check_enough(len(rows), n_groups, None)  # fails before the fit, not after
         self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None)
         self.n_known_unknowns_ = int(np.sum(~known))
         transform, model = split_fitted(self.estimator_)
-        if _automatic(self.unknown_label):
+        if automatic:
             self.unknown_label_ = model.unknown_label_
+        strangers: dict[str, Any] = {"X": X_unknown if point.needs_unknown else None}
+        strangers |= {"groups": given["unknown_groups"], "scores": None}
+        if isinstance(point, StrangersAccepted) and X_unknown is not None:
+            check_unseen(model, transform(X_unknown), seen, X_unknown)
+        elif isinstance(point, StrangersAccepted):
+            strangers["scores"], strangers["groups"] = withheld_scores(
+                self.estimator, X, y, known, fit_rows, self.random_state
+            )
+        names = None if given["categories"] is None else given["categories"][rows]
+        samples = {"X": _safe_indexing(X, rows), "codes": encode_known(y[rows], self.classes_)}
+        return self._calibrate(point, samples | {"groups": groups}, names, strangers, X_unknown)
+
+    def _calibrate(self, point, samples, names, strangers, X_unknown) -> CalibratedRejector:
+        """Set thresholds on samples (X, codes, groups) with categories `names` (n,), or None."""
+        transform, model = split_fitted(self.estimator_)
         self.criterion_, self.within_, self.categories_ = point, point.within, None
-        category = np.zeros(len(rows), dtype=np.intp)
-        if categories is not None:
-            self.categories_, category = np.unique(categories[rows], return_inverse=True)
-        strangers = None
-        if isinstance(point, StrangersAccepted):
-            if X_unknown is None:
-                strangers, unknown_groups = withheld_scores(
-                    self.estimator, X, y, known, fit_rows, self.random_state
-                )
-            else:
-                check_unseen(model, transform(X_unknown), seen, X_unknown)
-        X, codes = _safe_indexing(X, rows), encode_known(y[rows], self.classes_)
+        category, whose = np.zeros(len(samples["codes"]), dtype=np.intp), ["of known classes"]
+        if names is not None:
+            self.categories_, category = np.unique(names, return_inverse=True)
+            whose = [f"of category {name!r}" for name in self.categories_.tolist()]
         chosen = []
-        for m, name in enumerate(_names(self.categories_)):
+        for m, text in enumerate(whose):
             some = np.flatnonzero(category == m)
-            part = groups if groups is None else groups[some]
-            samples = _safe_indexing(X, some), codes[some], part
-            others = X_unknown if point.needs_unknown else None, unknown_groups, strangers
-            chosen.append(settled_thresholds(point, model, transform, samples, others, name))
+            part = {k: None if v is None else _safe_indexing(v, some) for k, v in samples.items()}
+            part["whose"] = text
+            chosen.append(settled_thresholds(point, model, transform, part, strangers))
         for name in ("strangers_", "_cost_values"):  # of another criterion, in an earlier fit
             self.__dict__.pop(name, None)
         for name, value in chosen[0].attributes.items():
             setattr(self, name, value)
+        estimated = strangers["scores"] is not None
         if isinstance(point, StrangersAccepted):
-            self.strangers_["source"] = _WITHHELD if X_unknown is None else "X_unknown"
-        self.promise_ = point.promises and strangers is None
-        scores = finite_scores(model, transform(X))
-        self._keep_scores(scores, codes, groups, category, score_slack(model, transform, X, scores))
+            self.strangers_["source"] = _WITHHELD if estimated else "X_unknown"
+        scores = finite_scores(model, transform(samples["X"]))
+        slack = score_slack(model, transform, samples["X"], scores)
+        self._keep_scores(scores, samples["codes"], samples["groups"], category, slack)
         unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
-        self._set_thresholds(np.stack([each.values for each in chosen]), scores, category, unknown)
-        return self
-
-    def _split(self, y, known, point, groups, takes_unknowns: bool):
-        """Rows that are fitted, and rows that are calibrated."""
-        self._fit_rows, rows = None, np.arange(len(y))
-        if isinstance(self.estimator, FrozenEstimator):
-            return rows, rows
-        self._fit_rows, rows = split_rows(
-            *(y, known, self.calibration_size, point.within == "class"),
-            *(self.random_state, groups),
+        thresholds, far = np.stack([each.values for each in chosen]), model.far_scores()
+        thresholds, lifted, conflict = resolve_conflict(
+            thresholds, far, self.classes_, self.prefer, point
         )
-        if not takes_unknowns:
-            self._fit_rows = self._fit_rows[known[self._fit_rows]]
-        return self._fit_rows, rows
-
-    def _set_thresholds(self, thresholds, scores, category, unknown) -> None:
-        """Set thresholds (M, K) of M categories and their price; warn of what they cost."""
-        model, point = split_fitted(self.estimator_)[1], self.criterion_
-        # To the caller of fit or of calibrate, behind scikit-learn's decorator.
-        told, far = (str(point), 5), model.far_scores()
-        thresholds, lifted = resolve_conflict(thresholds, far, self.classes_, self.prefer, *told)
-        self.promise_ = bool(self.promise_ and not lifted.any())
+        self.promise_ = bool(point.promises and not estimated and not lifted.any())
         withheld = getattr(model, "withheld_scores_", None)
         self.price_ = price_of(scores, category, unknown, withheld, thresholds)
-        warn_of_price(self.price_, point.remedy, *told)
-        warn_of_far_away(
-            np.where(lifted, np.inf, thresholds),
-            far,
-            float(np.median(scores.max(axis=1))),
-            self.classes_,
-            point.remedy,
-            *told,
-        )
+        typical = float(np.median(scores.max(axis=1)))
+        moved = np.where(lifted, np.inf, thresholds)
+        near = hardly_bounded(moved, far, typical, self.classes_, point)
+        for message in filter(None, (conflict, lost_rejection(self.price_, point), near)):
+            # To the caller of fit or of calibrate, behind scikit-learn's decorator.
+            warnings.warn(message, stacklevel=5)
         alone = self.categories_ is None
         self.thresholds_, self.lifted_ = (v[0] if alone else v for v in (thresholds, lifted))
+        return self
 
     def _criterion(self) -> Criterion:
         """The criterion that the parameters ask for."""
@@ -358,38 +342,6 @@ class CalibratedRejector(ConformalClassifier):
             )
         super()._validate_params()
 
-    def check(self, X_new: Any, *, groups: Any = None) -> Exchangeability:
-        """Test whether new samples that look known are like the calibration samples.
-
-        The promise holds for samples that are exchangeable with the calibration samples. This
-        compares the highest scores of both above a common score (Kolmogorov-Smirnov).
-
-        Parameters
-        ----------
-        X_new : array-like of shape (n, d), or whatever the estimator takes
-            New samples, unlabelled; independent of each other.
-        groups : array-like of shape (n,), default=None
-            The object of each, for a model that was calibrated with groups: objects are compared.
-
-        Returns
-        -------
-        Exchangeability
-            The p-value; its text says what the test can and cannot see.
-        """
-        check_is_fitted(self)
-        if groups is not None:
-            calibration, new, _ = self._compared_groups(X_new, groups)
-        elif self._known_mass is not None:
-            raise ValueError(
-                "check is for independent samples, but the model was calibrated on groups: pass "
-                "groups here, too."
-            )
-        else:
-            calibration = np.concatenate(self._known_scores)
-            new = self._scores_of_estimator(X_new).max(axis=1)
-        thresholds = self.thresholds_ if self.within_ is None else np.full(1, -np.inf)
-        return exchangeability(calibration, new, float(thresholds[0]))
-
     @property
     def cost_curve_(self) -> CostCurve:
         """Expected cost at every threshold; only for :class:`Cost`."""
@@ -405,8 +357,7 @@ class CalibratedRejector(ConformalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-        categories : array-like of shape (n,), default=None
+        X, categories
             As for :meth:`predict`.
 
         Returns
@@ -416,12 +367,12 @@ class CalibratedRejector(ConformalClassifier):
         """
         check_is_fitted(self)
         transform, moved = self._moved()
-        if self.categories_ is None and categories is None:
-            return moved.decision_function(transform(X))
-        _, model = split_fitted(self.estimator_)
         Z = transform(X)
-        scores = np.empty((_n_rows(Z), len(self.classes_)))
-        rows = self._category_codes(categories, len(scores))
+        if self.categories_ is None and categories is None:
+            return moved.decision_function(Z)
+        model = unwrap(self.estimator_)
+        n = Z.shape[0] if hasattr(Z, "shape") else len(Z)
+        scores, rows = np.empty((n, len(self.classes_))), self._category_codes(categories, n)
         for m in np.unique(rows):
             some = np.flatnonzero(rows == m)
             part = model.with_thresholds(self.thresholds_[m])
@@ -451,8 +402,7 @@ class CalibratedRejector(ConformalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-        categories : array-like of shape (n,), default=None
+        X, categories
             As for :meth:`predict`.
 
         Returns
@@ -528,21 +478,6 @@ class CalibratedRejector(ConformalClassifier):
         transform, model = split_fitted(self.estimator_)
         lowest = self.thresholds_.reshape(-1, self.thresholds_.shape[-1]).min(axis=0)
         return transform, model.with_thresholds(lowest)
-
-
-def _automatic(unknown_label):
-    return isinstance(unknown_label, str) and unknown_label == "auto"
-
-
-def _n_rows(Z) -> int:
-    return Z.shape[0] if hasattr(Z, "shape") else len(Z)
-
-
-def _names(categories) -> list[str]:
-    """Whose calibration samples these are, category by category, for messages."""
-    if categories is None:
-        return ["of known classes"]
-    return [f"of category {name!r}" for name in categories.tolist()]
 
 
 def _of_this_version(state: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import _safe_indexing, check_random_state
 
-from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
-from ._known_rejected import masses
+from ._criterion import (
+    SLACK,
+    CalibrationScores,
+    Criterion,
+    Thresholds,
+    between,
+    check_fraction,
+    mass_quantile,
+    width,
+)
 
-# Rates of the trade-off that is told.
+# Rates of the trade-off that is told; folds of classes that are withheld one after the other.
 _RATES = (0.1, 0.01, 0.001)
-_SLACK = 1 + 1e-12  # allows for the rounding error of a sum of masses
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -81,73 +93,113 @@ class StrangersAccepted(Criterion):
                 f"{self} needs unknown_groups in fit, the identity of each sample of X_unknown. If "
                 "each sample is of another stranger, pass np.arange(len(X_unknown))."
             )
-        known, strangers = scores.known.max(axis=1), scores.unknown.max(axis=1)
-        right = scores.known.argmax(axis=1) == scores.codes
-        groups = scores.unknown_groups
-        lowest = 1 / (len(np.unique(groups)) + 1)
-
-        def threshold_at(rate):
-            return stranger_threshold(strangers, groups, rate, known, scores.band, scores.far)
-
-        if lowest > self.rate * _SLACK:
-            rejected = np.mean(known < threshold_at(lowest))
+        known = scores.known.max(axis=1)
+        n_identities = len(np.unique(scores.unknown_groups))
+        lowest = 1 / (n_identities + 1)
+        if lowest > self.rate * SLACK:
+            rejected = np.mean(known < stranger_threshold(scores, lowest))
             raise ValueError(
-                f"{self} needs at least {int(np.ceil(1 / self.rate * (1 - 1e-12))) - 1} identities "
-                f"in unknown_groups; there are {len(np.unique(groups))}. The lowest rate that they "
-                f"allow is {lowest:.4g}; it rejects {rejected:.1%} of the known samples."
+                f"{self} needs at least {int(np.ceil(1 / self.rate / SLACK)) - 1} identities in "
+                f"unknown_groups; there are {n_identities}. The lowest rate that they allow is "
+                f"{lowest:.4g}; it rejects {rejected:.1%} of the known samples."
             )
-        threshold = threshold_at(self.rate)
+        rates = [r for r in sorted({*_RATES, self.rate}, reverse=True) if lowest <= r * SLACK]
+        trade_off = [_trade_off(scores, rate) for rate in rates]
+        threshold = trade_off[rates.index(self.rate)]["threshold"]
         if not np.any(known >= threshold):
             raise ValueError(
                 f"Only a threshold that rejects all known samples satisfies {self}: the samples of "
                 "X_unknown score too high. Choose a higher rate, or train a better estimator."
             )
-        rates = sorted({*_RATES, self.rate}, reverse=True)
-        trade_off = []
-        for rate in (rate for rate in rates if lowest <= rate * _SLACK):
-            t = threshold_at(rate)
-            accepted = _shares_of_groups(strangers >= t, groups)
-            trade_off.append(
-                {
-                    "rate": rate,
-                    "threshold": t,
-                    "named_right": float(np.mean(right & (known >= t))),
-                    "accepted": float(accepted.mean()),
-                    "standard_error": float(accepted.std() / np.sqrt(len(accepted))),
-                }
-            )
-        strangers_ = {"identities": round(1 / lowest) - 1, "trade_off": trade_off}
+        strangers_ = {"identities": n_identities, "trade_off": trade_off}
         return Thresholds(np.full(len(scores.classes), threshold), {"strangers_": strangers_})
 
 
-def stranger_threshold(
-    strangers: np.ndarray,
-    groups: np.ndarray,
-    rate: float,
-    known: np.ndarray,
-    band: float,
-    far: np.ndarray,
-) -> float:
-    """The threshold for scores (m,) of strangers with identities (m,) and of known samples (n,).
+def stranger_threshold(scores: CalibrationScores, rate: float) -> float:
+    """The lowest threshold for `rate`: above the highest score at or above which more mass lies.
 
-    It lies above the highest score of a stranger at or above which there is more mass than `rate`,
-    midway to the next higher score of any sample.
+    It is midway to the next higher score of any sample.
     """
-    order = np.argsort(-strangers, kind="stable")
-    descending = strangers[order]
-    above = np.cumsum(masses(groups)[order])
-    last = np.searchsorted(-descending, -descending, side="right") - 1  # of equal scores
-    mass = 1 / (len(np.unique(groups)) + 1) + above[last]
-    highest = descending[np.flatnonzero(mass > rate * _SLACK)[0]]
+    known, strangers = scores.known.max(axis=1), scores.unknown.max(axis=1)
+    highest = -mass_quantile(-strangers, scores.unknown_groups, rate)
     every = np.unique(np.concatenate([strangers, known]))
     every = every[np.searchsorted(every, highest) :]
-    gaps = np.flatnonzero(np.diff(every) > width(every[:-1], band))
-    if not gaps.size:  # nothing lies above
-        return float(every[-1] + max(1e-3 * max(1.0, abs(every[-1])), 2 * width(every[-1], band)))
-    return between(every[gaps[0] + 1], every[gaps[0]], far)
+    gaps = np.flatnonzero(np.diff(every) > width(every[:-1], scores.band))
+    if gaps.size:
+        return between(every[gaps[0] + 1], every[gaps[0]], scores.far)
+    top = every[-1]
+    return float(top + max(1e-3 * max(1.0, abs(top)), 2 * width(top, scores.band)))
 
 
-def _shares_of_groups(accepted, groups):
-    """(G,) share of each group that is accepted."""
-    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    return np.bincount(inverse, weights=accepted) / counts
+def _trade_off(scores: CalibrationScores, rate: float) -> dict[str, float]:
+    """What a rate costs; the standard error is over identities, each weighing the same."""
+    t = stranger_threshold(scores, rate)
+    _, codes, counts = np.unique(scores.unknown_groups, return_inverse=True, return_counts=True)
+    accepted = np.bincount(codes, weights=scores.unknown.max(axis=1) >= t) / counts
+    right = scores.known.argmax(axis=1) == scores.codes
+    return {
+        "rate": rate,
+        "threshold": t,
+        "named_right": float(np.mean(right & (scores.known.max(axis=1) >= t))),
+        "accepted": float(accepted.mean()),
+        "standard_error": float(accepted.std() / np.sqrt(len(accepted))),
+    }
+
+
+def withheld_scores(
+    estimator: BaseEstimator, X: Any, y: np.ndarray, known: np.ndarray, fit_rows, random_state: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Highest scores of known classes by models that have not seen them, and class indices, (m,).
+
+    The classes are withheld in folds; each model is fitted to the fitting rows of the others.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        raise ValueError(
+            "StrangersAccepted needs X_unknown and unknown_groups in fit, strangers with their "
+            "identities: a fitted model cannot withhold classes. Or pass the estimator unfitted, "
+            "for an estimate from known classes that are withheld."
+        )
+    classes, codes = np.unique(y[known], return_inverse=True)
+    if len(classes) < 3:
+        raise ValueError(
+            f"StrangersAccepted without X_unknown withholds known classes; {len(classes)} are too "
+            "few. Pass X_unknown and unknown_groups, strangers with their identities."
+        )
+    n_folds = min(_FOLDS, len(classes))
+    fold_of = check_random_state(random_state).permutation(np.arange(len(classes)) % n_folds)
+    fold = np.full(len(y), -1)  # known unknowns are fitted in every fold, and never scored
+    fold[known] = fold_of[codes]
+    scores = np.empty(len(y))
+    for k in range(n_folds):
+        rows = fit_rows[fold[fit_rows] != k]
+        model = clone(estimator).fit(_safe_indexing(X, rows), y[rows])
+        withheld = np.flatnonzero(fold == k)
+        scores[withheld] = model.decision_function(_safe_indexing(X, withheld)).max(axis=1)
+    return scores[known], codes
+
+
+def check_unseen(model: Any, Z_unknown: Any, known_unknowns: Any, X_unknown: Any) -> None:
+    """Raise ValueError if strangers were fitted to as known unknowns: those of y, or of the model.
+
+    `Z_unknown` are the strangers as the model sees them.
+    """
+    pairs = [(X_unknown, known_unknowns)]
+    kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
+    if kept is not None:
+        pairs.append((Z_unknown, kept[0]))
+    for strangers, seen in pairs:
+        n_seen = _n_shared_rows(strangers, seen)
+        if n_seen:
+            raise ValueError(
+                f"{n_seen} samples of X_unknown are known unknowns that the model was fitted to; "
+                "a model rejects what it has seen. Pass strangers that are new to it."
+            )
+
+
+def _n_shared_rows(first: Any, second: Any) -> int:
+    """Number of rows of one numeric matrix that are rows of another; 0 for other data."""
+    dense = [m.toarray() if sparse.issparse(m) else np.asarray(m) for m in (first, second)]
+    if any(m.ndim != 2 or m.dtype.kind not in "iuf" or not m.size for m in dense):
+        return 0
+    rows = [{row.tobytes() for row in np.asarray(m, dtype=np.float64)} for m in dense]
+    return len(rows[0] & rows[1])

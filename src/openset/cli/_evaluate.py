@@ -76,7 +76,7 @@ def _of_objects(truth, scores, groups, column: str, aggregate: str):
     """The class and the scores of each object."""
     import numpy as np
 
-    from openset.calibration import group_scores
+    from openset.base import group_scores
 
     names, of_objects = group_scores(scores, groups, aggregate=aggregate)
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)

@@ -106,8 +106,7 @@ def _objects(scorer, table, group: str, answers: _Answers):
     import numpy as np
     import pyarrow as pa
 
-    from openset.base import PredictionExplainer
-    from openset.calibration import group_scores
+    from openset.base import PredictionExplainer, group_scores
 
     scores, answers.groups = scorer.grouped(table, group, "predict")
     names, of_objects = group_scores(scores, answers.groups, aggregate=scorer.aggregate)

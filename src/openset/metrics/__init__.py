@@ -13,6 +13,14 @@ from ._counts import (
     oscr_area,
     oscr_curve,
 )
+from ._curves import (
+    Acceptance,
+    CostCurve,
+    OperatingCurve,
+    check_costs,
+    cost_curve,
+    operating_curve,
+)
 from ._prediction import (
     OpenSetReport,
     accuracy_known,
@@ -29,11 +37,16 @@ from ._prediction import (
 )
 
 __all__ = [
+    "Acceptance",
+    "CostCurve",
     "OpenSetCounts",
     "OpenSetReport",
+    "OperatingCurve",
     "accuracy_known",
     "accuracy_unknown",
     "auroc_known",
+    "check_costs",
+    "cost_curve",
     "encode_labels",
     "f1_with_unknown",
     "false_unknown_rate",
@@ -46,6 +59,7 @@ __all__ = [
     "open_set_f1",
     "open_set_report",
     "openness",
+    "operating_curve",
     "oscr_area",
     "oscr_curve",
 ]

@@ -365,7 +365,7 @@ class OpenSetCounts:
         raise ValueError(f"average={average!r} must be 'macro' or 'micro'.")
 
 
-def _check_scores(scores: ArrayLike, shape: tuple[int, ...], remedy: str) -> NDArray[np.float64]:
+def check_scores(scores: ArrayLike, shape: tuple[int, ...], remedy: str) -> NDArray[np.float64]:
     refuse_masked("scores", scores)
     try:
         scores = np.asarray(scores, dtype=np.float64)
@@ -385,10 +385,10 @@ def _known_scores(
     index = index_known(known)
     is_known = encode_true(y_true, index) < len(index)
     remedy = "pass one known_score per sample of y_true"
-    return is_known, _check_scores(scores, is_known.shape, remedy)
+    return is_known, check_scores(scores, is_known.shape, remedy)
 
 
-def _acceptance_curve(
+def acceptance_curve(
     scores: NDArray[np.float64], *groups: NDArray[np.bool_]
 ) -> tuple[NDArray, ...]:
     """Count the samples of each group with score >= threshold, at every distinct threshold."""
@@ -427,7 +427,7 @@ def auroc_known(y_true: ArrayLike, scores: ArrayLike, *, known: ArrayLike) -> fl
     0.75
     """
     is_known, scores = _known_scores(y_true, scores, known)
-    _, accepted_known, accepted_unknown = _acceptance_curve(scores, is_known, ~is_known)
+    _, accepted_known, accepted_unknown = acceptance_curve(scores, is_known, ~is_known)
     pairs = accepted_known[-1] * accepted_unknown[-1]
     return float(ratio(np.trapezoid(accepted_known, accepted_unknown), pairs, np.nan))
 
@@ -513,10 +513,10 @@ def oscr_curve(
     index = index_known(known)
     true = encode_true(y_true, index)
     shape = (len(true), len(index))
-    scores = _check_scores(scores, shape, "one row per sample of y_true, one column per class")
+    scores = check_scores(scores, shape, "one row per sample of y_true, one column per class")
     unknown = true == len(index)
     correct = scores.argmax(axis=1) == true
-    thresholds, accepted_correct, accepted_unknown = _acceptance_curve(
+    thresholds, accepted_correct, accepted_unknown = acceptance_curve(
         scores.max(axis=1), correct, unknown
     )
     fpr = ratio(accepted_unknown, np.count_nonzero(unknown), np.nan)

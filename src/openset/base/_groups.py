@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base import group_codes
 from ..utils import answer_labels, decide, unwrap
+from ._validation import group_codes
 
 AGGREGATES = ("mean", "median", "votes")
 
@@ -40,7 +40,7 @@ def predict_groups(
     Examples
     --------
     >>> from openset import OpenSetSVC
-    >>> from openset.calibration import predict_groups
+    >>> from openset.base import predict_groups
     >>> X = [[0, 0], [0, 1], [5, 5], [5, 6]]
     >>> model = OpenSetSVC(gamma=0.5).fit(X, ["left", "left", "right", "right"])
     >>> X_new = [[0, 0.4], [0, 0.6], [2, 2], [9, 9], [5, 5.5]]
@@ -81,7 +81,7 @@ def group_scores(
     Examples
     --------
     >>> import numpy as np
-    >>> from openset.calibration import group_scores
+    >>> from openset.base import group_scores
     >>> group_scores(np.array([[1.0, -1.0], [3.0, -1.0], [-1.0, -2.0]]), ["a", "a", "b"])
     (array(['a', 'b'], dtype='<U1'), array([[ 2., -1.],
            [-1., -2.]]))
@@ -99,20 +99,3 @@ def group_scores(
     totals = np.zeros((len(names), scores.shape[1]))
     np.add.at(totals, codes, sums)
     return names, totals / np.bincount(codes)[:, None]
-
-
-def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
-    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group.
-
-    With votes it is the highest threshold at which some class has as many votes as unknown has.
-    """
-    if aggregate != "votes":
-        return group_scores(scores, groups, aggregate=aggregate)[1]
-    best, votes = scores.max(axis=1), np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    levels = []
-    for g in np.unique(groups):
-        rows = np.flatnonzero(groups == g)
-        rows = rows[np.argsort(-best[rows], kind="stable")]
-        most = votes[rows].cumsum(axis=0).max(axis=1)
-        levels.append(best[rows[np.argmax(most >= np.arange(len(rows))[::-1])]])
-    return np.array(levels)[:, None]
