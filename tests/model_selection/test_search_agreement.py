@@ -345,3 +345,26 @@ def test_a_callable_scores_as_the_measure_of_its_name(skewed, pipeline):
         assert np.all(np.abs(scores[finite] - theirs[setting][finite]) <= slack[finite])
     assert np.isneginf(list(theirs.values())).any()
     assert np.isfinite(called.best_score_)
+
+
+def test_a_grid_over_c_chooses_as_separate_fits():
+    """Each C starts from the one before; on 20 draws the answers are those of fits alone."""
+    X, y = make_blobs([16] * 3, n_features=3, cluster_std=2.5, random_state=3)
+    grid = {"gamma": [0.02, 0.2, 2.0], "C": [100.0, 0.1, 1.0, 10.0]}
+    rules = {"level": "class", "scenario": "closed", "scoring": "accuracy", "n_repeats": 2}
+    for seed in range(20):
+        search = OpenSetSearchCV(OneVsRestSVC(tol=1e-6), grid, random_state=seed, **rules)
+        results = search.fit(X, y).cv_results_
+        splits = list(ClosedSetSplit(2, random_state=seed).split(None, y))
+        expected = np.empty((3, len(results["params"]) // 3))
+        for k, params in enumerate(results["params"][: expected.shape[1]]):
+            right = []
+            for fit, held in splits:
+                model = OneVsRestSVC(tol=1e-6, **params).fit(X[fit], y[fit])
+                accepted = model.predict_set(X[held])
+                right.append((accepted == (y[held][:, None] == model.classes_)).mean(axis=0))
+            expected[:, k] = np.mean(right, axis=0)
+        np.testing.assert_allclose(results["mean_test_score"], expected.ravel(), atol=1e-12)
+        for c, k in zip(search.classes_, expected.round(12).argmax(axis=1), strict=True):
+            chosen = {name: values[c] for name, values in search.best_params_.items()}
+            assert chosen == results["params"][k]

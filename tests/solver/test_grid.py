@@ -160,6 +160,31 @@ def test_threads_do_not_change_a_bit(data, cache_size, wide):
             assert_array_equal(other[cell].n_iter, path.n_iter)
 
 
+@memory
+@pytest.mark.parametrize("equality", [True, False])
+def test_a_batch_follows_another(data, cache_size, equality):
+    """Boxes that grow by different factors, rows held out, other totals, another p."""
+    X, y = data
+    batches = as_batches([problem for problem in problems_of(y)[:6] for _ in range(2)])
+    for k, batch in enumerate(batches):
+        if not equality:
+            batches[k] = batch._replace(p=batch.p + 0.1 * k, totals=None)
+        elif k % 2:  # shares of other boxes
+            batches[k] = batch._replace(totals=0.7 * batch.totals + 0.01)
+    chained = [batch._replace(follows=k % 4 > 0) for k, batch in enumerate(batches)]
+    settings = {"tol": 1e-8, "cache_size": cache_size}
+    apart = run(X, RBF(), GAMMAS, batches, **settings)
+    first, *others = (run(X, RBF(), GAMMAS, chained, n_jobs=n, **settings) for n in (1, 2, 3))
+    for cell, path in first.items():
+        assert np.all(path.kkt_gap <= 1e-8)
+        size = max(1.0, path.problem.upper.max())
+        assert_allclose(path.objective, apart[cell].objective, rtol=1e-6, atol=1e-6 * size)
+        assert_allclose(path.scores, apart[cell].scores, atol=1e-5 * size)
+        for other in others:
+            assert_array_equal(other[cell].beta, path.beta)
+            assert_array_equal(other[cell].scores, path.scores)
+
+
 @pytest.mark.parametrize("kernel", [RBF(), TStudent(1.0), Linear()], ids=repr)
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("size", [100, 0.05])  # all parts together, and one part and width each

@@ -334,7 +334,9 @@ class Lattice:
 
     def __init__(self, spec, settings: dict[int, dict[str, Any]]):
         self.path = spec.path
-        self.names = [name for name in spec.engine if name not in ("gamma", spec.path)]
+        # C last: its values ascend, and each is solved from the one before.
+        names = (name for name in spec.engine if name not in ("gamma", spec.path))
+        self.names = sorted(names, key="C".__eq__)
         self.at: dict[tuple, list[int]] = {}
         for i, setting in settings.items():
             point = tuple(setting[name] for name in self.names)
@@ -342,7 +344,7 @@ class Lattice:
             self.at.setdefault((setting["gamma"], point, on_path), []).append(i)
         gammas, points, values = zip(*self.at, strict=True)
         self.gammas = sorted(set(gammas))
-        self.points = list(dict.fromkeys(points))
+        self.points = sorted(set(points))
         self.values = sorted(set(values)) if self.path else [None]
 
     def params(self, point: tuple) -> dict[str, Any]:
@@ -354,6 +356,10 @@ class Lattice:
 
     def settings(self, gamma: float, point: tuple) -> list[list[int]]:
         return [self.at.get((gamma, point, value), []) for value in self.values]
+
+    def follows(self, k: int) -> bool:
+        """Whether point k has a larger C than the one before, and else the same parameters."""
+        return k > 0 and self.names[-1:] == ["C"] and self.points[k][:-1] == self.points[k - 1][:-1]
 
 
 class SearchRows:
@@ -374,13 +380,13 @@ class SearchRows:
             fit = fit[kept]
         return fit, self.codes[fit], weight
 
-    def batch(self, lattice, s, point):
-        """The machines of a split at one point of the lattice."""
+    def batch(self, lattice, s, k):
+        """The machines of a split at point k of the lattice."""
         fit, codes, weight = self.fitting(s)
         _, validation, classes = self.splits[s]
         signs = np.where(codes == classes[:, None], 1.0, -1.0)
-        described = self.model.problem(signs, weight, **lattice.params(point))
-        return batch_of(*described, fit, validation)
+        described = self.model.problem(signs, weight, **lattice.params(lattice.points[k]))
+        return batch_of(*described, fit, validation)._replace(follows=lattice.follows(k))
 
 
 def score_splits(
@@ -391,7 +397,7 @@ def score_splits(
     kernel, points = get_kernel(model.kernel), lattice.points
     groups = [(s, k) for s in splits for k in range(len(points))]
     batches = LazyBatches(
-        lambda s, k: data.batch(lattice, s, points[k]),
+        lambda s, k: data.batch(lattice, s, k),
         groups,
         sum(len(splits[s][0]) * len(splits[s][2]) for s, _ in groups),
     )

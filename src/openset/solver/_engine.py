@@ -4,7 +4,8 @@ Nothing is computed twice. All widths share the distances, all problems of a wid
 matrix. Problems that differ only in the sum of the multipliers (all lambdas of a class at one C,
 all nu of a one-class problem) form a path, see ``_path``; its first two members start from the
 solutions of the same two at the previous width. Widths descend from the largest, where the kernel
-matrix is nearly the identity and the solution nearly known.
+matrix is nearly the identity and the solution nearly known. Batches that follow each other, as
+those of one split at growing C do, form a chain: a multiple of one solution starts the next.
 
 Where a kernel matrix is in memory, threads solve in compiled code, see ``_sweep``. Where rows are
 made on demand, a thread solves one problem after the other. A GPU has its own code.

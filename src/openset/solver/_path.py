@@ -200,12 +200,13 @@ class Moved(NamedTuple):
 class Run(NamedTuple):
     """What stays the same while a path is solved: the problem, the limits, and memory.
 
-    The multipliers of the first `n_heads` totals are given, without their v.
+    The multipliers of the first `n_heads` totals are given, those of the first `n_ready` with v.
     """
 
     box: Box
     p: np.ndarray
     n_heads: int
+    n_ready: int
     limits: Limits
     max_iter: int
     scratch: np.ndarray
@@ -247,6 +248,8 @@ def run_slice(store, maker, run, members, k, resume):
 def _start(store, run, members, k, moved):
     """Fill in the multipliers to start from at total k, and their v."""
     box, totals, beta, v = run.box, members.totals, members.betas[k], members.vs[k]
+    if k < run.n_ready:
+        return
     if k < run.n_heads:
         v[:] = run.p
         n = 0
@@ -325,6 +328,46 @@ def _shift_total(missing, box, beta, v, moved):
         if left == 0.0:
             return n + 1
     return n_open
+
+
+@njit(cache=True, nogil=True)
+def carry(store, p, run, members):
+    """Start the first `n_ready` totals from their solutions for another p and other boxes.
+
+    Multipliers at a bound grow with the box, and free ones stay: in between lies the multiple of
+    the solution with the least objective, where the sum leaves a choice.
+    """
+    moved = Moved(np.empty(p.size, dtype=np.int64), np.empty(p.size))
+    for k in range(run.n_ready):
+        beta, v, total = members.betas[k], members.vs[k], members.totals[k]
+        room, slope, curvature, reached, size = np.inf, 0.0, 0.0, 0.0, 0.0
+        for t in range(beta.size):
+            b = beta[t]
+            if b != 0.0:
+                room = min(room, (run.box.upper[t] if b > 0.0 else run.box.lower[t]) / b)
+                slope += run.p[t] * b
+                curvature += (p[t] - v[t]) * b
+                reached += b
+                size += abs(b)
+        scale = slope / curvature if curvature > 0.0 else 1.0
+        if run.limits.equality and total != 0.0 and abs(reached) > 1e-9 * size:
+            scale = total / reached
+        scale = max(0.0, min(scale, room))
+        n, reached, size = 0, 0.0, 0.0
+        for t in range(beta.size):
+            b = scale * beta[t]
+            v[t] = run.p[t] - scale * (p[t] - v[t])
+            beta[t] = min(max(b, run.box.lower[t]), run.box.upper[t])
+            reached += beta[t]
+            size += abs(beta[t])
+            if beta[t] != b:
+                moved.which[n] = t
+                moved.change[n] = beta[t] - b
+                n += 1
+        subtract_rows(v, moved.change[:n], moved.which[:n], store)
+        if run.limits.equality and abs(total - reached) > 1e-12 * size:
+            n = _shift_total(total - reached, run.box, beta, v, moved)
+            subtract_rows(v, moved.change[:n], moved.which[:n], store)
 
 
 @njit(cache=True, nogil=True)

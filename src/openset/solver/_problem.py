@@ -60,6 +60,9 @@ class Batch(NamedTuple):
         The samples that take part, sorted; None for all m samples of the training set.
     scored : ndarray of shape (q,), int, default=None
         Samples whose decision values are wanted. Where `rows` is given, none of them takes part.
+    follows : bool, default=False
+        Whether problem i is close to problem i of the batch before, which has as many problems and
+        totals over the same samples: a larger C, say. It is solved from the solution of that one.
     """
 
     p: np.ndarray
@@ -68,6 +71,7 @@ class Batch(NamedTuple):
     totals: np.ndarray | None
     rows: np.ndarray | None = None
     scored: np.ndarray | None = None
+    follows: bool = False
 
 
 @dataclass(frozen=True)

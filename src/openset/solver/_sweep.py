@@ -18,7 +18,7 @@ import numpy as np
 from ..utils import interrupts
 from ..utils.compiled import njit
 from ._matrix import WholeMatrix
-from ._path import Members, Run, Solved, identity_start, near_identity, run_slice
+from ._path import Members, Run, Solved, carry, identity_start, near_identity, run_slice
 from ._problem import Batch, Problem, feasible_start
 from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
@@ -33,7 +33,8 @@ class Problems(NamedTuple):
     """C problems over n rows, each with T totals.
 
     The rows that are scored for problem c are the columns ``columns[first[c] : first[c + 1]]`` of
-    the kernel matrix.
+    the kernel matrix. Problems form chains: ``head[h]`` is the first of chain h, ``follower[c]``
+    the one that starts from the solution of c, -1 at the end.
     """
 
     p: np.ndarray
@@ -42,10 +43,12 @@ class Problems(NamedTuple):
     totals: np.ndarray
     columns: np.ndarray
     first: np.ndarray
+    head: np.ndarray
+    follower: np.ndarray
 
 
 class Progress(NamedTuple):
-    """Of each problem: whether a thread has it, its next width, and where its path starts there.
+    """Of each chain: whether a thread has it, its next width, and where its path starts there.
 
     There are no, one or two multiplier vectors to start from, for the first totals; none stands for
     the solution for the identity as kernel matrix.
@@ -75,7 +78,7 @@ class Results(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a thread works in; `at` is the total at which its problem was paused, and how.
+    """What a thread works in; `at` is the total at which its problem was paused, how, its chain.
 
     `progress` is that of the :class:`State` of the problem.
     """
@@ -125,7 +128,14 @@ class Sweep:
         totals = np.vstack(sums, dtype=np.float64) if sums else np.zeros((len(p), 1))
         columns = [own for _, size, own in self._batches for _ in range(size)]
         first = np.cumsum([0, *map(len, columns)])
-        self._problems = Problems(p, lower, upper, totals, np.concatenate(columns), first)
+        head, follower = np.ones(len(p), dtype=bool), np.full(len(p), -1)
+        ends = np.cumsum([size for _, size, _ in self._batches])
+        for (_, batch, _), end in zip(batches[1:], ends, strict=False):
+            if batch.follows:
+                after = np.arange(end, end + len(batch.p))
+                head[after], follower[after - len(batch.p)] = False, after
+        chains = np.flatnonzero(head), follower
+        self._problems = Problems(p, lower, upper, totals, np.concatenate(columns), first, *chains)
         self._problem = Problem(p, lower, upper, totals[:, :1] if self._equality else None)
         if self._progress is None:
             self._progress = self._first_heads()
@@ -139,11 +149,12 @@ class Sweep:
             self._progress = None
 
     def _first_heads(self):
-        n, m = self._problems.p.shape
+        first, m = self._problems.head, self._problems.p.shape[1]
+        n = len(first)
         n_heads, heads = np.zeros(n, dtype=np.int64), np.empty((n, 2, m))
         if not near_identity(self._rows.store.rows[:: max(1, m // 16), :m]):
             n_heads[:] = 1
-            heads[:, 0] = feasible_start(self._problem)
+            heads[:, 0] = feasible_start(self._problem)[first]
         return Progress(np.zeros(n, np.int64), np.zeros(n, np.int64), n_heads, heads)
 
     def _empty_results(self):
@@ -186,7 +197,7 @@ class Sweep:
         rules = limits_of(self._problem, tol), iteration_limit(max_iter)
         sums = np.empty((shape[0], self._n_outside))
         with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
-            at = np.zeros(2, dtype=np.int64)
+            at = np.zeros(3, dtype=np.int64)
             betas, vs, progress = np.empty(shape), np.empty(shape), np.empty(2)
             memory = Memory(store, maker, betas, vs, sums, scratch, at, progress)
             matrices = rows.matrices[self._widths.start : self._widths.stop]
@@ -255,7 +266,7 @@ class Sweep:
 
 @njit(cache=True, nogil=True)
 def _take(progress, n_widths):
-    """A problem that no thread has and that is behind most; -1 if there is none."""
+    """A chain that no thread has and that is behind most; -1 if there is none."""
     while True:
         best = -1
         least = n_widths
@@ -279,29 +290,24 @@ def sweep(matrices, problems, progress, results, rules, memory, current):
     while True:
         c = current
         if c < 0:
-            c = _take(progress, len(matrices))
-            if c < 0:
+            h = _take(progress, len(matrices))
+            if h < 0:
                 return _DONE
-            memory.at[:] = 0
-        current = _FREE
-        w = progress.width[c]
+            c = problems.head[h]
+            memory.at[0], memory.at[1], memory.at[2] = 0, 0, h
+        current, h = _FREE, memory.at[2]
+        w = progress.width[h]
         if w == len(matrices):  # another thread was faster
-            compare_and_swap(progress.taken, c, 1, 0)
+            compare_and_swap(progress.taken, h, 1, 0)
             continue
-        box = Box(problems.lower[c], problems.upper[c])
-        p, totals = problems.p[c], problems.totals[c]
-        n_heads = progress.n_heads[c]
-        if memory.at[0] == 0 and memory.at[1] == 0:
-            memory.betas[:n_heads] = progress.heads[c, :n_heads]
-            if n_heads == 0:
-                for k in range(min(2, n_totals)):
-                    memory.betas[k] = identity_start(p, box, totals[k])
-        if n_heads == 0:
-            n_heads = min(2, n_totals)
+        totals, n_heads, n_ready = problems.totals[c], min(2, n_totals), min(2, n_totals)
+        if c == problems.head[h]:
+            n_heads, n_ready = _first_starts(problems, progress, memory, h), 0
         store, maker, rows = memory.store, memory.maker, matrices[w]
         store = RowStore(rows, store.slot, store.diagonal, store.used, store.owner, store.clock)
         maker = RowMaker(maker.points, rows, maker.samples, maker.reserve, maker.left)
-        run = Run(box, p, n_heads, limits, max_iter, memory.scratch)
+        box = Box(problems.lower[c], problems.upper[c])
+        run = Run(box, problems.p[c], n_heads, n_ready, limits, max_iter, memory.scratch)
         n_iter, interval = results.n_iter[w, c], results.interval[w, c]
         members = Members(totals, memory.betas, memory.vs, n_iter, interval, memory.progress)
         before = n_iter.sum()
@@ -312,13 +318,48 @@ def sweep(matrices, problems, progress, results, rules, memory, current):
             memory.at[1] = 1 if resume else 0
             return c
         _write(results, problems, memory, rows, (w, c), limits.equality)
-        n_heads = min(2, n_totals)
-        progress.heads[c, :n_heads] = memory.betas[:n_heads]
-        progress.n_heads[c] = n_heads
-        progress.width[c] = w + 1
-        compare_and_swap(progress.taken, c, 1, 0)
+        current = _hand_over(problems, progress, memory, store, run, members, c)
         if work > limits.work:
-            return _FREE
+            return current
+
+
+@njit(cache=True, nogil=True)
+def _first_starts(problems, progress, memory, h):
+    """Multipliers for the first totals of chain h, unless it was paused; return their number."""
+    c, n_heads = problems.head[h], progress.n_heads[h]
+    if memory.at[0] == 0 and memory.at[1] == 0:
+        memory.betas[:n_heads] = progress.heads[h, :n_heads]
+    if n_heads > 0:
+        return n_heads
+    n_heads = min(2, len(memory.betas))
+    if memory.at[0] == 0 and memory.at[1] == 0:
+        box = Box(problems.lower[c], problems.upper[c])
+        for k in range(n_heads):
+            memory.betas[k] = identity_start(problems.p[c], box, problems.totals[c, k])
+    return n_heads
+
+
+@njit(cache=True, nogil=True)
+def _hand_over(problems, progress, memory, store, run, members, c):
+    """Start the problem that follows c; at the end of a chain release it, and return _FREE."""
+    h, after = memory.at[2], problems.follower[c]
+    n_first = min(2, len(memory.betas))
+    if c == problems.head[h]:
+        progress.heads[h, :n_first] = memory.betas[:n_first]
+        progress.n_heads[h] = n_first
+    if after < 0:
+        progress.width[h] += 1
+        compare_and_swap(progress.taken, h, 1, 0)
+        return _FREE
+    memory.at[0], memory.at[1] = 0, 0
+    box = Box(problems.lower[after], problems.upper[after])
+    run = Run(box, problems.p[after], 0, n_first, run.limits, 0, run.scratch)
+    totals = problems.totals[after]
+    members = Members(
+        totals, memory.betas, memory.vs, members.n_iter, members.intervals, members.progress
+    )
+    carry(store, problems.p[c], run, members)
+    return after
 
 
 @njit(cache=True, nogil=True)
