@@ -16,7 +16,7 @@ from .data import letter
 COMPILED = {
     "openset.solver._sweep": "sweep",
     "openset.solver._matrix": "fill_from_points",
-    "openset.utils._decision": "best_class",
+    "openset.utils._contract": "best_class",
 }
 
 

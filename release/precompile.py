@@ -10,23 +10,19 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from openset.utils import _precompiled
+from openset.utils import compiled
 
 
 def compile_into(folder: Path) -> None:
     """Run the calls of ``openset.warm`` and save every function that they compiled."""
-    from numba.core.dispatcher import Dispatcher
+    from openset import host
 
-    import openset
-
-    openset.warm()
-    ours = [m for name, m in sys.modules.items() if name.partition(".")[0] == "openset"]
-    functions = {f for m in ours for f in vars(m).values() if isinstance(f, Dispatcher)}
-    target = folder / _precompiled.FOLDER_NAME
+    host.warm()
+    target = folder / compiled.FOLDER_NAME
     target.mkdir(parents=True)
-    for function in functions:
-        for signature, compiled in function.overloads.items():
-            _precompiled.save(target, function.py_func, signature, compiled)
+    for function in host.compiled_functions():
+        for signature, code in function.overloads.items():
+            compiled.save_for_wheel(target, function.py_func, signature, code)
     sizes = [path.stat().st_size for path in target.iterdir()]
     print(f"{len(sizes)} compiled functions, {sum(sizes) / 1e6:.1f} MB: {target}")
 
@@ -36,7 +32,7 @@ if __name__ == "__main__":
         compile_into(Path(sys.argv[1]))
     else:  # Numba reads its settings when it is imported
         with TemporaryDirectory() as empty:
-            level = {"NUMBA_CPU_NAME": _precompiled.LEVEL, "NUMBA_CPU_FEATURES": ""}
+            level = {"NUMBA_CPU_NAME": compiled.LEVEL, "NUMBA_CPU_FEATURES": ""}
             level |= {"NUMBA_DISABLE_INTEL_SVML": "1"}  # a library that users may not have
             level |= {"NUMBA_CACHE_DIR": empty, "OPENSET_PRECOMPILE": "1"}
             subprocess.run([sys.executable, *sys.argv], check=True, env=os.environ | level)

@@ -22,7 +22,7 @@ FLOORS = [
     ["solver"],
     ["base"],
     ["svm", "evt", "neighbors", "gaussian", "wrappers"],
-    ["registry", "host"],
+    ["registry"],
     ["model_selection"],
     ["tables"],
     ["calibration", "discovery"],
@@ -30,7 +30,7 @@ FLOORS = [
     ["traffic"],
     ["monitoring"],
     ["export", "persistence", "plots"],
-    ["study", "warming"],
+    ["study", "host"],
     ["cli"],
 ]
 MAY_IMPORT = {

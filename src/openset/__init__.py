@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it
     from .gaussian import OpenSetLDA as OpenSetLDA
     from .gaussian import ViM as ViM
     from .host import show_versions as show_versions
+    from .host import warm as warm
     from .model_selection import OpenSetSearchCV as OpenSetSearchCV
     from .neighbors import OSNN as OSNN
     from .neighbors import OpenSetKNN as OpenSetKNN
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it
     from .svm import OneVsSetMachine as OneVsSetMachine
     from .svm import OpenSetSVC as OpenSetSVC
     from .svm import ThresholdSVC as ThresholdSVC
-    from .warming import warm as warm
     from .wrappers import CascadeRejector as CascadeRejector
     from .wrappers import ThresholdRejector as ThresholdRejector
 

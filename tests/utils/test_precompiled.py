@@ -8,7 +8,7 @@ import numba
 import pytest
 from numba.core import codegen
 
-from openset.utils import _precompiled, compiled
+from openset.utils import compiled
 
 SOURCE = """
 from openset.utils.compiled import njit
@@ -19,40 +19,40 @@ def half(x):
 """
 
 pytestmark = pytest.mark.skipif(
-    os.name != "posix" or not _precompiled.LEVEL, reason="no wheel with compiled functions for it"
+    os.name != "posix" or not compiled.LEVEL, reason="no wheel with compiled functions for it"
 )
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package with one module, whose compiled function is in the folder of the wheel."""
-    monkeypatch.setattr(_precompiled, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(compiled, "_PACKAGE", tmp_path)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(compiled, "_warned", False)
     (tmp_path / "__init__.py").touch()
     (tmp_path / "tiny.py").write_text(SOURCE)
-    folder = tmp_path / "_precompiled" / _precompiled.FOLDER_NAME
+    folder = tmp_path / "_precompiled" / compiled.FOLDER_NAME
     half = _module(tmp_path)
     assert half(3) == 1.5
     folder.mkdir(parents=True, mode=0o755)
     (signature,) = half.overloads
-    _precompiled.save(folder, half.py_func, signature, half.overloads[signature])
+    compiled.save_for_wheel(folder, half.py_func, signature, half.overloads[signature])
     for path in (tmp_path, folder.parent, folder, *folder.iterdir()):
         path.chmod(path.stat().st_mode & ~0o022)
     (tmp_path / "cache").rename(tmp_path / "old_cache")
     yield tmp_path
-    _precompiled.precompiled_folder.cache_clear()
+    compiled.precompiled_folder.cache_clear()
 
 
 def _module(package):
     """The function of the module, as in a new process."""
-    _precompiled.precompiled_folder.cache_clear()
-    _precompiled._source_hash.cache_clear()
+    compiled.precompiled_folder.cache_clear()
+    compiled._source_hash.cache_clear()
     return runpy.run_path(str(package / "tiny.py"))["half"]
 
 
 def _file(package):
-    (path,) = (package / "_precompiled" / _precompiled.FOLDER_NAME).iterdir()
+    (path,) = (package / "_precompiled" / compiled.FOLDER_NAME).iterdir()
     return path
 
 
@@ -115,13 +115,13 @@ def test_code_of_another_function_is_ignored(package):
     """A file under the name of another function, as if two were mixed up."""
     (package / "tiny.py").write_text(SOURCE.replace("half", "third").replace("2", "3"))
     third = runpy.run_path(str(package / "tiny.py"))["third"]
-    _precompiled._source_hash.cache_clear()
+    compiled._source_hash.cache_clear()
     third(3)
     (signature,) = third.overloads
     folder = _file(package).parent
     path = _file(package)
     path.unlink()
-    _precompiled.save(folder, third.py_func, signature, third.overloads[signature])
+    compiled.save_for_wheel(folder, third.py_func, signature, third.overloads[signature])
     _file(package).rename(path)
     (package / "tiny.py").write_text(SOURCE)
     (package / "cache").rename(package / "older_cache")
@@ -146,7 +146,7 @@ def test_a_processor_that_the_user_chose(package, monkeypatch, name):
     assert not _loads(package)
 
 
-@pytest.mark.skipif(_precompiled.LEVEL != "x86-64-v3", reason="any processor has the level")
+@pytest.mark.skipif(compiled.LEVEL != "x86-64-v3", reason="any processor has the level")
 @pytest.mark.parametrize("missing", ["avx2", "fma", "bmi2", "lzcnt", "movbe", "f16c"])
 def test_a_processor_below_the_level(package, monkeypatch, missing):
     original = codegen.CPUCodegen.magic_tuple
@@ -161,14 +161,14 @@ def test_a_processor_below_the_level(package, monkeypatch, missing):
 
 @pytest.mark.parametrize("part", ["numba", "cpython", "x86-64-v3", "linux"])
 def test_other_versions_have_other_folders(package, monkeypatch, part):
-    if part not in _precompiled.FOLDER_NAME:
+    if part not in compiled.FOLDER_NAME:
         pytest.skip("not this system")
     file = _file(package)
-    other = _precompiled.FOLDER_NAME.replace(part, "other")
+    other = compiled.FOLDER_NAME.replace(part, "other")
     file.parent.rename(file.parent.with_name(other))
     assert not _loads(package)
     file.parent.with_name(other).rename(file.parent)
-    monkeypatch.setattr(_precompiled, "FOLDER_NAME", other)  # renamed by hand: the key tells
+    monkeypatch.setattr(compiled, "FOLDER_NAME", other)  # renamed by hand: the key tells
     (file.parent).rename(file.parent.with_name(other))
     (package / "cache").rename(package / "older_cache")
     assert not _loads(package)

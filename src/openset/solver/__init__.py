@@ -3,11 +3,12 @@
 from . import landmarks
 from ._engine import LazyBatches, Scores, Settings, solve_batches
 from ._expansion import EXACT_BAND, DecisionValues, decision_values
-from ._path import Solved, solve_path
+from ._path import solve_path
 from ._problem import (
     Batch,
     Problem,
     Solution,
+    Solved,
     feasible_start,
     fixed_bias_problem,
     one_class_problem,
@@ -15,10 +16,9 @@ from ._problem import (
     svdd_problem,
     svm_problem,
 )
-from ._refine import lower_bias, refined_path
 from ._row_cache import kernel_rows
 from ._rows import KernelRows, kernel_sums
-from ._solve import Interrupted, solve
+from ._solve import Interrupted, lower_bias, refined_path, solve
 from ._tuning import Tuning, tuned
 from .points import needs_differences
 

@@ -26,8 +26,8 @@ from ..kernels import Kernel, Linear
 from ..utils import thread_map
 from ._path import solve_path
 from ._problem import Batch, Problem
-from ._refine import lower_bias, refined_path
 from ._row_cache import kernel_rows, rows_of_parts
+from ._solve import lower_bias, refined_path
 from ._sweep import Sweep
 from ._tuning import tuning
 from .cuda import on_gpu

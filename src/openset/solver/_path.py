@@ -16,84 +16,17 @@ they are made on demand, `solve_path` does.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..utils.compiled import njit
-from ._problem import Problem, Solution, shift_total
+from ._problem import Problem, Solution, Solved, shift_total
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise
 from ._solve import solve
 from ._state import ITERATION, PAUSED, Box, State, set_marks, subtract_rows
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Solutions of one problem for T totals.
-
-    Attributes
-    ----------
-    problem : Problem
-        Over its n samples.
-    totals : ndarray of shape (T,)
-    beta, v : ndarray of shape (T, n)
-        Multipliers, and p - K beta.
-    bias, objective : ndarray of shape (T,)
-    bias_interval : ndarray of shape (T, 2)
-    n_iter : ndarray of shape (T,), int64
-    tol : float
-        Tolerance they were solved to.
-    scored : ndarray of shape (T, q), default=None
-        Decision values of the samples that were to be scored.
-    held : Solution, default=None
-        Solution with the smallest total whose bias is the largest that is allowed, where that of
-        another one exceeds it.
-    batch, index, width : int, default=0
-        The batch, the place of the problem in the batch, and the index of gamma.
-    """
-
-    problem: Problem
-    totals: np.ndarray
-    beta: np.ndarray
-    v: np.ndarray
-    bias: np.ndarray
-    bias_interval: np.ndarray
-    objective: np.ndarray
-    n_iter: np.ndarray
-    tol: float
-    scored: np.ndarray | None = None
-    held: Solution | None = None
-    batch: int = 0
-    index: int = 0
-    width: int = 0
-
-    @property
-    def kkt_gap(self) -> np.ndarray:
-        """Largest violation of the optimality conditions, shape (T,)."""
-        return np.maximum(self.bias_interval[:, 0] - self.bias_interval[:, 1], 0.0)
-
-    def __getitem__(self, k: int) -> Solution:
-        """The solution for total k."""
-        gap = float(self.kkt_gap[k])
-        return Solution(
-            self.beta[k],
-            self.v[k],
-            float(self.bias[k]),
-            tuple(self.bias_interval[k].tolist()),
-            float(self.objective[k]),
-            gap,
-            int(self.n_iter[k]),
-            "optimal" if gap <= self.tol else "max_iter",
-        )
-
-    @property
-    def scores(self) -> np.ndarray:
-        """Decision values of all n samples, those with empty boxes included, shape (T, n)."""
-        scores = self.problem.p - self.v
-        scores += self.bias[:, None]
-        return scores
 
 
 def solve_path(
@@ -165,15 +98,6 @@ def _feasible_near(problem, beta, v, rows):
     moved = np.flatnonzero(feasible != beta)
     rows.subtract(v, moved, feasible[moved] - beta[moved])
     return feasible, v
-
-
-def near_identity(sample: np.ndarray) -> bool:
-    """Whether a typical row's kernel values with all others add up to at most that with itself.
-
-    `sample`, of shape (n, m), are some rows of the kernel matrix. Then the solution for the
-    identity is a good start.
-    """
-    return bool(np.median(sample.sum(axis=1)) < 2.0)
 
 
 class Members(NamedTuple):

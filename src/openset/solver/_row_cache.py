@@ -21,10 +21,9 @@ from ._rows import (
     row_maker,
     subtract_made_rows,
 )
-from ._squares import padded_columns
 from ._state import row_store
 from ._tuning import tuning
-from .points import NARROW
+from .points import NARROW, padded_columns
 
 
 def kernel_rows(

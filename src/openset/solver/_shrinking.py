@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils.compiled import njit
-from ._coordinate_descent import coordinate_descent
 from ._rows import RowMaker, fill_rows, subtract_made_rows
-from ._smo import smo
+from ._smo import coordinate_descent, smo
 from ._squares import Narrow
 from ._state import (
     ITERATION,

@@ -32,16 +32,6 @@ class Narrow(NamedTuple):
     ratio: np.float32
 
 
-def padded_columns(Z: np.ndarray) -> np.ndarray:
-    """Z.T, padded with zeros to a multiple of four features, for the direct loops.
-
-    The columns are contiguous because the loop over points is the one that is vectorised.
-    """
-    columns = np.zeros((-(-Z.shape[1] // 4) * 4, len(Z)), dtype=Z.dtype)
-    columns[: Z.shape[1]] = Z.T
-    return columns
-
-
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _add_four_squares(target, columns, point):
     """Add the squared differences of four features; both arguments are tuples of four."""

@@ -18,8 +18,8 @@ import numpy as np
 from ..utils import interrupts
 from ..utils.compiled import njit
 from ._matrix import WholeMatrix
-from ._path import Members, Run, Solved, carry, identity_start, near_identity, run_slice
-from ._problem import Batch, Problem, feasible_start
+from ._path import Members, Run, carry, identity_start, run_slice
+from ._problem import Batch, Problem, Solved, feasible_start, near_identity
 from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
 from ._state import ITERATION, Box, RowStore, add_outside, compare_and_swap, summarise

@@ -27,7 +27,6 @@ from ._squares import (
     Wide,
     direct_distances,
     expand_all,
-    padded_columns,
     scaled_square,
     sparse_pairs,
     write_products,
@@ -378,6 +377,13 @@ def scale_into_kernel(kernel: Kernel, ratio, squares: np.ndarray, out: np.ndarra
         with np.errstate(over="ignore"):
             np.multiply(squares, squares.dtype.type(ratio), out=out)
     kernel.value(out, out=out)
+
+
+def padded_columns(Z: np.ndarray) -> np.ndarray:
+    """Z.T, contiguous, padded with zeros to a multiple of four features, for the direct loops."""
+    columns = np.zeros((-(-Z.shape[1] // 4) * 4, len(Z)), dtype=Z.dtype)
+    columns[: Z.shape[1]] = Z.T
+    return columns
 
 
 def squared_norms(Z) -> np.ndarray:

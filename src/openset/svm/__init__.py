@@ -1,6 +1,6 @@
 """Support vector machines that may answer unknown."""
 
-from ._distributed import fit_distributed, predict_distributed
+from ._landmarks import fit_distributed, predict_distributed
 from ._one_class import MulticlassOneClassSVM, MulticlassSVDD
 from ._open_set_svc import LambdaPath, OpenSetSVC, lambda_path
 from ._planes import DecisionBoundaryCarving, OneVsSetMachine

@@ -8,8 +8,15 @@ of versions, which know the whole package, are found here as well, as are critic
 from importlib import import_module
 from typing import Any
 
-from ._arguments import layers, refuse_masked, split_fitted, split_pipeline, unwrap
-from ._decision import answer_labels, decide
+from ._contract import (
+    answer_labels,
+    decide,
+    layers,
+    refuse_masked,
+    split_fitted,
+    split_pipeline,
+    unwrap,
+)
 from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
 from ._parallel import Progress, interrupts, thread_map
 
@@ -18,7 +25,7 @@ _ABOVE = {
     **{"METHODS": "registry", "RENAMED_METHODS": "registry", "Method": "registry"},
     **{"MethodRow": "registry", "all_estimators": "registry", "method_names": "registry"},
     **{"method_table": "registry", "host_info": "host", "show_versions": "host"},
-    **{"WarmReport": "warming", "warm": "warming"},
+    **{"WarmReport": "host", "warm": "host"},
     **{"critical_difference": "evaluation.stats", "critical_value": "evaluation.stats"},
 }
 

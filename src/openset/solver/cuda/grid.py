@@ -14,8 +14,7 @@ import threading
 import numpy as np
 from numba import cuda
 
-from .._path import Solved, near_identity
-from .._problem import Problem, feasible_start
+from .._problem import Problem, Solved, feasible_start, near_identity
 from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, iteration_limit, solution_of, warn_not_converged
 from .._tuning import tuning
