@@ -26,6 +26,7 @@ from ..base import OpenSetPipeline
 from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
 from ..registry import RENAMED_METHODS, all_estimators
+from ..traffic import TrafficClassifier
 from ..utils import atomic_write, unwrap
 from ._checks import (
     SCHEMA,
@@ -55,7 +56,7 @@ class ModelFileError(ValueError):
 def trusted_types() -> list[str]:
     """Names of the types that a model file may ask for, in addition to those that skops trusts."""
     ours: list[type] = [CalibratedRejector, *CalibratedRejector.stored_types]
-    ours += [OpenSetPipeline, OpenSetSearchCV]
+    ours += [OpenSetPipeline, OpenSetSearchCV, TrafficClassifier]
     for _, cls in all_estimators():
         ours += [cls, *cls.stored_types]
     ours += [kernels.RBF, kernels.TStudent, kernels.RationalQuadratic]

@@ -1,3 +1,5 @@
 """Unlabelled rows in use: how many of them are unknown, and what they teach."""
 
-__all__: list[str] = []
+from ._classifier import TrafficClassifier
+
+__all__ = ["TrafficClassifier"]
