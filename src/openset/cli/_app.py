@@ -3,6 +3,7 @@
 import typer
 
 from openset.cli import (
+    _adapt,
     _calibrate,
     _compare,
     _datasets,
@@ -25,7 +26,7 @@ app = typer.Typer(
 )
 for command in (
     *(_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.evaluate, _info.info),
-    *(_monitor.monitor, _review.review, _learn.learn),
+    *(_monitor.monitor, _review.review, _learn.learn, _adapt.adapt),
     *(_compare.compare, _info.export, _datasets.datasets, _compare.demo),
 ):
     app.command()(command)

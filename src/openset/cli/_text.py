@@ -118,6 +118,8 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
 
 def describe_changes(changes: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
     """Lines about what a model learned, and what held-out rows say about it."""
+    if "adapted" in changes:
+        return describe_adaptation(changes["adapted"])
     lines = [f"new class {name}: {n:,} rows" for name, n in changes["new"].items()]
     lines += [f"corrected rows: {changes['corrected']:,}"] if changes["corrected"] else []
     lines += [f"junk rows: {changes['junk']:,}"] if changes["junk"] else []
@@ -134,6 +136,14 @@ def describe_changes(changes: Mapping[str, Any], report: Mapping[str, Any]) -> l
             f"{new['after']:.1%} named correctly after"
         )
     return lines
+
+
+def describe_adaptation(told: Mapping[str, Any]) -> list[str]:
+    """Lines about what unlabelled rows taught a model."""
+    head = f"learned from the {told['rows']:,} rows of {told['source']}: {told['reason']}"
+    if not told["learned"]:
+        return [f"the model stays as it is: {told['reason']}"]
+    return [head, *_describe_price(told["price"])]
 
 
 def describe_operating_point(card: Mapping[str, Any]) -> list[str]:

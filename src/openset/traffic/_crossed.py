@@ -251,8 +251,8 @@ def _second_params(final: BaseEstimator) -> dict[str, Any]:
     """Parameters of the model that learns from the traffic."""
     given = final.get_params(deep=False)
     params = {"unknown_label": final.unknown_label_} | _width(final)
-    if "lam" in given:  # the traffic shows where the unknown is
-        params["lam"] = 0.0
+    # The traffic shows where the unknown is, and the first gate keeps the regions bounded.
+    params |= {k: v for k, v in (("lam", 0.0), ("ensure_bounded", False)) if k in given}
     C = given.get("C")
     if isinstance(C, dict):
         params["C"] = {label: min(value, _SOFTEST) for label, value in C.items()}

@@ -1,0 +1,91 @@
+"""``openset adapt``: a model and unlabelled rows in, a model that has learned from them out."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from openset.cli import _options as options
+from openset.cli._options import READS, reported, say
+from openset.cli._text import describe_adaptation
+
+
+@reported
+def adapt(
+    model: options.ReplacedModel,
+    traffic: Annotated[
+        Path,
+        typer.Argument(metavar="TABLE", help="Unlabelled rows in use, known and unknown mixed."),
+        READS,
+    ],
+    data: Annotated[Path, typer.Option("--data", metavar="TRAIN", help="Training table."), READS],
+    output: options.NewModel,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="Column of the class in TRAIN; default: as fitted."),
+    ] = None,
+    new_kinds: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the unknown rows to come that are of new kinds."),
+    ] = 0.5,
+    confidence: Annotated[
+        float, typer.Option(min=0, max=1, help="Of the promise that rows of TABLE are unknown.")
+    ] = 0.95,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = -1,
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Learn from unlabelled rows what unknown rows look like, or keep the model and say why."""
+    from sklearn.frozen import FrozenEstimator
+
+    from openset.calibration import CalibratedRejector
+    from openset.evaluation import certificate_card
+    from openset.persistence import descent, read_model, save_model
+    from openset.tables import TableError, TableModel, open_table
+    from openset.traffic import TrafficClassifier
+    from openset.utils import unwrap
+
+    options.prepare_output(output)
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    target = scorer.data.get("target") if target is None else target
+    if target is None:
+        raise TableError(f"{model} does not say which column the class is; give --target")
+    if isinstance(scorer.final, CalibratedRejector):
+        raise ValueError(
+            f"{model} is calibrated, and its operating point would not hold for another model; "
+            "adapt the model from before `openset calibrate`, and calibrate what comes out"
+        )
+    X, y, _ = scorer.read_training(open_table(data, encoding), target)
+    X_traffic, _ = scorer.read(open_table(traffic, encoding))
+    # A model that has learned before learns again, from what it was.
+    before = getattr(scorer.final, "estimator_", scorer.final)
+    adapted = TrafficClassifier(FrozenEstimator(before), new_kinds, confidence, random_state=seed)
+    adapted.fit(scorer.transform(X), y, scorer.transform(X_traffic))
+    told = {
+        "learned": adapted.learned_,
+        "reason": adapted.reason_,
+        "source": traffic.name,
+        "rows": len(X_traffic),
+        "unknown_at_least": adapted.unknown_at_least_,
+        "unknown_share": adapted.unknown_share_,
+        "new_kinds": new_kinds,
+        "price": adapted.price_,
+    }
+    result = _with_final(scorer.model, adapted) if adapted.learned_ else scorer.model
+    kept = {k: v for k, v in scorer.card.items() if k in ("data", "steps", "parameters", "search")}
+    more = {"descent": descent(model, {"adapted": told})}
+    certificate = certificate_card(unwrap(result))
+    card = save_model(result, output, kept | more | {"certificate": certificate})
+    if as_json:
+        typer.echo(json.dumps({"classes": card["classes"], **more}, indent=1))
+        return
+    say(*describe_adaptation(told), f"saved {output}")
+
+
+def _with_final(model: Any, final: Any) -> Any:
+    """The model with another open-set estimator as its last step."""
+    if not hasattr(model, "steps"):
+        return final
+    return type(model)([*model.steps[:-1], (model.steps[-1][0], final)])
