@@ -108,9 +108,35 @@ def test_every_method_has_a_page():
             assert part in text, f"{name}: {part} is missing"
 
 
+# Examples that need a package which is no dependency: the first line of the first block names it.
+OTHERS = re.compile(r"^```pycon\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def _with_other_packages():
+    for path in PAGES:
+        examples = {}
+        for block in OTHERS.findall(path.read_text("utf-8")):
+            package = block.split()[2].partition(".")[0]
+            if not block.startswith(">>> from") or package in ("openset", "sklearn"):
+                package = [*examples][-1]
+            examples.setdefault(package, []).append(block)
+        for package, blocks in examples.items():
+            yield pytest.param(path, blocks, package, id=f"{path.stem}-{package}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "blocks", "package"), _with_other_packages())
+def test_examples_with_other_packages(path, blocks, package, monkeypatch):
+    pytest.importorskip(package)
+    _run_examples(path, [*FENCE.findall(path.read_text("utf-8")), *blocks], monkeypatch)
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
 def test_examples_of_the_page(path, monkeypatch):
-    blocks = FENCE.findall(path.read_text("utf-8"))
+    _run_examples(path, FENCE.findall(path.read_text("utf-8")), monkeypatch)
+
+
+def _run_examples(path, blocks, monkeypatch):
     page = ModuleType("page")  # a module, so that classes of an example can be pickled
     monkeypatch.setitem(sys.modules, "page", page)
     parsed = doctest.DocTestParser().get_doctest(
