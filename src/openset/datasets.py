@@ -249,12 +249,7 @@ def _fetch(name: str):
 
 
 class Entry(NamedTuple):
-    """What is known about a dataset.
-
-    The shape is the number of samples, features, classes, samples of the smallest and of the
-    largest class, from the paper's table; for the 2-D sets, which are not in the table, from their
-    files.
-    """
+    """What is known about a dataset; shape: samples, features, classes, smallest, largest."""
 
     shape: tuple[int, int, int, int, int]
     where: str  # where to get it, in words

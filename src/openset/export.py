@@ -65,10 +65,8 @@ class Graph:
         self.constants: list[TensorProto] = []
 
     def __call__(self, operator: str, *inputs, output: str | None = None, **attributes) -> str:
-        """Apply a standard operator with its attributes; return the name of the (first) result.
-
-        A string among the inputs is the name of a value; anything else becomes a constant.
-        """
+        """Apply a standard operator with its attributes; return the name of the (first) result."""
+        # A string among the inputs is the name of a value; anything else becomes a constant.
         names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         output = output or f"{operator}_{len(self.nodes)}"
         # TopK has a second result, which is not used.
@@ -93,11 +91,9 @@ _FAR = 1e150
 
 
 def expansion(graph: Graph, x: str, model, vectors, coef: np.ndarray, bias: np.ndarray) -> str:
-    """Write f_c(x) = sum_i coef_ci k(gamma_c |x - s_i|^2) + bias_c as an (n, K) value.
-
-    The kernel and ``gamma_`` are those of `model`. The shapes are: x, (n, d); vectors, dense or
-    CSR, (n_sv, d); coef, (K, n_sv); bias, (K,).
-    """
+    """Write f_c(x) = sum_i coef_ci k(gamma_c |x - s_i|^2) + bias_c as an (n, K) value."""
+    # The kernel and `gamma_` are those of `model`. The shapes are: x, (n, d); vectors, dense or
+    # CSR, (n_sv, d); coef, (K, n_sv); bias, (K,).
     kernel = get_kernel(model.kernel)
     vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
     if not kernel.decaying:
@@ -270,11 +266,9 @@ _WRITERS: dict[type, ScoreWriter] = {
 
 
 def score_writer(kind: type) -> ScoreWriter | None:
-    """Return the function that writes the scores of a method as a graph; None if there is none.
-
-    A kernel machine whose scores are its decision values needs no function of its own. Only
-    registered classes are exported: a subclass may decide otherwise.
-    """
+    """Return the function that writes the scores of a method as a graph; None if there is none."""
+    # A kernel machine whose scores are its decision values needs no function of its own. Only
+    # registered classes are exported: a subclass may decide otherwise.
     if kind in _WRITERS or not issubclass(kind, KernelMachineClassifier):
         return _WRITERS.get(kind)
     scores = [getattr(kind, name) for name in ("decision_function", "raw_scores", "decide")]
@@ -475,10 +469,8 @@ def _shift_and_divide(graph, x, shift, divisor):
 
 
 def _scale(graph, operator, x, factors):
-    """Multiply or divide x, (n, d), by (d,) factors.
-
-    onnxruntime would join a single factor with a matrix product behind it, rounded to float32.
-    """
+    """Multiply or divide x, (n, d), by (d,) factors."""
+    # onnxruntime would join a single factor with a matrix product behind it, rounded to float32.
     x, largest = graph(operator, x, factors), np.finfo(np.float64).max
     return graph("Clip", x, -largest, largest) if len(factors) == 1 else x
 

@@ -85,12 +85,10 @@ def _as_float32(typingctx, bits):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def exp_neg(a):
-    """a = exp(-a) in float32, relative error below 2e-7; vectorises, unlike a call of expf.
-
-    exp(-a) = 2**n * exp(f): n the nearest integer to -a / ln 2, f the remainder in [-0.35, 0.35],
-    exp(f) by its Taylor polynomial. Below 2**-126 the result is flushed to zero, because denormal
-    numbers would slow every later pass over the row.
-    """
+    """a = exp(-a) in float32, relative error below 2e-7; vectorises, unlike a call of expf."""
+    # exp(-a) = 2**n * exp(f): n the nearest integer to -a / ln 2, f the remainder in [-0.35, 0.35],
+    # exp(f) by its Taylor polynomial. Below 2**-126 the result is flushed to zero, because denormal
+    # numbers would slow every later pass over the row.
     log2e = np.float32(1.4426950408889634)
     # ln 2 in two parts, so that n * ln 2 is subtracted without rounding.
     ln2_hi = np.float32(0.693359375)

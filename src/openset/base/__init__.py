@@ -5,10 +5,16 @@ methods share) are imported by their names.
 """
 
 from ._classifier import OpenSetClassifier
-from ._delegate import DelegatingClassifier, OpenSetPipeline, make_pipeline
+from ._delegate import (
+    AGGREGATES,
+    DelegatingClassifier,
+    OpenSetPipeline,
+    group_scores,
+    make_pipeline,
+    predict_groups,
+)
 from ._distance import DistanceClassifier, unit_rows
 from ._explain import Certificate, PredictionExplainer, explain
-from ._groups import AGGREGATES, group_scores, predict_groups
 from ._kernel_machine import KernelMachineClassifier
 from ._validation import (
     TrainingData,

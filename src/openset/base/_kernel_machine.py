@@ -356,9 +356,8 @@ class KernelMachineClassifier(OpenSetClassifier):
     @property
     def solver_settings(self) -> dict[str, Any]:
         """The parameters of the solver, by name."""
-        names = ("max_iter", "cache_size", "device")
-        tol = max(self.tol, self._smallest_tol())
-        return {"tol": tol, **{name: getattr(self, name) for name in names}}
+        own = {name: getattr(self, name) for name in ("max_iter", "cache_size", "device")}
+        return {"tol": max(self.tol, self._smallest_tol()), **own}
 
     def _smallest_tol(self):
         """What the KKT gap can reach: decision values are rounded in proportion to the boxes."""

@@ -39,10 +39,7 @@ class BinaryMachine:
     def of(
         cls, solution: Solution, scale: float = 1.0, shift: float = 0.0, samples: Any = None
     ) -> BinaryMachine:
-        """Return the machine whose scores are ``scale * f + shift``, f those of the solution.
-
-        `samples` are the rows of the training set that the solution is over, None for all.
-        """
+        """The machine with scores ``scale * f + shift``; `samples`: the rows it is over."""
         support = np.flatnonzero(solution.beta)
         coef, bias = scale * solution.beta[support], float(scale * solution.bias + shift)
         report = solution.objective, solution.kkt_gap, solution.n_iter
@@ -258,10 +255,7 @@ def _scrambled(values):
 
 
 def per_class(estimator: Any, name: str, value: float | dict | None) -> np.ndarray:
-    """Expand a number, None or a dict {class: number} to one value per class, shape (K,).
-
-    `name` is the parameter, for messages and constraints; the estimator has ``classes_``.
-    """
+    """One value per class, (K,), of the parameter `name`: number, None or {class: number}."""
     classes = estimator.classes_.tolist()
     if value is None:
         return np.full(len(classes), None)

@@ -24,11 +24,14 @@ from ._criterion import Criterion, finite_scores
 from ._curve import Accuracy, Cost, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._precision import Precision
-from ._price import hardly_bounded, lost_rejection, price_of, resolve_conflict
 from ._samples import (
     check_given,
     check_not_fitted,
     encode_known,
+    hardly_bounded,
+    lost_rejection,
+    price_of,
+    resolve_conflict,
     score_slack,
     settled_thresholds,
     split_rows,

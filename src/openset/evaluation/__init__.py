@@ -6,9 +6,11 @@ go through :func:`evaluate_method`; they differ only in the splits they draw.
 
 from ._compare import (
     ComparedMethod,
+    Learned,
     coinciding_methods,
     compare_methods,
     confidence_interval,
+    learn_decisions,
     paired_differences,
     rows_within,
 )
@@ -31,7 +33,6 @@ from ._held_out import (
     held_out_report,
     model_card,
 )
-from ._learn import Learned, learn_decisions
 
 __all__ = [
     "ComparedMethod",

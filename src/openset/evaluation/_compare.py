@@ -1,19 +1,29 @@
-"""Several methods on the same splits."""
+"""Several methods on the same splits, and a model before and after it learned from decisions."""
+
+from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from scipy.sparse import vstack as stack_sparse
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 
+from ..calibration import CalibratedRejector
+from ..discovery import Decisions
 from ..model_selection import OpenSetSearchCV
-from ..utils import Progress, decide, unwrap
+from ..utils import Progress, decide, split_fitted, unwrap
 from ._harness import MethodResult, evaluate_method, stratified_rows
 
 
@@ -280,3 +290,276 @@ def rows_within(
         took = perf_counter() - start
     possible = int(len(rows) * np.sqrt(seconds / (took * len(splits))))
     return min(len(y), max(pilot_rows, possible))
+
+
+# Warn if the old classes lose more accuracy than this, and more rows than that.
+_TOLERATED, _CHANCE = 0.01, 2
+# Classes with fewer rows are not held out.
+_FEWEST = 5
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A model that has learned from decisions.
+
+    Attributes
+    ----------
+    model : estimator
+        With the transformers of the old model, unchanged.
+    changes : dict
+        For the card: rows per new class, corrections, junk, removed and renamed classes.
+    report : dict
+        Accuracies on held-out rows: ``old`` with ``rows``, ``before`` and ``after``; ``new`` with
+        ``rows``, ``rejected_before`` and ``after``. Empty if no row was learned.
+    warnings : list of str
+        What the user should know.
+    """
+
+    model: BaseEstimator
+    changes: dict[str, Any]
+    report: dict[str, Any]
+    warnings: list[str]
+
+
+def learn_decisions(
+    model: BaseEstimator,
+    X: Any,
+    y: Any,
+    X_new: Any,
+    decisions: Decisions,
+    *,
+    X_unknown: Any = None,
+    remove: Iterable = (),
+    rename: Mapping | None = None,
+    random_state: int = 0,
+) -> Learned:
+    """Teach a model new classes and corrections, and measure what that does to the old classes.
+
+    New classes and corrections join the training data. Junk becomes known unknowns if the method
+    can learn from these, and is left out otherwise. The parameters of the model are kept. Then
+    classes are removed and renamed. A calibrated model is calibrated again; but if its operating
+    point was set on other samples (:func:`openset.calibration.calibrate`), it is dropped, with a
+    warning, because it says nothing about the new classes.
+
+    The report comes from two more fits, of the old and of the new training data without a fifth of
+    the rows, which both are measured on.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted open-set estimator, or a Pipeline or a search of one. A search is replaced by its
+        best estimator.
+    X : array-like of shape (n, d), or whatever the model takes
+        The samples that the model was trained on.
+    y : array-like of shape (n,)
+        Their classes, all that the model knows; rows of an explicit unknown label are known
+        unknowns.
+    X_new : array-like of shape (m, d), or whatever the model takes
+        The samples that the decisions are about.
+    decisions : Decisions
+        For example from :func:`openset.discovery.read_decisions`.
+    X_unknown : array-like of shape (u, d), or whatever the model takes, default=None
+        Further samples of no class, which are treated as junk.
+    remove : iterable of labels, default=()
+        Classes that are no longer answered.
+    rename : mapping {old: new}, default=None
+        New names of classes.
+    random_state : int, default=0
+        Seed of the rows that are held out.
+
+    Returns
+    -------
+    Learned
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import OpenSetSVC
+    >>> from openset.discovery import Decisions
+    >>> from openset.evaluation import learn_decisions
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 0.3, (20, 2)) for center in (0, 3, 6)])
+    >>> y = np.repeat(["a", "b", "c"], 20)
+    >>> model = OpenSetSVC(gamma=1.0, C=8.0).fit(X[:40], y[:40])
+    >>> decisions = Decisions(np.arange(20), ["new"] * 20, ["c"] * 20)
+    >>> learned = learn_decisions(model, X[:40], y[:40], X[40:], decisions)
+    >>> print(learned.model.predict([[6, 6]]), learned.report["new"]["rejected_before"])
+    ['c'] 1.0
+    """
+    if X_unknown is not None and (n := len(X_unknown)):
+        decisions = Decisions(
+            np.append(decisions.rows, np.arange(len(X_new), len(X_new) + n)),
+            [*decisions.kinds, *["junk"] * n],
+            [*decisions.labels, *[None] * n],
+        )
+        X_new = _stack(X_new, X_unknown)
+    warnings: list[str] = []
+    model = _without_operating_point(model, warnings)
+    transform, final = split_fitted(model)
+    remove, rename = list(remove), dict(rename or {})
+    taught, report = deepcopy(final), {}
+    y = np.asarray(y)
+    if len(decisions):
+        Z, Z_new = _indexable(transform(X)), _indexable(transform(X_new))
+        decisions.check(Z_new.shape[0], final.classes_, final.unknown_label_)
+        named, rest = decisions.of_kind("new", "class"), decisions.of_kind("junk")
+        labels = np.array([c for c, use in zip(decisions.labels, named, strict=True) if use])
+        if rest.any() and not final.traits.known_unknowns:
+            warnings.append(
+                f"{rest.sum()} junk rows were left out: {type(final).__name__} cannot learn from "
+                "samples of no class"
+            )
+            rest[:] = False
+        rows = np.asarray(decisions.rows)
+        added, junk = (_safe_indexing(Z_new, rows[which]) for which in (named, rest))
+        y_all = np.concatenate([y, labels]) if len(labels) else y
+        lost = [label for label in final.classes_.tolist() if not np.any(y_all == label)]
+        if lost:
+            raise ValueError(
+                f"the training data have no row of {lost}, which the model knows and would forget: "
+                "add the rows that it was learned from, under these names, or remove these classes "
+                "first"
+            )
+        taught = _grow(final, _stack(Z, added), y_all, junk, warnings)
+        report = _compare(final, Z, y, (added, labels, junk), random_state)
+        loss = report["old"]["before"] - report["old"]["after"]
+        if loss > _TOLERATED and loss * report["old"]["rows"] > _CHANCE + 0.5:
+            warnings.append(
+                f"the old classes suffer: {report['old']['before']:.1%} of their held-out rows "
+                f"were named correctly before, {report['old']['after']:.1%} are now"
+            )
+    if remove:
+        taught.remove_classes(remove)
+    if rename:
+        taught.rename_classes(rename)
+    names, counts = np.unique(
+        [str(c) for c, k in zip(decisions.labels, decisions.kinds, strict=True) if k == "new"],
+        return_counts=True,
+    )
+    changes = {
+        "new": dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        "corrected": int(decisions.of_kind("class").sum()),
+        "junk": int(decisions.of_kind("junk").sum()),
+        "removed": [str(label) for label in remove],
+        "renamed": {str(old): str(new) for old, new in rename.items()},
+    }
+    return Learned(_put_back(model, taught), changes, report, warnings)
+
+
+def _indexable(Z):
+    """Rows that can be taken and counted: an array, a table or a CSR matrix."""
+    (Z,) = indexable(Z)
+    return Z if hasattr(Z, "shape") else np.asarray(Z)
+
+
+def _stack(*parts):
+    """The rows of arrays, tables or sparse matrices, one part after the other."""
+    if any(map(issparse, parts)):
+        return stack_sparse(parts, format="csr")
+    if all(hasattr(part, "iloc") for part in parts):
+        import pandas as pd
+
+        return pd.concat(parts)
+    return np.concatenate(parts)
+
+
+def _without_operating_point(model, warnings):
+    """The model inside a rejector that was calibrated on samples which are not given here."""
+    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+    final = steps[-1][1]
+    if not (isinstance(final, CalibratedRejector) and isinstance(final.estimator, FrozenEstimator)):
+        return model
+    warnings.append(
+        "the operating point was dropped: it was set on samples of the old classes only. Set it "
+        "again, on samples of all classes, with openset.calibration.calibrate or `openset "
+        "calibrate`"
+    )
+    inner = final.estimator_.estimator
+    return type(model)([*steps[:-1], (steps[-1][0], inner)]) if len(steps) > 1 else inner
+
+
+def _with_params(final, y, junk):
+    """The parameters for these labels, and y with the label of the junk that follows."""
+    params: dict[str, Any] = {}
+    for name, value in final.get_params(deep=False).items():
+        if isinstance(value, dict) and name != "class_weight":
+            # A new class gets the median of the others.
+            middle = float(np.median(list(value.values())))
+            labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
+            params[name] = {label: value.get(label, middle) for label in labels}
+    if junk.shape[0]:
+        params["unknown_label"] = final.unknown_label_
+        y = np.concatenate([y, np.full(junk.shape[0], final.unknown_label_)])
+    return params, y
+
+
+def _fit(final, Z, y, junk):
+    """The method of `final`, with its parameters, fitted to all rows."""
+    params, y = _with_params(final, y, junk)
+    if isinstance(getattr(final, "gamma", None), str):
+        params["gamma"] = float(final.gamma_[0])  # the width that was chosen
+    return clone(final).set_params(**params).fit(_stack(Z, junk), y)
+
+
+def _grow(final, Z, y, junk, warnings):
+    """The same, from the present solution if the rows are those of its training."""
+    params, labels = _with_params(final, y, junk)
+    try:
+        return deepcopy(final).set_params(**params).add_classes(_stack(Z, junk), labels)
+    except ValueError as error:
+        taught = _fit(final, Z, y, junk)  # raises again unless the warm start was the problem
+        warnings.append(f"refitted from scratch: {error}")
+    return taught
+
+
+def _compare(final, Z, y, added, random_state):
+    """Accuracies of both training sets on rows that neither has."""
+    rng = np.random.default_rng(random_state)
+    Z_new, y_new, junk = added
+    unknown = final.unknown_label_
+    fit_old, test_old = _hold_out(y, unknown, rng)
+    fit_new, test_new = _hold_out(y_new, unknown, rng)
+    Z_fit, Z_test = _safe_indexing(Z, fit_old), _safe_indexing(Z, test_old)
+    before = _fit(final, Z_fit, y[fit_old], junk[:0])
+    both = _stack(Z_fit, _safe_indexing(Z_new, fit_new))
+    labels = np.concatenate([y[fit_old], y_new[fit_new]]) if len(y_new) else y[fit_old]
+    after = _fit(final, both, labels, junk)
+    report: dict[str, Any] = {
+        "old": {
+            "rows": len(test_old),
+            "before": float(np.mean(before.predict(Z_test) == y[test_old])),
+            "after": float(np.mean(after.predict(Z_test) == y[test_old])),
+        }
+    }
+    if len(test_new):
+        Z_test = _safe_indexing(Z_new, test_new)
+        rejected = before.predict(Z_test) == before.unknown_label_
+        report["new"] = {
+            "rows": len(test_new),
+            "rejected_before": float(np.mean(rejected)),
+            "after": float(np.mean(after.predict(Z_test) == y_new[test_new])),
+        }
+    return report
+
+
+def _hold_out(y, unknown_label, rng):
+    """Rows to fit and a fifth of the rows of each class, unless it has few."""
+    test = []
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        if len(rows) >= _FEWEST and label != unknown_label:  # known unknowns stay
+            test.append(rows[: len(rows) // 5])
+    held = np.sort(np.concatenate(test)) if test else np.empty(0, dtype=np.intp)
+    return np.setdiff1d(np.arange(len(y)), held), held
+
+
+def _put_back(model, final):
+    """The model with another open-set estimator inside, as :func:`split_fitted` finds it."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return type(model)([*model.steps[:-1], (name, _put_back(last, final))])
+    if isinstance(model, FrozenEstimator):
+        return FrozenEstimator(_put_back(model.estimator, final))
+    if hasattr(model, "best_estimator_"):
+        return _put_back(model.best_estimator_, final)
+    return final

@@ -324,10 +324,7 @@ def fit_method(
 
 
 def _fit_on_cluster(model, X, y, readers):
-    """Fit a landmark model, or a Pipeline that ends in one, with its rows in parts.
-
-    Return the model, and the number of rows of each label that `readers` returned, or None.
-    """
+    """Fit a landmark model with its rows in parts; return it and the rows of each label."""
     import dask
     import dask.array as da
 

@@ -228,10 +228,7 @@ def shrunk_covariance(R: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _shrinkage(R, empirical, variance):
-    """Ledoit and Wolf's shrinkage: the variance of the covariance over its distance from a sphere.
-
-    Both follow from sums over rows and entries, so no further matrix product is needed.
-    """
+    """Ledoit and Wolf's shrinkage: variance of the covariance over its distance from a sphere."""
     n, d = R.shape
     fourth = (squared_norms(R) ** 2).sum() / n
     squares = (empirical**2).sum()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..utils import unwrap
+from ..utils.text import text_table
 from ._counts import OpenSetCounts, encode, harmonic_mean, index_known
 
 _count = OpenSetCounts.from_labels
@@ -360,14 +361,12 @@ class OpenSetReport(dict):
             )
         rows = [(str(name), row) for name, row in shown]
         rows.append(("unknown" if label == "unknown" else f"{label} (unknown)", last))
-        width = max(map(len, ["class", *(name for name, _ in rows)]))
-        lines = [f"{'class':<{width}}  precision  recall      f1  support"]
-        for name, row in rows:
-            lines.append(
-                f"{name:<{width}}  {row['precision']:9.4f}  {row['recall']:6.4f}  "
-                f"{row['f1']:6.4f}  {row['support']:7d}"
-            )
-        return "\n".join(lines) + note
+        shares = ("precision", "recall", "f1")
+        cells = [
+            [name, *(f"{row[share]:.4f}" for share in shares), str(row["support"])]
+            for name, row in rows
+        ]
+        return text_table(["class", *shares, "support"], cells) + note
 
 
 def open_set_report(

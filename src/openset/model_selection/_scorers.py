@@ -192,10 +192,7 @@ class BinaryScorer:
     def of_scores(
         self, true: NDArray[np.intp], scores: NDArray[np.floating]
     ) -> NDArray[np.float64]:
-        """The measure, of shape (...), of scores (..., n, 1).
-
-        Codes `true` (n,) are 0 for the positive class, 1 for known negatives, 2 for unknowns.
-        """
+        """The measure, (...), of scores (..., n, 1); `true` (n,): 0, negative 1, unknown 2."""
         join = _OF_MACHINES[self.name]
         right = (decide(scores) == 0) == (true == 0)
         unknown = true == 2

@@ -235,16 +235,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
         table = self._run(plan, data, make_settings(self.estimator, grid, self.level_))
-        strength = path_values(self.estimator, table.settings)
-        by_class = classes if self.level_ == "class" else None
-        self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, by_class)
-        self.withheld_scores_ = None
-        if self.level_ == "model":
-            withheld: list = [
-                table.withheld.get((self.best_index_, s), []) for s in range(len(splits))
-            ]
-            if any(map(len, withheld)):
-                self.withheld_scores_ = np.sort(np.concatenate(withheld))
+        self._choose(table, classes, len(splits))
         if self.refit:
             if codes.max() == len(classes) and not takes_known_unknowns(final, final.unknown_label):
                 rows = np.flatnonzero(codes < len(classes))
@@ -252,6 +243,19 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             self.best_estimator_ = self._refit(X, y, weight)
             unwrap(self.best_estimator_).withheld_scores_ = self.withheld_scores_
         return self
+
+    def _choose(self, table, classes, n_splits) -> None:
+        """Set the attributes of the best setting."""
+        strength = path_values(self.estimator, table.settings)
+        by_class = classes if self.level_ == "class" else None
+        self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, by_class)
+        self.withheld_scores_ = None
+        if self.level_ == "model":
+            withheld: list = [
+                table.withheld.get((self.best_index_, s), []) for s in range(n_splits)
+            ]
+            if any(map(len, withheld)):
+                self.withheld_scores_ = np.sort(np.concatenate(withheld))
 
     def _run(self, plan, data, settings) -> ScoreTable:
         """Score the settings, those next to the best and the estimator's own; set cv_results_."""

@@ -12,10 +12,14 @@ except ImportError as error:
         'openset.plots needs matplotlib; run: pip install "openset[plots]"', name="matplotlib"
     ) from error
 
-from ._critical_difference import CriticalDifferenceDisplay
 from ._decision_regions import DecisionRegionsDisplay, DecisionSurfaceDisplay
 from ._display import class_colors, class_marker, plain_text, tint
-from ._parameters import EvidenceDisplay, LambdaPathDisplay, SearchHeatmapDisplay
+from ._parameters import (
+    CriticalDifferenceDisplay,
+    EvidenceDisplay,
+    LambdaPathDisplay,
+    SearchHeatmapDisplay,
+)
 from ._scores import (
     KnownROCDisplay,
     OpenSetConfusionMatrixDisplay,

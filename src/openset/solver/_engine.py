@@ -186,11 +186,11 @@ def _alone(X, kernel, gammas, batches, settings, finish, j):
 
 
 class _Plan:
-    """Batches, and what is to be known about each of them before it is solved.
+    """Batches, and what is to be known about each of them before it is solved."""
 
-    `parts` are the samples that take part in batches, `part_of` the part of each batch, -1 for all
-    samples; `sizes` are numbers of problems and of totals. Batches of one kind are solved together.
-    """
+    # `parts` are the samples that take part in batches, `part_of` the part of each batch, -1 for
+    # all samples; `sizes` are numbers of problems and of totals. Batches of one kind are solved
+    # together.
 
     def __init__(self, batches, only_scores):
         self.batches, self.only_scores = batches, only_scores
@@ -229,10 +229,9 @@ class _Plan:
 
 
 class _Share(NamedTuple):
-    """Batches that share kernel rows.
+    """Batches that share kernel rows."""
 
-    `part` are the samples that take part in them and `outside` the others, None for all samples.
-    """
+    # `part` are the samples that take part in them and `outside` the others, None for all samples.
 
     batches: list[int]
     rows: Any
@@ -328,10 +327,8 @@ class _Run:
                         sweep.end(first + widths.stop == len(self.order))
 
     def _rounds(self, shares):
-        """Yield what is solved together: (share, Sweep, batches), and whether at all widths.
-
-        That is as many batches as there is room for what is kept of them: solutions, or scores.
-        """
+        """Yield what is solved together: (share, Sweep, batches), and whether at all widths."""
+        # That is as many batches as there is room for what is kept of them: solutions, or scores.
         plan, n_widths, members, used = self.plan, len(shares[0].rows.widths), [], 0
         for share in shares:
             n, n_columns = share.rows.store.rows.shape

@@ -174,29 +174,12 @@ class DecisionValues:
 
 
 class Expansion:
-    """Kernel expansions of classes that share their distances.
+    """Kernel expansions (K, n_sv) of classes that share their distances."""
 
-    Parameters
-    ----------
-    support_vectors : ndarray or CSR matrix of shape (n_sv, d)
-    coef : ndarray of shape (K, n_sv)
-    kernel : Kernel
-    gamma : ndarray of shape (K,)
-        Widths; several for wide points only. Distances are formed at the largest, where rounding
-        matters most.
-    exact : bool, default=False
-
-    Attributes
-    ----------
-    band : ndarray of shape (K,)
-        Scores up to this absolute value are computed again in float64.
-    by_products : bool
-        Whether distances may come from dense products, the only way on the GPU.
-    fast : bool
-        Whether these products may be in float32.
-    far : float
-        Largest coordinate of scaled points.
-    """
+    # Distances are formed at the largest gamma, where rounding matters most; several widths are for
+    # wide points only. Scores up to `band` (K,) in absolute value are computed again in float64.
+    # `by_products`: distances may come from dense products, the only way on the GPU; `fast`: these
+    # may be in float32. `far` is the largest coordinate of scaled points.
 
     def __init__(
         self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: np.ndarray, exact=False
@@ -278,21 +261,11 @@ class Expansion:
 
 
 class TiledSums:
-    """``sum_i coef[c, i] k(ratio_c |x - s_i|^2)`` at any points, over tiles of support vectors.
+    """sum_i coef[c, i] k(ratio_c |x - s_i|^2) at any points, over tiles of support vectors."""
 
-    Every tile has the same support vectors for all points, so that the score of a point does not
-    depend on the points that it comes with.
-
-    Parameters
-    ----------
-    points : Points
-        The support vectors.
-    coef : ndarray of shape (K, n_sv)
-    kernel : Kernel
-    widths : list of (ratio, classes)
-    values, sums : float32 or float64
-        Precision of kernel values and of coefficients.
-    """
+    # Every tile has the same support vectors for all points, so that the score of a point does not
+    # depend on the points that it comes with. `widths` are pairs (ratio, classes); `values` and
+    # `sums` are the precisions of kernel values and of coefficients.
 
     def __init__(self, points: Points, coef, kernel, widths, values=np.float64, sums=np.float64):
         self.points, self._kernel, self._widths = points, kernel, widths
@@ -366,10 +339,8 @@ def _gaussian_coefficients(coef: np.ndarray, dtype: type) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _gaussian_sums(Z, columns, ratio, coef, sums):
-    """sums[i, c] += sum_j coef[c, j] exp(-ratio |z_i - s_j|^2), in one call that holds no lock.
-
-    `columns` are the support vectors, see `padded_columns`; `coef` from `_gaussian_coefficients`.
-    """
+    """sums[i, c] += sum_j coef[c, j] exp(-ratio |z_i - s_j|^2), in one call that holds no lock."""
+    # `columns` are the support vectors, see `padded_columns`; `coef` from `_gaussian_coefficients`.
     n, n_support = Z.shape[0], columns.shape[1]
     z = np.zeros((n, columns.shape[0]), dtype=Z.dtype)
     z[:, : Z.shape[1]] = Z

@@ -23,18 +23,8 @@ ROWS, _WIDTH, _REGISTER, _CHUNK = 6, 64, 32, 32
 
 
 def packed(Z, dtype: type) -> np.ndarray:
-    """Points as columns of a product: panels of shape (features, 16), or (features, 8) in float64.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d)
-    dtype : float32 or float64
-
-    Returns
-    -------
-    ndarray of shape (n_panels, d, width)
-        Point i is ``[i // width, :, i % width]``; zeros fill the last panel.
-    """
+    """Rows of Z (n, d) as columns of a product: panels (n_panels, d, 16), or 8 in float64."""
+    # Point i is [i // width, :, i % width]; zeros fill the last panel.
     (n, d), width = Z.shape, _WIDTH // np.dtype(dtype).itemsize
     panels = np.zeros((-(-n // width), d, width), dtype=dtype)
     with np.errstate(over="ignore"):
@@ -83,19 +73,9 @@ def rows_of_packed(panels, index):
 
 @njit(cache=True, nogil=True)
 def products(rows, panels, first, out):
-    """out = rows @ columns.T, for the panels from `first` on that `out` has room for.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d), contiguous
-        n is a multiple of 6, see `rows_of`.
-    panels : ndarray of shape (n_panels, d, width)
-        Columns, from `packed`.
-    first : int
-        The first panel.
-    out : ndarray of shape (n, width * n_panels), contiguous
-        Also has the values of the zeros that fill the last panel.
-    """
+    """out = rows @ columns.T, for the panels from `first` on that `out` has room for."""
+    # `rows` (n, d) are contiguous, n a multiple of 6 (see `rows_of`), the panels from `packed`.
+    # `out` also has the values of the zeros that fill the last panel.
     d, width = panels.shape[1:]
     for p in range(out.shape[1] // width):
         for start in range(0, d, _CHUNK):
@@ -117,19 +97,15 @@ def multiply(A, panels):
 
 @intrinsic
 def _block(typingctx, rows, row, panels, column, n, out, place, add):
-    """6 rows by one panel over n features, from these places in the flat arrays, into `out`.
-
-    With `add` the values are added to those of `out`.
-    """
+    """`out` = or, with `add`, += 6 rows by one panel over n features; places in flat arrays."""
 
     def codegen(context, builder, signature, args):
         element = context.get_data_type(signature.args[0].dtype)
         size = context.get_abi_sizeof(element)
         lanes, width = _REGISTER // size, _WIDTH // size
         vector, integer = ir.VectorType(element, lanes), args[4].type
-        arrays = [
-            context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2, 5)
-        ]
+        kinds = signature.args
+        arrays = [context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 5)]
         a, b, c = (builder.gep(x.data, [args[k]]) for x, k in zip(arrays, (1, 3, 6), strict=True))
         features, stride = (builder.extract_value(arrays[k].shape, 1) for k in (0, 2))
         multiply_add = _multiply_add(context, builder, vector)
@@ -178,10 +154,8 @@ def _block(typingctx, rows, row, panels, column, n, out, place, add):
                 builder.store(total, place, align=size)
         return context.get_dummy_value()
 
-    place_type = types.intp
-    signature = types.void(
-        rows, place_type, panels, place_type, place_type, out, place_type, types.boolean
-    )
+    at = types.intp
+    signature = types.void(rows, at, panels, at, at, out, at, types.boolean)
     return signature, codegen
 
 

@@ -28,23 +28,12 @@ _LINE = 16
 
 
 class KernelValues:
-    """Kernel values between the rows of X, at one of `gammas` at a time; at first the first.
+    """Kernel values between the rows of X, at one of `gammas` at a time; at first the first."""
 
-    Distances are formed at the largest gamma and scaled down. Dot products have no width.
-
-    Attributes
-    ----------
-    n_rows : int
-    diagonal : ndarray of shape (n_rows,), float32
-    gamma : float
-        Width of the kernel.
-    narrow : bool
-        Whether rows come from direct differences.
-    direct : Narrow or None
-        The points, where compiled loops can make rows from them.
-    size : int
-        Memory of wide points, which is part of the budget, in float32 numbers.
-    """
+    # Distances are formed at the largest gamma and scaled down. Dot products have no width.
+    # `narrow`: rows come from direct differences, in compiled loops from the points `direct`.
+    # `diagonal` is (n_rows,) float32; `size` is the memory of wide points, a part of the budget, in
+    # float32 numbers.
 
     def __init__(self, X, kernel: Any, gammas: np.ndarray):
         self.n_rows, self.kernel, self._largest = X.shape[0], kernel, gammas.max()
@@ -137,24 +126,13 @@ class DotProducts:
 
 
 class WholeMatrix(KernelRows):
-    """All rows of the kernel matrix, computed at once, at one width or at several.
+    """All rows of the kernel matrix, computed at once, at one width or at several."""
 
-    Parameters
-    ----------
-    values : KernelValues
-    n_jobs : int or None
-        Threads that fill the matrices.
-    gammas : sequence of float, default=()
-        Widths to keep in memory at a time, see `widths`; empty for the present one of `values`.
-    n_solved : int, default=None
-        Keep the rows of the first samples only: the others take no part in the problems, which are
-        over the first samples, and have columns.
-    keep_distances : bool
-        Keep the distances, so that other widths cost one pass over them. Columns of samples that
-        take no part are then made from them when they are needed.
-    memory : ndarray of float32, default=None
-        Where to put the matrix of one width.
-    """
+    # `gammas` are the widths in memory at a time, empty for that of `values`. With `n_solved` only
+    # the rows of the first samples are kept: the others take no part in the problems, which are
+    # over the first samples, and have columns. With `keep_distances` other widths cost one pass
+    # over the distances, and columns of samples that take no part are made from them when they are
+    # needed. `memory` is where to put the matrix of one width.
 
     whole = True
 
@@ -287,10 +265,8 @@ def _call(function, arguments, _):
 
 
 def _tile_bounds(n, m, side):
-    """First and last row, first and last column of tiles: those of n rows on or above the diagonal.
-
-    Columns n to m are in tiles of their own.
-    """
+    """First and last row, first and last column of tiles of n rows on or above the diagonal."""
+    # Columns n to m are in tiles of their own.
     start = np.concatenate([np.arange(0, n, side), np.arange(n, m, side)])
     stop = np.minimum(start + side, np.where(start < n, n, m))
     i, j = np.triu_indices(-(-n // side), m=len(start))
@@ -339,23 +315,14 @@ def fill_from_points(matrices, ratios, points, bounds, counter):
 
 
 def scratch_size(n: int) -> int:
-    """Numbers that the rows of parts of a problem over n rows take.
-
-    A part, and the parts of that part, hold less than the same share of the rows each.
-    """
+    """Numbers that the rows of parts of a problem over n rows take."""
+    # A part, and the parts of that part, hold less than the same share of the rows each.
     share = part_share(n)
     return int((share * n) ** 2 / (1 - share**2))
 
 
 class MatrixPart(KernelRows):
-    """Some samples of a whole matrix, for one solver: rows are copied when they are first needed.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m), float32
-    samples : ndarray of shape (n,), int64
-    diagonal : ndarray of shape (n,), float32
-    """
+    """Samples (n,) of a whole matrix (m, m), for one solver: rows are copied when first needed."""
 
     def __init__(self, matrix: np.ndarray, samples: np.ndarray, diagonal: np.ndarray):
         n = len(samples)

@@ -347,9 +347,7 @@ def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray
 
 
 def near_identity(sample: np.ndarray) -> bool:
-    """Whether a typical row's kernel values with all others add up to at most that with itself.
-
-    `sample`, of shape (n, m), are some rows of the kernel matrix. Then the solution for the
-    identity is a good start.
-    """
+    """Whether a typical row's kernel values with all others add up to at most that with itself."""
+    # `sample`, of shape (n, m), are some rows of the kernel matrix. Then the solution for the
+    # identity is a good start.
     return bool(np.median(sample.sum(axis=1)) < 2.0)

@@ -139,12 +139,10 @@ def _optimise_part(active, problem, rows, beta, v, tol, max_iter, stop):
 
 
 def _optimise_sets(problem, rows, state, tol, max_iter, stop):
-    """Optimise one working set after the other; return the number of iterations.
-
-    Rows of wide data are cheap in large numbers only. So a part of the multipliers is optimised
-    over a matrix of its own, and then the rows of all that moved are made together. What happens
-    must not depend on which rows are in memory, where other solvers may have left them.
-    """
+    """Optimise one working set after the other; return the number of iterations."""
+    # Rows of wide data are cheap in large numbers only. So a part of the multipliers is optimised
+    # over a matrix of its own, and then the rows of all that moved are made together. What happens
+    # must not depend on which rows are in memory, where other solvers may have left them.
     beta, v, box = state.beta, state.v, Box(problem.lower, problem.upper)
     n_iter = 0
     for _ in range(tuning().working_rounds):
@@ -197,11 +195,9 @@ def limits_of(problem: Problem, tol: float) -> Limits:
 
 
 def _candidates(wanted, state, rows):
-    """The working set, and rows likely to be needed next where computing several is cheaper.
-
-    If the row of i is in memory, those are the other good partners of i; if not, the rows that
-    violate the optimality conditions most.
-    """
+    """The working set, and rows likely to be needed next where computing several is cheaper."""
+    # If the row of i is in memory, those are the other good partners of i; if not, the rows that
+    # violate the optimality conditions most.
     v, store = state.v, rows.store
     i = state.pair[0]
     pair = state.pair[state.pair >= 0]
@@ -268,11 +264,8 @@ def refined(
     max_iter: int = -1,
     stop: threading.Event | None = None,
 ) -> Solution:
-    """Continue from a solution over `rows` until its KKT gap holds in float64.
-
-    It is the same solution where rounding cannot matter. `problem` has its total, `rows` are no
-    subset; the settings are those of :func:`openset.solver.solve`.
-    """
+    """Continue from a solution over all `rows` until its KKT gap holds in float64."""
+    # It is the same solution where rounding cannot matter.
     if _VALUE_ERROR * np.abs(solution.beta).sum() <= _SHARE * tol:
         return solution
     limit = iteration_limit(max_iter)

@@ -78,12 +78,10 @@ _RADII = np.concatenate([[0.0], np.logspace(-6, 3, 300)])
 
 
 def _kernel_error(kernel: Kernel, norm: float, expanded: bool, eps: float) -> float:
-    """Largest error of a kernel value for points of norm sqrt(gamma) * |x| <= `norm`.
-
-    Expanding makes an error of up to 10 eps norm^2 in s (measured; from rounding coordinates,
-    products and their sum), direct differences one of 2 eps norm in sqrt(s). The effect on a
-    kernel value depends on the kernel: near zero some are much steeper than the RBF.
-    """
+    """Largest error of a kernel value for points of norm sqrt(gamma) * |x| <= `norm`."""
+    # Expanding makes an error of up to 10 eps norm^2 in s (measured; from rounding coordinates,
+    # products and their sum), direct differences one of 2 eps norm in sqrt(s). The effect on a
+    # kernel value depends on the kernel: near zero some are much steeper than the RBF.
     r = _RADII
     with np.errstate(over="ignore"):
         off = r**2 + 10 * eps * norm**2 if expanded else (r + 2 * eps * norm) ** 2
@@ -115,11 +113,9 @@ def needs_differences(kernel: Kernel, norm: float) -> bool:
 
 
 def _limits_of_single(norms: np.ndarray, one_width: bool) -> np.ndarray:
-    """Squared distances up to which products in float32 are too inaccurate for the RBF.
-
-    An error d of s changes exp(-s) by d exp(-s), which matters for small s only. At r times the
-    width both are r times as large; d / e over the error allowed is enough for every r.
-    """
+    """Squared distances up to which products in float32 are too inaccurate for the RBF."""
+    # An error d of s changes exp(-s) by d exp(-s), which matters for small s only. At r times the
+    # width both are r times as large; d / e over the error allowed is enough for every r.
     error = 20 * _EPS * norms
     if not one_width:
         return (error / (PRODUCT_ERROR * np.e) + error).astype(np.float32)
@@ -139,11 +135,9 @@ def _few_are_close(Z, norms: np.ndarray, kernel: Kernel, one_width: bool) -> boo
 
 
 def _exact_scaling(X: np.ndarray, scale: float) -> np.ndarray:
-    """Points for direct differences in float64: neither centred nor rounded.
-
-    The factor is a power of two near `scale`, so that every digit of X is kept, also of small
-    numbers among huge ones.
-    """
+    """Points for direct differences in float64: neither centred nor rounded."""
+    # The factor is a power of two near `scale`, so that every digit of X is kept, also of small
+    # numbers among huge ones.
     with np.errstate(over="ignore"):
         # No infinities, whose difference would be NaN.
         return np.clip(X * _power_of_two(scale), -LARGEST, LARGEST)
@@ -457,10 +451,8 @@ class DistancesTo:
         self._to: Points | np.ndarray = directions(B) if metric == "cosine" else Points(B)
 
     def __call__(self, A, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Distances from the rows of A to the rows start, ..., stop - 1 of B, (n, stop - start).
-
-        inf where the square of a difference overflows; never NaN.
-        """
+        """Distances from the rows of A to the rows start, ..., stop - 1 of B, (n, stop - start)."""
+        # inf where the square of a difference overflows; never NaN.
         stop = self.n_points if stop is None else stop
         if isinstance(self._to, np.ndarray):
             distances = 1.0 - directions(A) @ self._to[start:stop].T

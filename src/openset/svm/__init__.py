@@ -1,10 +1,16 @@
 """Support vector machines that may answer unknown."""
 
 from ._landmarks import fit_distributed, predict_distributed
-from ._one_class import MulticlassOneClassSVM, MulticlassSVDD
 from ._open_set_svc import LambdaPath, OpenSetSVC, lambda_path
 from ._planes import DecisionBoundaryCarving, OneVsSetMachine
-from ._svc import FixedBiasSVC, OneVsRestSVC, ThresholdSVC, one_vs_one_bias
+from ._svc import (
+    FixedBiasSVC,
+    MulticlassOneClassSVM,
+    MulticlassSVDD,
+    OneVsRestSVC,
+    ThresholdSVC,
+    one_vs_one_bias,
+)
 
 __all__ = [
     "DecisionBoundaryCarving",

@@ -26,11 +26,10 @@ def _blas() -> list:
 
 
 class _OneBlasThread:
-    """Limit BLAS to one thread while any thread is inside, in whatever order they enter and leave.
+    """Limit BLAS to one thread while any thread is inside, in whatever order they come and go."""
 
-    threadpoolctl's own limit restores the number of threads it found, which is one if another
-    limit was active then. So the first to enter sets the limit and the last to leave restores it.
-    """
+    # threadpoolctl's own limit restores the number of threads it found, which is one if another
+    # limit was active then. So the first to enter sets the limit and the last to leave restores it.
 
     def __init__(self):
         self._lock, self._inside, self._before = threading.Lock(), [], []

@@ -61,11 +61,9 @@ class DevicePoints:
 
 
 def kernel_matrix(xp, X, kernel, gammas, memory: float, n_solved: int):
-    """Rows of the kernel matrix of X at the widths `gammas`, whole if they fit into `memory` bytes.
-
-    `n_solved` samples, the first, take part in the problems; the others have columns only. Both
-    kinds compute K beta, and run a number of SMO iterations on many problems.
-    """
+    """Rows of the kernel matrix of X at `gammas`, whole if they fit into `memory` bytes."""
+    # `n_solved` samples, the first, take part in the problems; the others have columns only. Both
+    # kinds compute K beta, and run a number of SMO iterations on many problems.
     if sparse.issparse(X):
         X = X.toarray()
     size = 4.0 * n_solved * X.shape[0]

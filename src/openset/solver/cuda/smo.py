@@ -29,20 +29,11 @@ GROW, SHRINK = 1, 2
 
 
 class Matrix(NamedTuple):
-    """Kernel values on the GPU.
+    """Kernel values on the GPU."""
 
-    Attributes
-    ----------
-    values : array of shape (n, m), float32
-    stride : int
-        Row at which the matrix of problem b begins, divided by b; 0 if all share one.
-    diagonal : array of shape (n,), float32
-        k(x, x) of each row.
-    """
-
-    values: Any
-    stride: int
-    diagonal: Any
+    values: Any  # (n, m) float32
+    stride: int  # Row at which the matrix of problem b begins, divided by b; 0 if all share one.
+    diagonal: Any  # (n,) float32: k(x, x) of each row.
 
 
 class Problems(NamedTuple):

@@ -136,11 +136,9 @@ def fitted(estimator: BaseEstimator) -> tuple[BaseEstimator, np.ndarray]:
 
 
 def answers(scores: np.ndarray, classes: np.ndarray, unknown) -> list:
-    """Return the answers by the decision rule: the accepted class of the highest score, or unknown.
-
-    This is deliberately a second implementation of :func:`openset.utils.decide`: the checks test
-    estimators, and through them `decide` itself, against an independent reference.
-    """
+    """The answers by the decision rule: the accepted class of the highest score, or unknown."""
+    # This is deliberately a second implementation of `openset.utils.decide`: the checks test
+    # estimators, and through them `decide` itself, against an independent reference.
     classes = classes.tolist()
     result = []
     for row in scores.tolist():
