@@ -1,6 +1,7 @@
 """Promises with a confidence, for objects, for strangers and within categories."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -413,3 +414,48 @@ def test_check_tells_when_not_to_rely_on_a_promise():
     assert "CHANGED" in str(result) and result.shift < 0
     with pytest.raises(ValueError, match="of 5 new ones look known; 10 of each are needed"):
         model.check(_known(rng.normal(size=5))[0])
+
+
+@pytest.mark.parametrize(
+    ("point", "name"),
+    [
+        (KnownRejected(0.3), "groups"),
+        (KnownRejected(0.3, within="category"), "categories"),
+        (StrangersAccepted(0.3), "unknown_groups"),
+    ],
+)
+def test_objects_that_are_missing_or_of_two_types(point, name):
+    X, y = _known(np.arange(20.0))
+    more = [X] if name == "unknown_groups" else []
+    for values, message in (
+        ([1.0, np.nan] * 10, r"\[1\] is missing"),
+        (np.array(["a", None] * 10, dtype=object), r"\[1\] is missing"),
+        (np.array(["a", 1] * 10, dtype=object), " mixes int and str"),
+        (np.zeros((20, 2)), r" has shape \(20, 2\)"),
+        ([1], r" has shape \(1,\), which is inconsistent with 20 rows"),
+    ):
+        with pytest.raises(ValueError, match=name + message):
+            _model(None, point, X, y, *more, **{name: values})
+
+
+def test_the_quantile_of_masses_by_fractions():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n_groups = int(rng.integers(1, 12))
+        sizes = rng.integers(1, 8, size=n_groups)
+        groups = np.repeat(np.arange(n_groups), sizes)
+        scores = rng.integers(6, size=len(groups)).astype(float)  # ties
+        alpha = Fraction(int(rng.integers(1, n_groups + 1)), n_groups + 1)
+        model = _model(rng, KnownRejected(float(alpha)), *_known(scores), groups=groups)
+        lowest = next(
+            score
+            for score in np.unique(scores)
+            if Fraction(1, n_groups + 1)
+            + sum(
+                Fraction(int(np.sum(scores[groups == g] <= score)), int(sizes[g] * (n_groups + 1)))
+                for g in range(n_groups)
+            )
+            > alpha
+        )
+        assert lowest - 1 <= model.thresholds_[0] <= lowest
+        assert not np.any((scores >= model.thresholds_[0]) & (scores < lowest))

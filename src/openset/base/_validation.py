@@ -404,16 +404,20 @@ def group_codes(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, 
     values = np.asarray(groups)
     if values.shape != (n,):
         raise ValueError(
-            f"{name} has shape {values.shape}, which is inconsistent with {n} rows. Pass the group "
-            "of each row."
+            f"{name} has shape {values.shape}, which is inconsistent with {n} rows. Pass one for "
+            "each row."
         )
     missing = np.array([v is None or v != v for v in values.tolist()], dtype=bool)
     if missing.any():
         raise ValueError(
-            f"{name}[{missing.argmax()}] is missing; rows without a group would count as one "
-            "object. Name the group of each row, or leave these rows out."
+            f"{name}[{missing.argmax()}] is missing; rows without one would count as one of "
+            "them. Name it for each row, or leave these rows out."
         )
-    names, codes = np.unique(values, return_inverse=True)
+    try:
+        names, codes = np.unique(values, return_inverse=True)
+    except TypeError:  # no order
+        kinds = sorted({type(v).__name__ for v in values.tolist()})
+        raise ValueError(f"{name} mixes {' and '.join(kinds)}; use one type for all.") from None
     return names, codes
 
 

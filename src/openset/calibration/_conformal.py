@@ -79,12 +79,8 @@ class ConformalClassifier(OpenSetWrapper):
     """
 
     thresholds_: np.ndarray
-    within_: str | None
     categories_: np.ndarray | None
-    _own_scores: list[np.ndarray]
     _known_scores: list[np.ndarray]
-    _own_mass: list[np.ndarray] | None
-    _known_mass: list[np.ndarray] | None
     _group_levels: np.ndarray | None
 
     def __new__(cls, *args: Any, **parameters: Any):
@@ -285,14 +281,13 @@ class ConformalClassifier(OpenSetWrapper):
         given = np.asarray(categories)
         if given.shape != (n,):
             raise ValueError(f"categories has shape {given.shape} for {n} samples.")
-        codes = {name: m for m, name in enumerate(names)}
-        strange = sorted({str(name) for name in given.tolist() if name not in codes})
+        strange = sorted({str(name) for name in given.tolist() if name not in names})
         if strange:
             raise ValueError(
                 f"The model was not calibrated within the categories {strange!r}; it knows "
                 f"{names!r}. Calibrate with samples of each."
             )
-        return np.array([codes[name] for name in given.tolist()], dtype=np.intp)
+        return np.searchsorted(self.categories_, given)
 
 
 def _sorted_scores(scores, groups, members):
@@ -334,12 +329,11 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
         Share of false alarms that is allowed.
     groups : array-like of shape (n,), default=None
         The object of each sample, for a model that was calibrated with groups: an object has one
-        p-value, by the aggregate of the calibration or the mean, and the rate counts objects.
+        p-value and one answer, and the rate counts objects.
 
     Returns
     -------
     ndarray of shape (n,), bool
-        With groups, samples of one object have the same answer.
 
     References
     ----------

@@ -45,19 +45,17 @@ class KnownRejected(Criterion):
         alpha=0.05 and confidence=0.95.
     within : {"class", "category"}, default=None
         None: for all known samples together. "class": for those of each class (Mondrian), with one
-        threshold per class. "category": for those of each category, such as a camera, a site or a
-        language, which ``fit`` and ``predict`` take as `categories`. Both need enough samples in
-        each: while only the lowest score lies below the threshold, one outlier makes a class
-        accept almost everything.
+        threshold per class. "category": for those of each category (a camera, a site), which
+        ``fit`` and ``predict`` take as `categories`. Both need enough samples in each: while only
+        the lowest score lies below the threshold, one outlier makes a class accept almost all.
     own_class : bool, default=False
         False: any class may accept the sample. True is the stronger promise that its own class
-        accepts it, so that ``predict_set`` contains the right class. Its threshold is lower, and
-        fewer unknown samples are rejected: where classes overlap, hardly any. With
-        ``within="class"`` the own class counts in any case.
+        accepts it, so that ``predict_set`` contains the right class. Fewer unknown samples are
+        rejected: where classes overlap, hardly any. Always so with ``within="class"``.
     aggregate : {"mean", "median", "votes"}, default=None
-        With `groups`: None is the promise below, about samples; otherwise it is about the one
-        answer to an object that :func:`predict_groups` gives with the same `aggregate`. "votes" is
-        for a threshold that all classes share, and for any class that accepts.
+        With `groups`: None is the promise about samples below; otherwise it is about the one answer
+        to an object that :func:`predict_groups` gives with the same `aggregate`. "votes" is for a
+        threshold that all classes share, and for any class that accepts.
 
     Notes
     -----
@@ -145,8 +143,8 @@ class KnownRejected(Criterion):
             possible = ceil((1 - (1 - self.confidence) ** (1 / max(1, n))) * 1e4) / 1e4
         raise ValueError(
             f"alpha={self.alpha:g}{sure} needs at least {fewest} {kind} {whose}; there are {n}. "
-            "Give more (for an estimator that is fitted here, a larger X or calibration_size), or "
-            f"raise alpha to {possible:.3g} or more{end}."
+            "Give more (for an estimator that is fitted here, a larger X or calibration_size)"
+            + (f", or raise alpha to {possible:.3g} or more{end}." if n else ".")
         )
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:

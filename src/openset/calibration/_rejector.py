@@ -41,7 +41,7 @@ from ._strangers import StrangersAccepted, check_unseen, withheld_scores
 # Where strangers come from that nobody passed.
 _WITHHELD = "known classes that were withheld: an estimate, probably too low"
 
-# How the criteria of earlier versions are spelt now.
+# How the texts of earlier versions are spelt now.
 _OLD_CRITERIA = {
     "fu": "KnownRejected(alpha), the default",
     "precision": "Precision(target, confidence, unknown_share)",
@@ -57,16 +57,16 @@ class CalibratedRejector(ConformalClassifier):
     By default they keep a promise: **at most a share `alpha` of the known samples is rejected**,
     P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
     lies midway between the k-th smallest of their highest scores, k = floor(alpha (n + 1)), and the
-    next lower one. What this does to unknown samples is told by ``price_``, with a warning where
-    few of them are rejected any more.
+    next lower one. ``price_`` tells what this does to unknown samples, with a warning where few of
+    them are rejected any more.
 
     Parameters
     ----------
     estimator : estimator
         An open-set estimator, or a Pipeline or a search of one. It is cloned and fitted to a part
-        of the samples; the other part is the calibration set. To calibrate one that is fitted
-        already, wrap it in :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit``
-        serve for calibration, and must not have been used in its fit or search.
+        of the samples; the other part is the calibration set. One that is fitted already goes into
+        :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit`` serve for calibration,
+        and must not have been used in its fit or search.
     alpha : float in (0, 1), default=0.05
         Share of known samples that may be rejected, with the default criterion.
     criterion : criterion, default=None
@@ -74,18 +74,18 @@ class CalibratedRejector(ConformalClassifier):
         :class:`Precision`, :class:`Cost`, :class:`UnknownRejected` or :class:`Accuracy` of
         `openset.calibration`. None is ``KnownRejected(alpha)``, the promise above.
     prefer : {"promise", "bounded"}, default="promise"
-        What to do where a threshold is so low that a class would accept samples however far away.
-        "promise": keep the threshold; ``bounded_`` is False. "bounded": raise it just above the
-        score far away; ``promise_`` is False. Either way there is a warning.
+        Where a threshold is so low that a class would accept samples however far away: keep it
+        (``bounded_`` is False), or raise it just above the score far away (``promise_`` is False).
+        Either way there is a warning.
     calibration_size : float in (0, 1), default=0.25
         Share of the samples in the calibration set, if the estimator is fitted here.
     random_state : int, RandomState instance or None, default=None
         Seed of the split into fitting and calibration samples.
     unknown_label : "auto" or label, default="auto"
         Answer for unknown samples; "auto" is that of the estimator. Rows of y that carry an
-        explicit label, of either, are known unknowns, and no part of the promise. Those in the
-        fitting part are passed to an estimator with the same explicit label; those in the
-        calibration part serve as `X_unknown`, but not as strangers: these must be new to the model.
+        explicit label, of either, are known unknowns, and no part of the promise: those in the
+        fitting part go to an estimator with the same explicit label, those in the calibration part
+        serve as `X_unknown`, but not as strangers: these must be new to the model.
 
     Attributes
     ----------
@@ -100,17 +100,15 @@ class CalibratedRejector(ConformalClassifier):
     price_ : dict
         Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
-        these are `X_unknown`, or else the classes that the :class:`openset.OpenSetSearchCV` that
-        chose the estimator withheld: an estimate, by models of fewer classes and samples. With
-        neither, the shares are None and the source is "not known".
+        that is `X_unknown`, or the classes that the :class:`openset.OpenSetSearchCV` that chose the
+        estimator withheld (an estimate: models of fewer classes), or else "not known" (None).
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
         strangers are known classes that were withheld, nor for criteria without a promise.
     strangers_ : dict
         Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and
-        the ``"trade_off"``, a list of dicts with the rate, its threshold, the share of known
-        calibration samples that are named right, and the share of strangers that are accepted (a
-        mean over identities, with its standard error).
+        the ``"trade_off"``: for each rate its threshold, the share of known calibration samples
+        named right, and that of strangers accepted (a mean over identities, with standard error).
     n_calibration_ : int
         Number of calibration samples of known classes.
     cost_curve_ : CostCurve
@@ -120,12 +118,11 @@ class CalibratedRejector(ConformalClassifier):
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
-        Whether the threshold lies above the score far away from all samples, so that the accepted
-        region is bounded; False also where that score is not known (wrapped classifiers, linear
-        machines, the cosine metric).
+        Whether the threshold lies above the score far away from all samples; False also where that
+        is not known (wrapped classifiers, linear machines, the cosine metric).
     known_radius_ : ndarray of shape (K,)
-        The certificate of :class:`openset.OpenSetSVC` at the moved threshold; only for estimators
-        that have one. Behind a Pipeline it is a distance in the transformed space.
+        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, for estimators that
+        have one. Behind a Pipeline it is a distance in the transformed space.
     n_features_in_, feature_names_in_
         Only if the fitted estimator has them.
 
@@ -133,18 +130,17 @@ class CalibratedRejector(ConformalClassifier):
     -----
     The promise assumes that future known samples and calibration samples are exchangeable, as
     independent draws from the same source are; drift breaks it. It is about rejection, not about
-    the label: a sample may be accepted by a class that is not its own. The probability is over
-    both: with one calibration set of n samples the share of rejected samples may be a little
-    larger, with a standard deviation of about sqrt(alpha (1 - alpha) / n).
+    the label: a class that is not its own may accept a sample. The probability is over both: one
+    calibration set of n samples may reject more, with a standard deviation of about
+    sqrt(alpha (1 - alpha) / n).
 
-    Rounding does not decide: the scores of a sample may differ in the last digits between batches.
-    Each threshold lies midway between two scores, and those that are closer than ten times the
-    largest such difference, or 1e-6, count as equal. Kernel machines compute decision values near
-    their moved threshold in double precision.
+    Rounding does not decide: each threshold lies midway between two scores, and those closer than
+    1e-6, or ten times the difference between the scores of a sample alone and in a batch, count as
+    equal. Kernel machines compute scores near their moved threshold in double precision.
 
     There is no ``predict_proba``: how probable a class is depends on how many unknown samples come.
-    :meth:`p_values`, :meth:`known_p_value` and :meth:`predict_set` with `alpha` tell whether a
-    sample is compatible with class c, with any class, and which classes are left.
+    :meth:`p_values`, :meth:`known_p_value` and :meth:`predict_set` with `alpha` tell which classes
+    a sample is compatible with.
 
     Examples
     --------
@@ -221,13 +217,12 @@ class CalibratedRejector(ConformalClassifier):
             Samples of no known class, for criteria that need them; for :class:`KnownRejected` they
             only tell the price. None takes the known unknowns among the calibration samples.
         groups : array-like of shape (n,), default=None
-            The object of each sample of X (a track, a session), if samples of one object are alike,
-            for :class:`KnownRejected`. An object is never both fitted and calibrated.
+            The object of each sample of X (a track, a session), for :class:`KnownRejected` where
+            samples of one object are alike. An object is never both fitted and calibrated.
         unknown_groups : array-like of shape (n_unknown,), default=None
             The identity of each sample of `X_unknown`, for :class:`StrangersAccepted`.
         categories : array-like of shape (n,), default=None
-            The category of each sample of X (a camera, a site, a language), for
-            ``KnownRejected(within="category")``.
+            The category of each sample of X (camera, site), for `within="category"`.
 
         Returns
         -------
@@ -327,14 +322,12 @@ class CalibratedRejector(ConformalClassifier):
 
     def _criterion(self) -> Criterion:
         """The criterion that the parameters ask for."""
-        if self.criterion is None:
-            return KnownRejected(float(self.alpha))
-        if self.alpha != 0.05:
+        if self.criterion is not None and self.alpha != 0.05:
             raise ValueError(
                 f"alpha={self.alpha!r} is for criterion=None, which means KnownRejected(alpha); "
                 f"criterion={self.criterion} has its own parameters. Leave alpha out."
             )
-        return self.criterion
+        return self.criterion or KnownRejected(float(self.alpha))
 
     def _validate_params(self) -> None:
         if isinstance(self.criterion, str):
@@ -451,10 +444,8 @@ class CalibratedRejector(ConformalClassifier):
     def fitted_attributes(self):  # type: ignore[override]
         """Names and layouts of the fitted attributes, for model files."""
         layout = "M K" if getattr(self, "categories_", None) is not None else "K"
-        return {
-            **{"estimator_": "", "promise_": "", "_fit_rows": "", "criterion_": ""},
-            **{"thresholds_": layout, "lifted_": f"{layout} bool"},
-        }
+        kept = dict.fromkeys(("estimator_", "promise_", "_fit_rows", "criterion_"), "")
+        return kept | {"thresholds_": layout, "lifted_": f"{layout} bool"}
 
     def __setstate__(self, state):
         super().__setstate__(_of_this_version(state))
@@ -465,8 +456,8 @@ class CalibratedRejector(ConformalClassifier):
         self.criterion_.__post_init__()
         require(self.within_ == self.criterion_.within, f"within_ is {self.within_!r}")
         if self.categories_ is not None:
-            fits = isinstance(self.categories_, np.ndarray) and self.categories_.ndim == 1
-            require(fits and len(self.categories_) == sizes["M"], "categories_ fits no thresholds_")
+            shape = getattr(self.categories_, "shape", None)
+            require(shape == (sizes["M"],), "categories_ fits no thresholds_")
         require(isinstance(self.promise_, bool), f"promise_ is {self.promise_!r}")
         split_fitted(self.estimator_)
         if self._fit_rows is not None:
@@ -489,17 +480,16 @@ def _of_this_version(state: dict[str, Any]) -> dict[str, Any]:
         return state
     state = dict(state)
     old = {name: state.pop(name, None) for name in NEW_SPELLING}
-    name, alpha = state["criterion"], state["alpha"]
+    name, alpha, share = state["criterion"], state["alpha"], old["unknown_share"]
+    within = "class" if old["per_class"] else None
+    # Without `by` the own class counted.
+    point: Criterion = KnownRejected(alpha, within=within, own_class=old["by"] != "highest")
     if name == "precision":
-        point: Criterion = Precision(old["precision"], old["confidence"], old["unknown_share"])
+        point = Precision(old["precision"], old["confidence"], share)
     elif name == "cost":
-        point = Cost(**old["costs"], unknown_share=old["unknown_share"])
+        point = Cost(**old["costs"], unknown_share=share)
     elif name in ("aus", "hna"):
         point = UnknownRejected(1 - alpha) if name == "aus" else Accuracy()
-    else:
-        within = "class" if old["per_class"] else None
-        # Without `by` the own class counted.
-        point = KnownRejected(alpha, within=within, own_class=old["by"] != "highest")
     plain = point == KnownRejected(alpha)
     state |= {"criterion": None if plain else point, "alpha": alpha if plain else 0.05}
     if "thresholds_" in state:
@@ -530,11 +520,9 @@ def calibrate(
     y : array-like of shape (n,)
         Their labels. Samples with a label that is no known class are unknown; they are used where
         the operating point needs unknown samples, and for its price (``price_``) everywhere.
-    groups : array-like of shape (n,), default=None
-        The object of each sample, if samples of one object are alike. Of unknown samples it is the
-        identity, for :class:`StrangersAccepted`; None takes their labels.
-    categories : array-like of shape (n,), default=None
-        The category of each sample, for ``KnownRejected(within="category")``.
+    groups, categories : array-like of shape (n,), default=None
+        As for :meth:`CalibratedRejector.fit`. For :class:`StrangersAccepted` the groups of unknown
+        samples are their identities; None takes their labels.
     **operating_point
         Parameters of :class:`CalibratedRejector`, such as ``alpha=0.05``.
 
@@ -567,18 +555,18 @@ def calibrate(
             f"criterion={point} needs unknown samples, but all labels in y are known classes."
         )
     unknown = None if known.all() else _safe_indexing(Z, np.flatnonzero(~known))
-    given = dict.fromkeys(("groups", "unknown_groups", "categories"))
-    if groups is not None and "groups" in point.takes:
-        given["groups"] = np.asarray(groups)[known]
-    if "unknown_groups" in point.takes:
-        given["unknown_groups"] = np.asarray(y if groups is None else groups)[~known]
-        if groups is None and np.any(y == final.unknown_label_):
-            raise ValueError(
-                f"{point} needs the identity of each unknown sample, but y has the label "
-                f"{final.unknown_label_!r}. Pass groups."
-            )
-    if categories is not None:
-        given["categories"] = np.asarray(categories)[known]
+    identities = y if groups is None else np.asarray(groups)
+    if "unknown_groups" in point.takes and groups is None and np.any(y == final.unknown_label_):
+        raise ValueError(
+            f"{point} needs the identity of each unknown sample, but y has the label "
+            f"{final.unknown_label_!r}. Pass groups."
+        )
+    asked = groups is not None and "groups" in point.takes
+    given = {
+        "groups": identities[known] if asked else None,
+        "unknown_groups": identities[~known] if "unknown_groups" in point.takes else None,
+        "categories": None if categories is None else np.asarray(categories)[known],
+    }
     rejector._fit(_safe_indexing(Z, np.flatnonzero(known)), y[known], unknown, given, True)
     if inside and isinstance(model, Pipeline):
         return type(model)([*steps[:-1], (steps[-1][0], rejector)])

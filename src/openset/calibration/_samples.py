@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..base import OpenSetClassifier
+from ..base import OpenSetClassifier, group_codes
 from ..metrics import encode_labels
 from ._criterion import CalibrationScores, Criterion, Thresholds, finite_scores, width
 
@@ -49,9 +49,9 @@ def check_given(point: Criterion, given: dict, y, X_unknown) -> dict[str, np.nda
             continue
         if name not in point.takes:
             raise ValueError(f"{name} was passed, but {point} does not use it. Leave it out.")
-        array = np.asarray(values)
-        check_consistent_length(X_unknown if name == "unknown_groups" else y, array)
-        arrays[name] = array if name == "categories" else np.unique(array, return_inverse=True)[1]
+        n = _num_samples(X_unknown if name == "unknown_groups" else y)
+        names, codes = group_codes(values, n, name)
+        arrays[name] = names[codes] if name == "categories" else codes
     if (point.within == "category") != (arrays["categories"] is not None):
         raise ValueError(
             "KnownRejected(within='category') and categories, the category of each sample, belong "
