@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from openset import CalibratedRejector, OpenSetSVC
+from openset import make_pipeline as make_open_set_pipeline
 from openset.calibration import (
     KnownRejected,
     Precision,
@@ -436,6 +437,28 @@ def test_objects_that_are_missing_or_of_two_types(point, name):
     ):
         with pytest.raises(ValueError, match=name + message):
             _model(None, point, X, y, *more, **{name: values})
+
+
+def test_a_pipeline_answers_as_its_last_step():
+    X, y = load_digits(n_class=4, return_X_y=True)
+    site = np.where(np.arange(len(y)) % 3, "a", "b")
+    fitted = make_open_set_pipeline(StandardScaler(), OpenSetSVC()).fit(X[::2], y[::2])
+    point = KnownRejected(0.2, within="category")
+    Z, scaled = X[1::2], fitted[:-1].transform(X[1::2])
+    model = calibrate(fitted, Z, y[1::2], criterion=point, categories=site[1::2])
+    for name in ("predict", "decision_function", "known_score", "p_values", "known_p_value"):
+        own = getattr(model[-1], name)(scaled, categories=site[1::2])
+        assert_array_equal(getattr(model, name)(Z, categories=site[1::2]), own)
+    own = model[-1].predict_set(scaled, alpha=0.1, categories=site[1::2])
+    assert_array_equal(model.predict_set(Z, alpha=0.1, categories=site[1::2]), own)
+    assert model.check(Z) == model[-1].check(scaled)
+    objects = np.arange(len(Z)) // 4
+    _, answers = predict_groups(model, Z, objects, categories=site[1::2])
+    _, expected = predict_groups(model[-1], scaled, objects, categories=site[1::2])
+    assert_array_equal(answers, expected)
+    plain = calibrate(fitted, Z, y[1::2])
+    assert_array_equal(find_unknowns(plain, Z), find_unknowns(plain[-1], scaled))
+    assert not hasattr(fitted, "p_values") and not hasattr(fitted, "check")
 
 
 def test_the_quantile_of_masses_by_fractions():

@@ -35,8 +35,24 @@ class DelegatingClassifier(OpenSetClassifier):
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what answers for it.")
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        return self.delegate().decision_function(X)
+    def decision_function(self, X: Any, **params: Any) -> np.ndarray:
+        if not params:
+            return self.delegate().decision_function(X)
+        return self._ask_final("decision_function", X, params)
+
+    def predict(self, X: Any, **params: Any) -> np.ndarray:
+        return self._ask_final("predict", X, params) if params else super().predict(X)
+
+    def known_score(self, X: Any, **params: Any) -> np.ndarray:
+        return self._ask_final("known_score", X, params) if params else super().known_score(X)
+
+    def predict_set(self, X: Any, **params: Any) -> np.ndarray:
+        return self._ask_final("predict_set", X, params) if params else super().predict_set(X)
+
+    def _ask_final(self, name: str, X: Any, params: Mapping[str, Any]) -> Any:
+        """What a method of the open-set estimator answers, such as with `categories`."""
+        transform, final = split_fitted(self.delegate())
+        return getattr(final, name)(transform(X), **params)
 
     @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
     def inclusion_proba(self, X: Any) -> np.ndarray:
@@ -52,6 +68,51 @@ class DelegatingClassifier(OpenSetClassifier):
         """
         transform, final = split_fitted(self.delegate())
         return final.inclusion_proba(transform(X))
+
+    @available_if(lambda self: hasattr(unwrap(self), "p_values"))
+    def p_values(self, X: Any, **params: Any) -> np.ndarray:
+        """p-values of the classes, where the estimator is calibrated.
+
+        Parameters
+        ----------
+        X, **params
+            As for :meth:`openset.CalibratedRejector.p_values`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        return self._ask_final("p_values", X, params)
+
+    @available_if(lambda self: hasattr(unwrap(self), "known_p_value"))
+    def known_p_value(self, X: Any, **params: Any) -> np.ndarray:
+        """p-value of "this is known", where the estimator is calibrated.
+
+        Parameters
+        ----------
+        X, **params
+            As for :meth:`openset.CalibratedRejector.known_p_value`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self._ask_final("known_p_value", X, params)
+
+    @available_if(lambda self: hasattr(unwrap(self), "check"))
+    def check(self, X_new: Any, **params: Any) -> Any:
+        """Test whether new samples are like the calibration samples.
+
+        Parameters
+        ----------
+        X_new, **params
+            As for :meth:`openset.CalibratedRejector.check`.
+
+        Returns
+        -------
+        openset.calibration.Exchangeability
+        """
+        return self._ask_final("check", X_new, params)
 
     def explain(self, X: Any) -> pandas.DataFrame:
         return explain(self.delegate(), X)

@@ -17,7 +17,7 @@ from scipy.stats import ks_2samp
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import group_codes
-from ..utils import split_fitted, unwrap
+from ..utils import split_fitted
 from ..wrappers import OpenSetWrapper
 from ._criterion import masses
 from ._known_rejected import group_levels
@@ -359,7 +359,7 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
     """
     if not 0 < q < 1:
         raise ValueError(f"q={q!r} must be between 0 and 1.")
-    rejector = unwrap(model)
+    transform, rejector = split_fitted(model)
     if not hasattr(rejector, "known_p_value"):
         raise TypeError(
             f"model is a {type(rejector).__name__}, which has no p-values; calibrate it first: "
@@ -370,7 +370,7 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
             f"The false discovery rate is not controlled with p-values per {rejector.within_}. "
             "Calibrate with KnownRejected(within=None)."
         )
-    calibration, scores, codes = rejector._compared(X, groups, "find_unknowns")
+    calibration, scores, codes = rejector._compared(transform(X), groups, "find_unknowns")
     n, kind = len(calibration), "samples" if groups is None else "groups"
     if 1 / (n + 1) > q:
         raise ValueError(
