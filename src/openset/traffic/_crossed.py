@@ -1,7 +1,8 @@
 """Labelled rows and traffic, scored by models that have not seen them; thresholds from the scores.
 
-Fold k takes no part in anything that scores fold k, weights included. So a held-out labelled row
-and a known row of the traffic are treated alike, and shares of both can be compared.
+Rows of fold k take no part in the models that score fold k, nor in the weights of their rows. So a
+held-out labelled row and a known row of the traffic are treated alike, and shares of both can be
+compared. (Only the scale of the first weights rests on models that have seen labelled rows of k.)
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _SOFTEST = 1.0
 _FIRST, _FIRST_TRAFFIC = np.linspace(0, 0.3, 30), np.linspace(0, 0.9, 20)
 _SECOND = np.linspace(0, 0.4, 40)
 _CAUTION = 0.5  # standard errors by which a change must be better than none
+# If all kinds to come are new, the first threshold moves less by this share of the way: they may be
+# more like known classes than those are like each other, which tell what it would do.
+_HELD_BACK = 0.6
 
 
 class FirstScores(NamedTuple):
@@ -191,9 +195,8 @@ class Gates:
         second = np.unique(np.append(np.quantile(self.known[1], _SECOND), -np.inf))
         zero = int(np.searchsorted(first, 0.0))
         known, traffic = (_accepted(s, first, second) for s in (self.known, self.traffic))
-        missed = (traffic - (1 - self.share) * known) / max(self.share, 1e-9)
-        rejected = 1 - np.clip(missed, 0.0, 1.0)
-        value = _accepted(self.known, first, second, self.right) + (1 - new_kinds) * rejected
+        value = _accepted(self.known, first, second, self.right)
+        value += (1 - new_kinds) * self._unknown_rejected(known, traffic)
         if withheld is not None:
             value += new_kinds * (np.searchsorted(withheld, first) / len(withheld))[:, None]
         # A row that changes sides changes the value by so much.
@@ -204,14 +207,23 @@ class Gates:
         i, j = np.unravel_index(gain.argmax(), gain.shape)
         if gain[i, j] <= 0:
             return np.array([0.0, -np.inf]), {}
-        price = {
-            name: {"before": float(v[zero, 0]), "after": float(v[i, j]), "source": source}
-            for name, v, source in (
-                ("known", 1 - known, f"{len(self.right)} labelled rows, held out"),
-                ("unknown", rejected, f"estimated from {self.traffic.shape[1]} rows of traffic"),
-            )
-        }
-        return np.array([first[i], second[j]]), price
+        t = np.array([first[i] * (1 - _HELD_BACK * new_kinds), second[j]])
+        n, n_traffic = len(self.right), self.traffic.shape[1]
+        sources = f"{n} labelled rows, held out", f"estimated from {n_traffic} rows of traffic"
+        shares = self._rejected(np.array([0.0, -np.inf])), self._rejected(t)
+        entries = zip(("known", "unknown"), *shares, sources, strict=True)
+        return t, {k: {"before": a, "after": b, "source": c} for k, a, b, c in entries}
+
+    def _rejected(self, t: np.ndarray) -> tuple[float, float]:
+        """Shares of known and of unknown rows that thresholds (2,) reject."""
+        passed = ((s >= t[:, None]).all(axis=0) for s in (self.known, self.traffic))
+        known, traffic = map(np.mean, passed)
+        return float(1 - known), float(self._unknown_rejected(known, traffic))
+
+    def _unknown_rejected(self, known, traffic):
+        """The share of unknown rows that is rejected, from the shares of both that are accepted."""
+        unknown = (traffic - (1 - self.share) * known) / max(self.share, 1e-9)
+        return 1 - np.clip(unknown, 0.0, 1.0)
 
 
 def _accepted(scores, first, second, counted=True) -> np.ndarray:
