@@ -15,6 +15,7 @@ from openset.plots import (
     OSCRDisplay,
     ScoreHistogramDisplay,
     SearchHeatmapDisplay,
+    TrafficDisplay,
 )
 from openset.svm import OpenSetSVC, lambda_path
 
@@ -82,6 +83,12 @@ def evidence(boat, svm, bounded, ax):
     return EvidenceDisplay.from_monitor(monitor, ax=ax)
 
 
+def traffic(boat, svm, bounded, ax):
+    X, y = boat
+    moved = X + np.random.RandomState(2).normal(0, 0.3, X.shape)
+    return TrafficDisplay.from_estimator(bounded, test_set(boat)[0], (moved, y), bins=20, ax=ax)
+
+
 DRAWINGS = {
     draw.__name__: draw
     for draw in (
@@ -96,5 +103,6 @@ DRAWINGS = {
         heatmap,
         critical_difference,
         evidence,
+        traffic,
     )
 }

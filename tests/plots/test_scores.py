@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from openset import metrics
+from openset.calibration import KnownRejected, calibrate
 from openset.plots import (
     KnownROCDisplay,
     OpenSetConfusionMatrixDisplay,
     OSCRDisplay,
     ScoreHistogramDisplay,
+    TrafficDisplay,
 )
+from openset.traffic import estimate_traffic
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +148,34 @@ def test_confusion_matrix_of_many_classes_has_no_numbers(ax):
 def test_bad_normalize(bounded, test_set, ax):
     with pytest.raises(ValueError, match="normalize='pred'"):
         OpenSetConfusionMatrixDisplay.from_estimator(bounded, *test_set, normalize="pred", ax=ax)
+
+
+def test_traffic(bounded, test_set, ax):
+    X, y = test_set
+    is_known = np.isin(y, bounded.classes_)
+    report = estimate_traffic(bounded, X, (X[is_known], y[is_known]))
+    display = TrafficDisplay.from_report(report, bins=15, ax=ax)
+    texts = [text.get_text() for text in display.legend_.get_texts()]
+    n, n_known = len(X), int(is_known.sum())
+    assert texts[0] == f"traffic, {n:,} rows" and texts[2] == "threshold"
+    assert texts[1].endswith(f"({n_known:,} calibration rows)")
+    assert f"about {report.unknown_share:.1%} unknown" in ax.get_title()
+    assert f"at least {report.unknown_at_least:.1%}" in ax.get_title()
+    # The areas are shares of the traffic; a step has its height twice.
+    for patch, share in ((display.traffic_, 1), (display.known_, 1 - report.unknown_share)):
+        heights = np.histogram(
+            report.traffic_scores if share == 1 else report.calibration_scores,
+            np.unique(patch.get_xy()[:, 0]),
+        )[0]
+        assert patch.get_xy()[:, 1].max() == pytest.approx(share * heights.max() / heights.sum())
+
+
+def test_traffic_of_classes_with_different_thresholds(bounded, test_set, ax):
+    X, y = test_set
+    is_known = np.isin(y, bounded.classes_)
+    point = KnownRejected(0.2, within="class")
+    model = calibrate(bounded, X[is_known], y[is_known], criterion=point)
+    display = TrafficDisplay.from_estimator(model, X, ax=ax)
+    low, high = display.threshold_.get_x(), display.threshold_.get_width()
+    assert low == pytest.approx(model.thresholds_.min())
+    assert high == pytest.approx(np.ptp(model.thresholds_))

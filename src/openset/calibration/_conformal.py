@@ -9,6 +9,7 @@ in groups, the mass of a group is counted instead, in equal parts on its samples
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..utils import split_fitted
 from ..wrappers import OpenSetWrapper
 from ._criterion import masses
 from ._known_rejected import group_levels
+from ._mixture import Mixture
 
 # How the arguments of earlier versions are spelt now.
 NEW_SPELLING = {
@@ -31,6 +33,12 @@ NEW_SPELLING = {
     "unknown_share": "criterion=Precision(..., unknown_share=...) or Cost(..., unknown_share=...)",
     "costs": "criterion=Cost(reject, wrong, accept_unknown, unknown_share)",
 }
+
+_OLDER = (
+    "This model was calibrated by an older version, which did not keep the scores of the "
+    "calibration samples. Calibrate it again."
+)
+_OBJECTS = "the model was calibrated on objects, whose rows are not independent"
 
 # Share of the calibration samples below the common score of a check, and the fewest compared.
 _BELOW, _FEWEST = 0.1, 10
@@ -101,6 +109,7 @@ class ConformalClassifier(OpenSetWrapper):
         self._known_scores, self._known_mass = _sorted_scores(best, groups, whole)
         self._group_levels = None if groups is None else np.sort(self._levels(scores, groups))
         self._slack = slack
+        self._calibration_rows = np.column_stack([best, scores.argmax(axis=1), codes])
 
     def _levels(self, scores, groups) -> np.ndarray:
         """(G,) up to which threshold each group is accepted, under those of the estimator."""
@@ -123,6 +132,32 @@ class ConformalClassifier(OpenSetWrapper):
             return calibration, scores.max(axis=1), np.arange(len(scores))
         codes = group_codes(groups, len(scores))[1]
         return self._group_levels, self._levels(scores, codes), codes
+
+    def mixture(self, X_traffic, *, confidence: float = 0.95) -> Mixture:
+        """Compare the scores of unlabelled rows with those of the calibration samples.
+
+        Parameters
+        ----------
+        X_traffic : array-like of shape (N, d), or whatever the estimator takes
+            Known and unknown rows, independent of each other.
+        confidence : float in (0, 1), default=0.95
+            Of the promise and of the intervals.
+
+        Returns
+        -------
+        Mixture
+            How many of them are unknown; :func:`openset.traffic.estimate_traffic` explains it.
+        """
+        scores = self._scores_of_estimator(X_traffic)
+        if not hasattr(self, "_calibration_rows"):
+            raise ValueError(_OLDER)
+        traffic = np.column_stack([scores.max(axis=1), scores.argmax(axis=1)])
+        return Mixture.from_rows(
+            *(self._calibration_rows, traffic, len(self.classes_)),
+            confidence=confidence,
+            slack=self._slack,
+            reason=None if self._group_levels is None else _OBJECTS,
+        )
 
     def p_values(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.
@@ -256,10 +291,7 @@ class ConformalClassifier(OpenSetWrapper):
         """Scores under the thresholds of the estimator itself."""
         check_is_fitted(self)
         if not hasattr(self, "_own_scores"):
-            raise ValueError(
-                "This model was calibrated by an older version, which did not keep the scores of "
-                "the calibration samples. Calibrate it again."
-            )
+            raise ValueError(_OLDER)
         transform, model = split_fitted(self.estimator_)
         return model.decision_function(transform(X))
 
@@ -311,7 +343,9 @@ def p_value(
     return (1 + below) / (len(calibration) + 1) if mass is None else mass[below]
 
 
-def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> np.ndarray:
+def find_unknowns(
+    model: Any, X: Any, *, q: float = 0.1, groups: Any = None, learn: bool = False
+) -> np.ndarray:
     """Tell which samples of a batch are unknown, with few false alarms among them.
 
     Of the samples that are reported, an expected share of at most `q` is known: the false discovery
@@ -320,8 +354,9 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
 
     Parameters
     ----------
-    model : CalibratedRejector
-        Not calibrated within classes or categories: the p-values must come from one set.
+    model : CalibratedRejector or LearnedScore
+        Not calibrated within classes or categories: the p-values must come from one set. With
+        `learn` a fitted :class:`openset.traffic.LearnedScore`.
     X : array-like of shape (n, d), or whatever the model takes
         The batch. Its known samples, or objects, must be independent of each other and of the
         calibration set.
@@ -330,6 +365,9 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
     groups : array-like of shape (n,), default=None
         The object of each sample, for a model that was calibrated with groups: an object has one
         p-value and one answer, and the rate counts objects.
+    learn : bool, default=False
+        Whether to learn from the batch what its unknown samples are like. The rate is controlled
+        all the same, because calibration samples and batch are treated alike (AdaDetect).
 
     Returns
     -------
@@ -339,7 +377,8 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
     ----------
     S. Bates, E. Candès, L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal
     p-values", Annals of Statistics 51(1), 2023: these p-values depend on each other positively
-    (PRDS), so the procedure is valid.
+    (PRDS), so the procedure is valid. A. Marandon, L. Lei, D. Mary, E. Roquain, "Adaptive novelty
+    detection with false discovery rate guarantee", Annals of Statistics 52(1), 2024 (`learn`).
 
     Examples
     --------
@@ -359,6 +398,37 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
     """
     if not 0 < q < 1:
         raise ValueError(f"q={q!r} must be between 0 and 1.")
+    if learn != hasattr(model, "batch_scores"):
+        raise TypeError(
+            f"model is a {type(model).__name__} and learn={learn!r}: learning from the batch takes "
+            "a fitted openset.traffic.LearnedScore, which keeps known rows, and learn=True."
+        )
+    if learn and groups is not None:
+        raise ValueError("groups cannot be combined with learn=True. Leave one of them out.")
+    if learn:
+        calibration, scores = model.batch_scores(X)
+        calibration, codes, slack = np.sort(calibration), np.arange(len(scores)), 0.0
+    else:
+        transform, rejector = _one_set(model)
+        calibration, scores, codes = rejector._compared(transform(X), groups, "find_unknowns")
+        slack = rejector._slack
+    n, kind = len(calibration), "samples" if groups is None else "groups"
+    if 1 / (n + 1) > q:
+        raise ValueError(
+            f"q={q:g} needs at least {int(np.ceil(1 / q)) - 1} calibration {kind}; there are "
+            f"{n}, whose smallest p-value is {1 / (n + 1):.3g}. Calibrate with more, or raise q."
+        )
+    p = p_value(calibration, None, scores, slack)
+    order = np.argsort(p, kind="stable")
+    passed = np.flatnonzero(p[order] <= q * np.arange(1, len(p) + 1) / len(p))
+    is_unknown = np.zeros(len(p), dtype=bool)
+    if passed.size:
+        is_unknown[order[: passed[-1] + 1]] = True
+    return is_unknown[codes]
+
+
+def _one_set(model: Any) -> tuple[Callable, ConformalClassifier]:
+    """The transformers, and the calibrated estimator whose p-values must come from one set."""
     transform, rejector = split_fitted(model)
     if not hasattr(rejector, "known_p_value"):
         raise TypeError(
@@ -370,17 +440,4 @@ def find_unknowns(model: Any, X: Any, *, q: float = 0.1, groups: Any = None) -> 
             f"The false discovery rate is not controlled with p-values per {rejector.within_}. "
             "Calibrate with KnownRejected(within=None)."
         )
-    calibration, scores, codes = rejector._compared(transform(X), groups, "find_unknowns")
-    n, kind = len(calibration), "samples" if groups is None else "groups"
-    if 1 / (n + 1) > q:
-        raise ValueError(
-            f"q={q:g} needs at least {int(np.ceil(1 / q)) - 1} calibration {kind}; there are "
-            f"{n}, whose smallest p-value is {1 / (n + 1):.3g}. Calibrate with more, or raise q."
-        )
-    p = p_value(calibration, None, scores, rejector._slack)
-    order = np.argsort(p, kind="stable")
-    passed = np.flatnonzero(p[order] <= q * np.arange(1, len(p) + 1) / len(p))
-    is_unknown = np.zeros(len(p), dtype=bool)
-    if passed.size:
-        is_unknown[order[: passed[-1] + 1]] = True
-    return is_unknown[codes]
+    return transform, rejector

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, binom, chi2
+from scipy.special import betainc
+from scipy.stats import beta, chi2
 from sklearn.utils import check_array, check_consistent_length
 
 from ._criterion import check_fraction
@@ -21,7 +22,7 @@ from ._criterion import check_fraction
 # made on the data.
 _LEVELS = (1.0, 0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.4, 0.2)
 _NODES = 64  # of the quadrature over A(t)
-_BISECTIONS = 40
+_BISECTIONS = 32
 
 # The estimate: thresholds, the smallest share of the calibration rows above them, and the number of
 # standard errors of the limit that chooses among them.
@@ -38,12 +39,13 @@ class Mixture:
 
     Attributes
     ----------
-    unknown_at_least : float
+    unknown_at_least : float or None
         Promise: with `confidence`, at least this share of the traffic is unknown, if its known rows
-        are distributed as the calibration rows are. 0 says nothing.
+        are distributed as the calibration rows are. 0 says nothing. None where nothing can be
+        promised; `reason` says why.
     unknown_at_least_any_mix : float or None
-        The same if the shares of the classes among the known rows may be any; weaker. None without
-        classes.
+        The same if the shares of the classes among the known rows may be any; weaker. None also
+        without classes.
     unknown_share : float
         Estimate of the share of unknown rows. Too low if unknown rows score as high as known ones.
     unknown_interval : (float, float)
@@ -56,11 +58,15 @@ class Mixture:
         Their bootstrap intervals.
     warning : str or None
         Why calibration rows and the known part of the traffic cannot be alike, if they cannot.
+    reason : str or None
+        Why there is no promise.
     confidence : float
     n_calibration, n_traffic : int
+    calibration_scores, traffic_scores : ndarray of shape (n,), (N,)
+        The highest score of each row, sorted.
     """
 
-    unknown_at_least: float
+    unknown_at_least: float | None
     unknown_at_least_any_mix: float | None
     unknown_share: float
     unknown_interval: tuple[float, float]
@@ -68,11 +74,12 @@ class Mixture:
     class_shares: np.ndarray | None
     class_intervals: np.ndarray | None
     warning: str | None
+    reason: str | None
     confidence: float
     n_calibration: int
     n_traffic: int
-    _calibration: np.ndarray = field(repr=False)
-    _traffic: np.ndarray = field(repr=False)
+    calibration_scores: np.ndarray = field(repr=False)
+    traffic_scores: np.ndarray = field(repr=False)
 
     def known_rejected(self, threshold: Any) -> Any:
         """Share of the calibration rows that score less than a threshold.
@@ -85,7 +92,7 @@ class Mixture:
         -------
         float or ndarray of the shape of `threshold`
         """
-        return np.searchsorted(self._calibration, threshold) / self.n_calibration
+        return np.searchsorted(self.calibration_scores, threshold) / self.n_calibration
 
     def unknown_rejected(self, threshold: Any) -> Any:
         """Estimated share of the unknown rows that score less than a threshold.
@@ -98,10 +105,85 @@ class Mixture:
         -------
         float or ndarray of the shape of `threshold`
         """
-        accepted = 1 - np.searchsorted(self._traffic, threshold) / self.n_traffic
+        accepted = 1 - np.searchsorted(self.traffic_scores, threshold) / self.n_traffic
         known = (1 - self.unknown_share) * (1 - self.known_rejected(threshold))
         unknown = max(self.unknown_share, 1 / self.n_traffic)
         return np.clip(1 - (accepted - known) / unknown, 0.0, 1.0)
+
+    @classmethod
+    def from_rows(
+        cls,
+        calibration: np.ndarray,
+        traffic: np.ndarray,
+        n_classes: int = 1,
+        *,
+        confidence: float = 0.95,
+        slack: float = 0.0,
+        reason: str | None = None,
+        random_state: int = 0,
+    ) -> Mixture:
+        """Compute it from what a calibrated model keeps of each row.
+
+        Parameters
+        ----------
+        calibration : ndarray of shape (n, 3) or (n, 1)
+            For each calibration row its highest score, the class with that score and its own class
+            (indices); without classes the highest score alone.
+        traffic : ndarray of shape (N, 2) or (N, 1)
+            For each row of the traffic the highest score and the class with that score.
+        n_classes : int, default=1
+            Number of known classes.
+        confidence, slack
+            As for :func:`mixture`.
+        reason : str, default=None
+            Why nothing can be promised, if so.
+        random_state : int, default=0
+            Seed of the bootstrap.
+
+        Returns
+        -------
+        Mixture
+        """
+        check_fraction("mixture", "confidence", confidence)
+        for name, rows in (("calibration", calibration), ("traffic", traffic)):
+            if len(rows) < _FEWEST:
+                raise ValueError(
+                    f"{name} has {len(rows)} rows; at least {_FEWEST} are needed to estimate a "
+                    "share."
+                )
+        if not 0 <= slack < np.inf:
+            raise ValueError(f"slack={slack!r} must be finite and not negative.")
+        known, new = np.sort(calibration[:, 0]), np.sort(traffic[:, 0])
+        rng = np.random.default_rng(random_state)
+        error = 1 - confidence
+        share, interval, score = _estimate(known, new, slack, error, rng)
+        shares = intervals = at_least = any_mix = None
+        if reason is None:
+            at_least = _at_least(known, new, error, slack)
+        if calibration.shape[1] > 1:
+            codes = calibration[:, 2].astype(np.intp)
+            if reason is None:
+                any_mix = 0.0  # a class without rows may score anything
+                if np.bincount(codes, minlength=n_classes).all():
+                    any_mix = _at_least_any_mix(calibration[:, 0], codes, known, new, error, slack)
+            cells = (
+                np.where(rows[:, 0] >= score - slack, rows[:, 1], n_classes).astype(np.intp)
+                for rows in (calibration, traffic)
+            )
+            shares, intervals = _class_shares(codes, *cells, n_classes, error, rng)
+        p = _tails_alike(known, new, score, slack)
+        warning = None
+        if p < _ALIKE:
+            warning = (
+                f"Above the score {score:.3g} calibration rows and traffic differ (p = {p:.2g}): "
+                "the known rows have changed, or unknown rows score as high as known ones. Do not "
+                "rely on the promise or the estimate; compare new rows with "
+                "CalibratedRejector.check."
+            )
+        return cls(
+            *(at_least, any_mix, share, interval, score, shares, intervals, warning, reason),
+            *(confidence, len(known), len(new), known, new),
+        )
 
 
 def mixture(
@@ -164,46 +246,25 @@ def mixture(
     >>> print(f"at least {shares.unknown_at_least:.2f}, about {shares.unknown_share:.2f}")
     at least 0.25, about 0.34
     """
-    check_fraction("mixture", "confidence", confidence)
     calibration, traffic = _scores("calibration", calibration), _scores("traffic", traffic)
     if calibration.shape[1] != traffic.shape[1]:
         raise ValueError(
             f"calibration has {calibration.shape[1]} columns of scores and traffic has "
             f"{traffic.shape[1]}. Pass scores of the same model."
         )
-    if not 0 <= slack < np.inf:
-        raise ValueError(f"slack={slack!r} must be finite and not negative.")
+    n_classes = calibration.shape[1]
+    rows, new = calibration.max(axis=1, keepdims=True), traffic.max(axis=1, keepdims=True)
     if codes is not None:
         codes = _checked_codes(codes, calibration)
-    known, new = np.sort(calibration.max(axis=1)), np.sort(traffic.max(axis=1))
-    rng = np.random.default_rng(random_state)
-    error = 1 - confidence
-    share, interval, score = _estimate(known, new, slack, error, rng)
-    shares = intervals = any_mix = None
-    if codes is not None:
-        any_mix = _at_least_any_mix(calibration.max(axis=1), codes, known, new, error, slack)
-        shares, intervals = _class_shares(calibration, codes, traffic, score - slack, error, rng)
-    p = _tails_alike(known, new, score, slack)
-    warning = None
-    if p < _ALIKE:
-        warning = (
-            f"Above the score {score:.3g} calibration rows and traffic differ (p = {p:.2g}): the "
-            "known rows have changed, or unknown rows score as high as known ones. Do not rely on "
-            "the promise or the estimate; compare new rows with CalibratedRejector.check."
-        )
-    return Mixture(
-        *(_at_least(known, new, error, slack), any_mix, share, interval, score, shares, intervals),
-        *(warning, confidence, len(known), len(new), known, new),
-    )
+        rows = np.column_stack([rows, calibration.argmax(axis=1), codes])
+        new = np.column_stack([new, traffic.argmax(axis=1)])
+    how = {"confidence": confidence, "slack": slack, "random_state": random_state}
+    return Mixture.from_rows(rows, new, n_classes, **how)
 
 
 def _scores(name: str, values: Any) -> np.ndarray:
     """Scores as a matrix (n, K) of finite numbers."""
     values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-    if len(values) < _FEWEST:
-        raise ValueError(
-            f"{name} has {len(values)} rows; at least {_FEWEST} are needed to estimate a share."
-        )
     return values.reshape(len(values), -1)
 
 
@@ -240,7 +301,9 @@ def _at_least(known, new, error, slack) -> float:
     lower, upper = np.zeros(len(above)), np.ones(len(above))
     for _ in range(_BISECTIONS):
         pi = (lower + upper) / 2
-        p = (weights * binom.cdf(x[:, None], n_new, pi[:, None] * a)).sum(axis=1)
+        # P(Bin(N, pi A) <= x), as a share of the beta distribution.
+        tail = betainc(np.maximum(n_new - x, 0.5)[:, None], x[:, None] + 1, 1 - pi[:, None] * a)
+        p = (weights * np.where(x[:, None] < n_new, tail, 1.0)).sum(axis=1)
         possible = p > error / len(above)
         lower, upper = np.where(possible, pi, lower), np.where(possible, upper, pi)
     limit = float(1 - upper.min())
@@ -295,13 +358,12 @@ def _read(above, x, n, n_new):
     return np.clip(share, 0.0, 1.0), best
 
 
-def _class_shares(calibration, codes, traffic, score, error, rng):
-    """Shares (K,) of the classes among the known rows above a score, and intervals (K, 2)."""
-    n_classes = calibration.shape[1]
-    cell, new = (
-        np.where(s.max(axis=1) >= score, s.argmax(axis=1), n_classes)
-        for s in (calibration, traffic)
-    )
+def _class_shares(codes, cell, new, n_classes, error, rng):
+    """Shares (K,) of the classes among the known rows above a score, and intervals (K, 2).
+
+    `codes`, `cell` (n,) are classes and answers of the calibration rows, `new` (N,) those of the
+    traffic; the answer K is a row below the score.
+    """
     confusion = np.zeros((n_classes, n_classes + 1))
     np.add.at(confusion, (codes, cell), 1)
     counts = np.bincount(new, minlength=n_classes + 1)
@@ -310,12 +372,12 @@ def _class_shares(calibration, codes, traffic, score, error, rng):
     drawn = _em(
         np.stack(
             [
-                rng.multinomial(size, row / size, _RESAMPLES)
+                rng.multinomial(size, row / max(1, size), _RESAMPLES)
                 for size, row in zip(sizes, confusion, strict=True)
             ],
             axis=1,
         ).astype(float),
-        rng.multinomial(len(traffic), counts / len(traffic), _RESAMPLES).astype(float),
+        rng.multinomial(len(new), counts / len(new), _RESAMPLES).astype(float),
     )
     return shares, np.quantile(drawn, [error / 2, 1 - error / 2], axis=0).T
 

@@ -460,6 +460,11 @@ class CalibratedRejector(ConformalClassifier):
             require(shape == (sizes["M"],), "categories_ fits no thresholds_")
         require(isinstance(self.promise_, bool), f"promise_ is {self.promise_!r}")
         split_fitted(self.estimator_)
+        if (rows := getattr(self, "_calibration_rows", None)) is not None:
+            check_array("_calibration_rows", rows, "n columns", {"columns": 3})
+            codes = rows[:, 1:]
+            fits = np.all((codes >= 0) & (codes < sizes["K"]) & (codes == np.floor(codes)))
+            require(fits, "_calibration_rows has indices of no class")
         if self._fit_rows is not None:
             check_array("_fit_rows", self._fit_rows, "rows int", sizes)
             kept = unwrap(self.estimator_).kept_samples()

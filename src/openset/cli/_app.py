@@ -16,6 +16,7 @@ from openset.cli import (
     _predict,
     _review,
     _study,
+    _traffic,
 )
 
 app = typer.Typer(
@@ -26,7 +27,7 @@ app = typer.Typer(
 )
 for command in (
     *(_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.evaluate, _info.info),
-    *(_monitor.monitor, _review.review, _learn.learn, _adapt.adapt),
+    *(_monitor.monitor, _review.review, _learn.learn, _adapt.adapt, _traffic.traffic),
     *(_compare.compare, _info.export, _datasets.datasets, _compare.demo),
 ):
     app.command()(command)

@@ -88,7 +88,6 @@ def calibrate(
 
     from openset.calibration import calibrate as calibrated
     from openset.cli._text import describe_operating_point
-    from openset.evaluation import certificate_card
     from openset.persistence import read_model, save_model
     from openset.tables import TableModel, open_table
     from openset.utils import unwrap
@@ -110,26 +109,30 @@ def calibrate(
     X, y = rows.read()
     given = {"groups": rows.texts(group), "categories": rows.texts(within)}
     result = calibrated(scorer.model, X, y, **given, criterion=criterion)
-    rejector = unwrap(result)
-    card = scorer.card | {
-        "operating_point": {
-            **recorded,
-            "source": data.name,
-            "rows": rejector.n_calibration_,
-            "unknown_rows": int(np.sum(y == scorer.final.unknown_label_)),
-            "promise": rejector.promise_,
-            "price": rejector.price_,
-            "thresholds": rejector.thresholds_.tolist(),
-            **({} if group is None or strangers is not None else {"group": group}),
-            **({} if strangers is None else {"strangers": rejector.strangers_}),
-        },
-        "certificate": certificate_card(rejector),
-    }
-    card = save_model(result, output, card)
+    recorded["source"] = data.name
+    recorded["unknown_rows"] = int(np.sum(y == scorer.final.unknown_label_))
+    if strangers is not None:
+        recorded["strangers"] = unwrap(result).strangers_
+    elif group is not None:
+        recorded["group"] = group
+    card = save_model(result, output, scorer.card | point_card(unwrap(result), recorded))
     if as_json:
         typer.echo(json.dumps(card, indent=1))
         return
     say(*describe_operating_point(card), f"saved {output}")
+
+
+def point_card(rejector, recorded: dict[str, Any]) -> dict[str, Any]:
+    """What the card of a calibrated model says, beside what was asked for."""
+    from openset.evaluation import certificate_card
+
+    point = {
+        "rows": rejector.n_calibration_,
+        "promise": rejector.promise_,
+        "price": rejector.price_,
+        "thresholds": rejector.thresholds_.tolist(),
+    }
+    return {"operating_point": recorded | point, "certificate": certificate_card(rejector)}
 
 
 def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, Any]]:

@@ -12,6 +12,8 @@ from openset.cli._options import reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3
+# Known rows with which 5 % of rejected ones can be promised.
+_FEWEST_CALIBRATION = 19
 # Rows that are read here, where workers read all rows of a folder.
 _HEADS = 200_000
 
@@ -44,6 +46,15 @@ def fit(
     turns: Annotated[
         int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
     ] = 3,
+    calibration: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.9,
+            help="Share of the rows to keep back, on which at most 5 % of known rows are promised "
+            "to be rejected, and `openset traffic` rests its promise.",
+        ),
+    ] = 0.0,
     search_rows: Annotated[
         int | None,
         typer.Option(
@@ -57,8 +68,6 @@ def fit(
     as_json: options.AsJson = False,
 ) -> None:
     """Learn from a table: scale, tune with classes withheld, fit, report, save."""
-    from dataclasses import replace
-
     import numpy as np
     from sklearn.base import clone
 
@@ -67,6 +76,7 @@ def fit(
     from openset.cli._text import describe_data, describe_result
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model
+    from openset.utils import unwrap
 
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
     how |= {"landmarks": landmarks, "random_state": seed}
@@ -76,6 +86,11 @@ def fit(
     options.prepare_output(output)
     table = tables.open_table(data, encoding)
     in_parts = scheduler is not None and table.parts is not None
+    if calibration and in_parts:
+        raise ValueError(
+            f"--calibration {calibration:g} is for one file, not for a folder that workers read; "
+            "use `openset calibrate` on another table"
+        )
     training = tables.read_training(
         table.head(_HEADS) if in_parts else table,
         target,
@@ -95,7 +110,12 @@ def fit(
         summary |= {"group": group, "objects": len(np.unique(groups))}
     if not as_json:
         say(*describe_data(summary))
-    X, y = training.X[choice.used], training.y[choice.used]
+    rows, kept = np.flatnonzero(choice.used), np.empty(0, dtype=np.intp)
+    if calibration:
+        kept = rows[_kept_back(training.y[rows], choice.classes, groups, calibration, seed)]
+        rows = np.setdiff1d(rows, kept)
+    X, y = training.X[rows], training.y[rows]
+    groups = None if training.groups is None else training.groups[rows]
     stage(f"tuning and fitting on {len(y):,} rows")
     distributed: Any = scheduler is not None
     if in_parts:
@@ -125,13 +145,62 @@ def fit(
             random_state=seed,
             on_turn=_say_turn,
         )
-    steps = [("table", training.encoder), *fitted.model.steps]
-    fitted = replace(fitted, model=type(fitted.model)(steps))
-    card = save_model(fitted.model, output, evaluation.model_card(fitted, report, summary))
+    if len(report.known_rows):
+        unwrap(fitted.model).fold_rows_ = report.known_rows
+    card = evaluation.model_card(fitted, report, summary)
+    model = fitted.model
+    if calibration:
+        model, point = _calibrated(fitted.model, training, kept, data.name, group)
+        card |= point
+    steps = [("table", training.encoder), *model.steps]
+    card = save_model(type(model)(steps), output, card)
     if as_json:
         typer.echo(json.dumps(card, indent=1))
         return
     say(*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)")
+
+
+def _kept_back(y, classes, groups, share: float, seed: int):
+    """Indices of the rows to calibrate on: a share of each class, or whole objects."""
+    import numpy as np
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    from openset.evaluation import stratified_rows
+
+    if groups is None:
+        fit = stratified_rows(
+            y, round((1 - share) * len(y)), min_per_class=_FEWEST_ROWS, random_state=seed
+        )
+    else:
+        n_parts = min(max(2, round(1 / share)), len(np.unique(groups)))
+        parts = StratifiedGroupKFold(n_parts, shuffle=True, random_state=seed)
+        fit = next(parts.split(y, y, groups))[0]
+    kept = np.setdiff1d(np.arange(len(y)), fit)
+    lost = np.setdiff1d(classes, y[fit])
+    n_known = int(np.isin(y[kept], classes).sum())
+    if lost.size or n_known < _FEWEST_CALIBRATION:
+        problem = f"{n_known} rows to calibrate on; at least {_FEWEST_CALIBRATION} are needed"
+        if lost.size:
+            problem = f"no row of {lost[0]!r} to fit"
+        raise ValueError(f"--calibration {share:g} leaves {problem}: add rows, or change the share")
+    return kept
+
+
+def _calibrated(model, training, rows, source: str, group: str | None):
+    """The model calibrated on rows that were kept back, and what its card says of it."""
+    import numpy as np
+
+    from openset.calibration import calibrate
+    from openset.cli._calibrate import point_card
+    from openset.utils import unwrap
+
+    unknown = unwrap(model).unknown_label_
+    groups = None if training.groups is None else training.groups[rows]
+    result = calibrate(model, training.X[rows], training.y[rows], groups=groups)
+    recorded = {"alpha": 0.05, "per_class": False, "by": None, "source": source}
+    recorded["unknown_rows"] = int(np.sum(training.y[rows] == unknown))
+    recorded |= {} if group is None else {"group": group}
+    return result, point_card(unwrap(result), recorded)
 
 
 def _say_turn(turn, n_turns, withheld):

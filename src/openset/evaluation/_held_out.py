@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from ..base import find_unknown_label, group_codes, known_classes
+from ..metrics import encode_labels
 from ..model_selection import OpenSetSplit, Simulation
 from ..utils import unwrap
 from ._harness import FittedMethod, evaluate_method
@@ -134,11 +135,17 @@ class HeldOutReport:
         Means over the turns of the measures of known rows with no class withheld, as the final
         model will know them all: with more classes fewer rows are named correctly. Empty if no
         class could be withheld.
+    known_rows : ndarray of shape (n, 3)
+        The held-out rows of known classes in the turns with no class withheld: the highest score,
+        the class with that score, and the own class, as indices of the known classes.
     """
 
     turns: list[dict[str, Any]] = field(default_factory=list)
     classes: dict[Any, dict[str, float]] = field(default_factory=dict)
     all_known: dict[str, float] = field(default_factory=dict)
+    known_rows: np.ndarray = field(
+        default_factory=lambda: np.empty((0, 3)), repr=False, compare=False
+    )
 
     def means(self) -> dict[str, float]:
         """Return the mean of each measure over the turns.
@@ -237,6 +244,7 @@ def held_out_report(
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     whole: list[dict[str, float]] = []  # measures with no class withheld
+    known_rows = []
     for k, split in enumerate(splits, start=1):
         withheld = np.setdiff1d(classes, split.known).tolist()
         if on_turn is not None:
@@ -272,13 +280,21 @@ def held_out_report(
                 others = others[fits & ~np.isin(members[others], members[split.test])]
             result = evaluate_method(estimator, X, y, Split(classes, others, split.test), **how)
             whole.append(result.measures)
+        known_rows.append(_known_rows(result.evaluation))
     by_class = {
         label: {what: float(np.mean(parts[what])) for what in sorted(parts)}
         for label, parts in shares.items()
     }
     names = _OF_KNOWN if whole else ()
     all_known = {name: float(np.mean([found[name] for found in whole])) for name in names}
-    return HeldOutReport(turns, by_class, all_known)
+    return HeldOutReport(turns, by_class, all_known, np.vstack(known_rows))
+
+
+def _known_rows(evaluation) -> np.ndarray:
+    """Highest score, its class and the own class of the known rows, (n, 3)."""
+    scores = evaluation.scores[evaluation.is_known]
+    codes = encode_labels(evaluation.truth[evaluation.is_known], evaluation.classes)
+    return np.column_stack([scores.max(axis=1), scores.argmax(axis=1), codes])
 
 
 def _turn_splits(y, classes, n_turns, random_state, unknown_label, members=None) -> list[Split]:

@@ -25,6 +25,7 @@ from ._scores import (
     OpenSetConfusionMatrixDisplay,
     OSCRDisplay,
     ScoreHistogramDisplay,
+    TrafficDisplay,
 )
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "OpenSetConfusionMatrixDisplay",
     "ScoreHistogramDisplay",
     "SearchHeatmapDisplay",
+    "TrafficDisplay",
     "class_colors",
     "class_marker",
     "plain_text",

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import ConfusionMatrixDisplay
 
 from ..metrics import encode_labels, open_set_confusion_matrix, oscr_curve
+from ..traffic import TrafficReport, estimate_traffic
 from ..utils import unwrap
 from ._display import (
     INK,
@@ -336,6 +337,135 @@ class ScoreHistogramDisplay(Display):
                 self.patches_ += axes.hist(scores, edges, label=f"{name}, {n} samples", **style)[2]
         self.threshold_ = axes.axvline(0, color=INK, linewidth=1.2, linestyle="--")
         axes.set(xlabel="highest acceptance score (0 or more: accepted)", ylabel="density")
+        self.legend_ = axes.legend()
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TrafficDisplay(Display):
+    """Scores of unlabelled traffic, and the part of them that is estimated to be known.
+
+    The filled histogram is the traffic. The line is that of the calibration rows, scaled to the
+    estimated share of known rows: what lies outside it is unknown. The dashed line is the threshold
+    of the model; a band where the classes have different ones. Build it with :meth:`from_report` or
+    :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    report : TrafficReport
+        From :func:`openset.traffic.estimate_traffic`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes, Figure
+    traffic_, known_ : Polygon
+    threshold_ : Line2D or Rectangle
+    legend_ : matplotlib Legend
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from openset import OpenSetLDA
+    >>> from openset.plots import TrafficDisplay
+    >>> from openset.traffic import estimate_traffic
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 2)), np.repeat([0, 1], 100)
+    >>> X[y == 1] += 9
+    >>> model = OpenSetLDA().fit(X[::2], y[::2])
+    >>> report = estimate_traffic(model, rng.normal(size=(50, 2)) + 4, (X[1::2], y[1::2]))
+    >>> TrafficDisplay.from_report(report).legend_.get_texts()[0].get_text()
+    'traffic, 50 rows'
+    """
+
+    report: TrafficReport
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X_traffic: ArrayLike,
+        calibration: tuple[ArrayLike, ArrayLike] | None = None,
+        *,
+        bins: int | ArrayLike = 40,
+        ax: Axes | None = None,
+    ) -> TrafficDisplay:
+        """Estimate the share of unknown rows and draw the scores.
+
+        Parameters
+        ----------
+        estimator, X_traffic, calibration
+            As for :func:`openset.traffic.estimate_traffic`.
+        bins : int or array-like, default=40
+            As for :func:`numpy.histogram_bin_edges`, over the scores of calibration rows and
+            traffic.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        TrafficDisplay
+        """
+        report = estimate_traffic(estimator, X_traffic, calibration)
+        return cls.from_report(report, bins=bins, ax=ax)
+
+    @classmethod
+    def from_report(
+        cls, report: TrafficReport, *, bins: int | ArrayLike = 40, ax: Axes | None = None
+    ) -> TrafficDisplay:
+        """Draw the scores of a report.
+
+        Parameters
+        ----------
+        report : TrafficReport
+        bins, ax
+            As for :meth:`from_estimator`.
+
+        Returns
+        -------
+        TrafficDisplay
+        """
+        return cls(report=report).plot(ax=ax, bins=bins)
+
+    def plot(self, ax: Axes | None = None, *, bins: int | ArrayLike = 40) -> TrafficDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax, bins
+            As for :meth:`from_estimator`.
+
+        Returns
+        -------
+        TrafficDisplay
+        """
+        axes: Any = self._start(ax)
+        report, (red, _, blue) = self.report, class_colors(3)
+        known, traffic = report.calibration_scores, report.traffic_scores
+        edges = np.histogram_bin_edges(np.concatenate([known, traffic]), bins=bins)
+        share = 1 - report.unknown_share
+        weights = np.full(len(traffic), 1 / len(traffic)), np.full(len(known), share / len(known))
+        style: dict[str, Any] = {"facecolor": tint(red), "edgecolor": red}
+        name = f"traffic, {len(traffic):,} rows"
+        (self.traffic_,) = axes.hist(
+            *(traffic, edges), weights=weights[0], histtype="stepfilled", label=name, **style
+        )[2]
+        name = f"known part, estimated {share:.1%} ({len(known):,} calibration rows)"
+        (self.known_,) = axes.hist(
+            *(known, edges), weights=weights[1], histtype="step", label=name, color=blue, lw=1.8
+        )[2]
+        low, high = report.thresholds.min(), report.thresholds.max()
+        if low == high:
+            self.threshold_ = axes.axvline(low, color=INK, lw=1.2, ls="--", label="threshold")
+        else:
+            self.threshold_ = axes.axvspan(
+                low, high, color=INK, alpha=0.2, lw=0, label="thresholds of the classes"
+            )
+        title = f"about {report.unknown_share:.1%} unknown"
+        if report.unknown_at_least is not None:
+            title += f"\nat least {report.unknown_at_least:.1%}, confidence {report.confidence:g}"
+        axes.set(xlabel="highest score of a class", ylabel="share of the traffic")
+        axes.set_title(title, fontsize="medium")
+        axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
         self.legend_ = axes.legend()
         return self
 

@@ -1,0 +1,28 @@
+"""``openset traffic``: how much of a table without labels is unknown."""
+
+import typer
+
+from openset.cli import _options as options
+from openset.cli._options import reported, say_wrapped
+
+
+@reported
+def traffic(
+    model: options.Model,
+    data: options.Data,
+    jobs: options.Jobs = -1,
+    encoding: options.Encoding = "utf-8",
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell how much of a table without labels is unknown: a promise, and an estimate."""
+    from openset.persistence import read_model
+    from openset.tables import TableModel, open_table
+    from openset.traffic import estimate_traffic
+
+    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    X, _ = scorer.read(open_table(data, encoding))
+    report = estimate_traffic(scorer.final, scorer.transform(X))
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        say_wrapped(str(report))
