@@ -18,13 +18,12 @@ SLACK = 1 + _ROUNDING
 
 
 class CalibrationScores(NamedTuple):
-    """Scores of samples that the estimator was not fitted to, above its own thresholds.
+    """Scores of samples that the estimator was not fitted to, above its own thresholds."""
 
-    ``known`` (n, K) with class indices ``codes`` (n,); ``unknown`` (m, K); ``far`` (K,), far away
-    from all samples; scores closer than ``band`` count as equal; ``groups`` (n,) and
-    ``unknown_groups`` (m,) are indices of objects and of identities, None where rows are
-    independent; ``whose`` names the calibration samples in a message.
-    """
+    # `known` (n, K) with class indices `codes` (n,); `unknown` (m, K); `far` (K,), far away from
+    # all samples; scores closer than `band` count as equal; `groups` (n,) and `unknown_groups` (m,)
+    # are indices of objects and of identities, None where rows are independent; `whose` names the
+    # calibration samples in a message.
 
     known: np.ndarray
     codes: np.ndarray
@@ -121,10 +120,8 @@ def width(score: Any, band: float) -> Any:
 
 
 def between(upper: float, lower: float, far: np.ndarray) -> float:
-    """A threshold midway between the lowest score that it accepts and the next lower one.
-
-    It lies above the scores far away from all samples if `upper` does, rounding aside.
-    """
+    """A threshold midway between the lowest score that it accepts and the next lower one."""
+    # It lies above the scores far away from all samples if `upper` does, rounding aside.
     lower = np.max(far, where=far < upper - width(upper, 0.0), initial=lower)
     middle = lower + (upper - lower) / 2
     return float(middle if middle > lower else upper)
@@ -137,10 +134,8 @@ def masses(groups: np.ndarray) -> np.ndarray:
 
 
 def mass_quantile(scores: np.ndarray, groups: np.ndarray, level: float) -> float:
-    """The lowest of scores (n,) with more mass than `level` at or below it.
-
-    The group to come has its mass 1 / (G + 1) below all scores; `level` is at least that.
-    """
+    """The lowest of scores (n,) with more mass than `level` at or below it."""
+    # The group to come has its mass 1 / (G + 1) below all scores; `level` is at least that.
     order = np.argsort(scores, kind="stable")
     mass = masses(groups)[order].cumsum() + 1 / (len(np.unique(groups)) + 1)
     return float(scores[order][np.searchsorted(mass, level * SLACK, side="right")])

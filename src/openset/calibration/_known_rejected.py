@@ -169,11 +169,9 @@ class KnownRejected(Criterion):
         return Thresholds(np.full(len(scores.classes), values))
 
     def _threshold(self, scores, groups, band, far) -> float:
-        """Midway between the highest score that keeps the promise and the next lower one.
-
-        An outlier far below does not lower the threshold: it lies no farther below that score than
-        the median lies above it.
-        """
+        """Midway between the highest score that keeps the promise and the next lower one."""
+        # An outlier far below does not lower the threshold: it lies no farther below that score
+        # than the median lies above it.
         if groups is None:
             highest = np.sort(scores)[self._rank(len(scores)) - 1]
         else:
@@ -209,10 +207,8 @@ def _one_row_per_group(criterion, known, codes, groups):
 
 
 def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
-    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group.
-
-    With votes it is the highest threshold at which some class has as many votes as unknown has.
-    """
+    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group."""
+    # With votes it is the highest threshold at which some class has as many votes as unknown has.
     if aggregate != "votes":
         return group_scores(scores, groups, aggregate=aggregate)[1]
     best, votes = scores.max(axis=1), np.eye(scores.shape[1])[scores.argmax(axis=1)]
@@ -226,10 +222,8 @@ def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.n
 
 
 def largest_rank(alpha: float, n: int) -> int:
-    """floor(alpha (n + 1)): the largest k with k / (n + 1) <= alpha.
-
-    Compared as the quotient: 0.29 x 100 is less than 29 in floating point.
-    """
+    """floor(alpha (n + 1)): the largest k with k / (n + 1) <= alpha."""
+    # Compared as the quotient: 0.29 x 100 is less than 29 in floating point.
     k = floor(alpha * (n + 1)) + 1
     while k / (n + 1) > alpha:
         k -= 1

@@ -63,10 +63,8 @@ def check_given(point: Criterion, given: dict, y, X_unknown) -> dict[str, np.nda
 def split_rows(
     y: np.ndarray, known: np.ndarray, size: float, stratify: bool, random_state: Any, groups: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to fit and rows to calibrate, a share `size` of all; every known class is fitted.
-
-    A group is never on both sides.
-    """
+    """Rows to fit and rows to calibrate, a share `size` of all; every known class is fitted."""
+    # A group is never on both sides.
     labels, first, inverse = np.unique(y, return_index=True, return_inverse=True)
     single = np.bincount(inverse) < 2
     n_rest = int(np.ceil(size * len(y)))
@@ -128,12 +126,10 @@ def encode_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def settled_thresholds(
     point: Criterion, model: OpenSetClassifier, transform: Callable, samples: dict, unknown: dict
 ) -> Thresholds:
-    """Thresholds (K,) of the criterion.
-
-    `samples` are X, codes, groups and whose; `unknown` are X and groups, or the highest scores of
-    withheld classes instead. Where scores are exact near the thresholds only, the criterion is
-    asked again once they are nearly right.
-    """
+    """Thresholds (K,) of the criterion."""
+    # `samples` are X, codes, groups and whose; `unknown` are X and groups, or the highest scores of
+    # withheld classes instead. Where scores are exact near the thresholds only, the criterion is
+    # asked again once they are nearly right.
     chosen, Z = Thresholds(np.zeros(len(model.classes_))), transform(samples["X"])
     Z_unknown = None if unknown["X"] is None else transform(unknown["X"])
     others = np.empty((0, len(model.classes_)))
@@ -233,12 +229,10 @@ def price_of(
     withheld: np.ndarray | None,
     thresholds: np.ndarray,
 ) -> dict[str, dict[str, Any]]:
-    """Shares rejected before and after thresholds (M, K) of M categories.
-
-    `known` (n, K), with category indices (n,), and `unknown` (m, K) are scores before; `withheld`
-    are the ``withheld_scores_`` of a search. Unknown samples are of each category as often as
-    known ones.
-    """
+    """Shares rejected before and after thresholds (M, K) of M categories."""
+    # `known` (n, K), with category indices (n,), and `unknown` (m, K) are scores before; `withheld`
+    # are the `withheld_scores_` of a search. Unknown samples are of each category as often as known
+    # ones.
     shares = _rejected(known, 0.0), _rejected(known, thresholds[categories])
     price = {"known": _entry(*shares, f"{len(known)} calibration samples")}
     if unknown is not None:
@@ -280,10 +274,8 @@ def lost_rejection(price: dict, point: Criterion) -> str | None:
 def hardly_bounded(
     thresholds: np.ndarray, far: np.ndarray, typical: float, classes: np.ndarray, point: Criterion
 ) -> str | None:
-    """The warning where thresholds (M, K) were lowered nearly to the scores far away, (K,).
-
-    `typical` is the median of the highest scores of the calibration samples.
-    """
+    """The warning where thresholds (M, K) were lowered nearly to the scores far away, (K,)."""
+    # `typical` is the median of the highest scores of the calibration samples.
     height = np.maximum(typical - far, 0.0)
     near = (thresholds > far) & (thresholds < 0) & (thresholds - far <= _NEAR * height)
     near &= np.isfinite(far)

@@ -282,14 +282,12 @@ _FLOOR = 1e-9
 
 
 def members_of_groups(points: np.ndarray, cores: list[np.ndarray]) -> list[np.ndarray]:
-    """Rows of points (n, d) that more likely than not belong to the group of each core.
-
-    The points are projected on the directions in which the means of the cores (disjoint rows) and
-    of the rest differ, in units of the spread within cores (Fisher's discriminant analysis), and on
-    those of the largest variance next to them. There the points are a mixture of one round normal
-    distribution per group, none wider than the widest core, and a general one for the background;
-    the EM algorithm starts from the cores.
-    """
+    """Rows of points (n, d) that more likely than not belong to the group of each core."""
+    # The points are projected on the directions in which the means of the cores (disjoint rows) and
+    # of the rest differ, in units of the spread within cores (Fisher's discriminant analysis), and
+    # on those of the largest variance next to them. There the points are a mixture of one round
+    # normal distribution per group, none wider than the widest core, and a general one for the
+    # background; the EM algorithm starts from the cores.
     if not cores:
         return []
     space = _discriminant_space(points, cores)

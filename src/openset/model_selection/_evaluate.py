@@ -52,13 +52,12 @@ class SplitScores(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchData:
-    """The training set of a search, of m rows, its splits and its measure.
+    """The training set of a search, of m rows, its splits and its measure."""
 
-    ``known`` of a split are the classes whose scores are wanted. ``measure(true, scores)`` maps
-    codes (n,) and acceptance scores (..., n, K) to scores (...). The code of a sample outside the K
-    classes is K. At level "class" there is one column, and codes are 0 for the positive class, 1
-    for known negatives and 2 for unknowns.
-    """
+    # `known` of a split are the classes whose scores are wanted. `measure(true, scores)` maps codes
+    # (n,) and acceptance scores (..., n, K) to scores (...). The code of a sample outside the K
+    # classes is K. At level "class" there is one column, and codes are 0 for the positive class, 1
+    # for known negatives and 2 for unknowns.
 
     X: Any
     y: np.ndarray
@@ -110,10 +109,8 @@ class SearchData:
 
 
 def withheld_scores(true: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Sorted highest scores of the unknown among n samples, at most 101 quantiles of them.
-
-    Of codes (n,) and scores (..., n, K) as a measure takes them; none at level "class".
-    """
+    """Sorted highest scores of the unknown among n samples, at most 101 quantiles of them."""
+    # Of codes (n,) and scores (..., n, K) as a measure takes them; none at level "class".
     n_classes = scores.shape[-1]
     unknown = np.flatnonzero(true == n_classes) if n_classes > 1 else true[:0]
     best = np.sort(scores[..., unknown, :].max(axis=-1), axis=-1)
@@ -129,12 +126,10 @@ def evaluate(
     scoring: Callable[[BaseEstimator, Any, np.ndarray], float] | None = None,
     as_fitted: bool = False,
 ) -> Iterator[SplitScores]:
-    """Score every candidate on the splits `which`, in an order that suits the estimator.
-
-    With a callable (estimator, X, y), and with `as_fitted`, every candidate is fitted on every
-    split. With the latter each fit is what the refit would be: regions are forced to be bounded
-    where the estimator says so.
-    """
+    """Score every candidate on the splits `which`, in an order that suits the estimator."""
+    # With a callable (estimator, X, y), and with `as_fitted`, every candidate is fitted on every
+    # split. With the latter each fit is what the refit would be: regions are forced to be bounded
+    # where the estimator says so.
     if scoring is not None or as_fitted:
         for number, params in candidates:
             model, one = clone(estimator).set_params(**params), [Candidate(number, {})]
@@ -217,10 +212,8 @@ def _by_engine(model, candidates, X, which, data):
 
 
 def _fit_splits(model, candidates, X, which, data, scoring=None, as_fitted=False):
-    """Fit a clone per split, in threads, and score the candidates on it.
-
-    They differ in parameters that act after fitting.
-    """
+    """Fit a clone per split, in threads, and score the candidates on it."""
+    # They differ in parameters that act after fitting.
     final = unwrap(model)
     bounded = must_be_bounded(final) and not as_fitted
     if bounded:

@@ -98,11 +98,9 @@ class Plan(NamedTuple):
         random_state: Any,
         groups: np.ndarray | None = None,
     ) -> list[Simulation]:
-        """Draw the simulations; at level "class" those of one class after the other.
-
-        ``known`` are the classes whose scores are wanted: at level "class" that one alone. Known
-        unknowns are all judged if the method refuses them.
-        """
+        """Draw the simulations; at level "class" those of one class after the other."""
+        # `known` are the classes whose scores are wanted: at level "class" that one alone. Known
+        # unknowns are all judged if the method refuses them.
         options: dict[str, Any] = {"random_state": random_state}
         if self.preset == "paper":
             options["test_size"] = PAPER_TEST_SIZE
@@ -182,11 +180,9 @@ def grid_of(final: BaseEstimator, preset: str) -> Grid:
 def preset_grid(
     estimator: BaseEstimator, preset: str, X: Any, y: np.ndarray, weight: np.ndarray
 ) -> dict[str, list]:
-    """Grid of the estimator's method, under the parameter names it has behind a Pipeline.
-
-    Values of the default grid may be in units of the data (``search_spec.scaled``). The units are
-    measured here, on the transformed rows of X, and the values become plain numbers.
-    """
+    """Grid of the estimator's method, under the parameter names it has behind a Pipeline."""
+    # Values of the default grid may be in units of the data (`search_spec.scaled`). The units are
+    # measured here, on the transformed rows of X, and the values become plain numbers.
     transformer, final, prefix = split_pipeline(estimator)
     spec = spec_of(final)
     grid = {name: list(values) for name, values in grid_of(final, preset).items()}
@@ -207,10 +203,8 @@ def preset_grid(
 def make_settings(
     estimator: BaseEstimator, grid: Grid | Sequence[Grid], level: str
 ) -> list[dict[str, Any]]:
-    """All settings of a grid. Ties go to the first, so the width varies slowest.
-
-    Raise ValueError, before anything is fitted, if the estimator cannot take one of the values.
-    """
+    """All settings of a grid. Ties go to the first, so the width varies slowest."""
+    # Raise ValueError, before anything is fitted, if the estimator cannot take one of the values.
     if not list(ParameterGrid(grid)):  # which checks the form
         raise ValueError(f"param_grid={grid!r} is empty. Give at least one setting.")
     settings = []
@@ -228,12 +222,10 @@ def make_settings(
 def finer_settings(
     estimator: BaseEstimator, settings: Sequence[dict[str, Any]], best: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Settings with the widths next to the best one, a factor of sqrt(2) away.
-
-    The grid has a factor of four between widths, and the score falls steeply beyond the best
-    (benchmarks/search_rules.md). Parameters that cost no fit of their own take the best value and
-    two on either side; the others stay.
-    """
+    """Settings with the widths next to the best one, a factor of sqrt(2) away."""
+    # The grid has a factor of four between widths, and the score falls steeply beyond the best
+    # (benchmarks/search_rules.md). Parameters that cost no fit of their own take the best value and
+    # two on either side; the others stay.
     _, final, prefix = split_pipeline(estimator)
     spec = spec_of(final)
     cheap = {prefix + name for name in (spec.path, *spec.after_fit) if name}

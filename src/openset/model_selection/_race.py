@@ -31,11 +31,10 @@ _LOOK_MARGIN = 0.1
 
 
 class ScoreTable:
-    """Scores of a search, (n_settings, n_splits); NaN where a setting was not tried.
+    """Scores of a search, (n_settings, n_splits); NaN where a setting was not tried."""
 
-    ``far`` holds the largest scores far away from all samples, NaN where no region has to be
-    bounded, and ``withheld`` the scores of withheld rows by (setting, split).
-    """
+    # `far` holds the largest scores far away from all samples, NaN where no region has to be
+    # bounded, and `withheld` the scores of withheld rows by (setting, split).
 
     def __init__(self, n_splits: int):
         self.settings: list[dict[str, Any]] = []
@@ -70,11 +69,10 @@ class ScoreTable:
 
 
 class Race:
-    """Scores candidates on the simulations of a search.
+    """Scores candidates on the simulations of a search."""
 
-    Its `table` receives the scores. `scoring` is the name of a measure or a callable; with
-    `drops_out`, candidates may drop out; a `title` stands before a progress bar.
-    """
+    # Its `table` receives the scores. `scoring` is the name of a measure or a callable; with
+    # `drops_out`, candidates may drop out; a `title` stands before a progress bar.
 
     def __init__(
         self,
@@ -90,11 +88,9 @@ class Race:
         self._drops_out, self._title = drops_out, title
 
     def first_look(self, candidates: list[Candidate]) -> list[Candidate]:
-        """The candidates that take part: those not far behind on few of the classes.
-
-        Most settings are hopeless, such as widths at which every sample is a class of its own. With
-        many classes a small part of them shows it, in a small part of the time.
-        """
+        """The candidates that take part: those not far behind on few of the classes."""
+        # Most settings are hopeless, such as widths at which every sample is a class of its own.
+        # With many classes a small part of them shows it, in a small part of the time.
         look = _few_classes(self._data) if self._drops_out else None
         if look is None:
             return candidates
@@ -165,17 +161,14 @@ def in_the_race(
     data: SearchData,
     leader: Candidate | None = None,
 ) -> list[Candidate]:
-    """Candidates that are not behind the best of all settings by more than chance explains.
-
-    `scores`, of shape (all settings, r), holds the simulations so far. Chance is three standard
-    errors of a score, the mean of two shares, one of the known and one of the unknown validation
-    samples. Differences between draws of classes come on top, hence a floor that falls with the
-    number of classes. Settings are compared on the same simulations, so what is left of chance
-    falls faster than with the root of r; the margin is divided by r.
-
-    With a leader, whose widths the candidates are next to, they are compared with it alone: what is
-    so much alike has the same luck.
-    """
+    """Candidates that are not behind the best of all settings by more than chance explains."""
+    # `scores`, of shape (all settings, r), holds the simulations so far. Chance is three standard
+    # errors of a score, the mean of two shares, one of the known and one of the unknown validation
+    # samples. Differences between draws of classes come on top, hence a floor that falls with the
+    # number of classes. Settings are compared on the same simulations, so what is left of chance
+    # falls faster than with the root of r; the margin is divided by r. With a leader, whose widths
+    # the candidates are next to, they are compared with it alone: what is so much alike has the
+    # same luck.
     with np.errstate(invalid="ignore"):
         means = scores.mean(axis=1)
     if not np.isfinite(means).any():
@@ -196,12 +189,10 @@ def in_the_race(
 def cv_results(
     candidates: list[dict[str, Any]], scores: np.ndarray, classes: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """The table of scikit-learn's ``GridSearchCV`` for scores (n_candidates, n_splits).
-
-    A score is NaN where a setting had dropped out or the search was interrupted. The splits of a
-    search per class come class by class: then there is one row per class and candidate, ranked
-    within the class.
-    """
+    """The table of scikit-learn's ``GridSearchCV`` for scores (n_candidates, n_splits)."""
+    # A score is NaN where a setting had dropped out or the search was interrupted. The splits of a
+    # search per class come class by class: then there is one row per class and candidate, ranked
+    # within the class.
     blocks = [scores] if classes is None else np.split(scores, len(classes), axis=1)
     table = np.concatenate(blocks)
     results: dict[str, Any] = {}
@@ -226,12 +217,10 @@ def cv_results(
 
 
 def best_index(scores: np.ndarray, far: np.ndarray, strength: np.ndarray) -> int:
-    """Index of the best candidate, the first of equals, by scores (n_candidates, n_splits).
-
-    Where every score is -inf because no candidate is bounded, the largest path parameter (strength,
-    of shape (n_candidates,)) wins, and among those the lowest of the scores far away from all
-    samples (far, as scores, with NaN where none are required).
-    """
+    """Index of the best candidate, the first of equals, by scores (n_candidates, n_splits)."""
+    # Where every score is -inf because no candidate is bounded, the largest path parameter
+    # (strength, of shape (n_candidates,)) wins, and among those the lowest of the scores far away
+    # from all samples (far, as scores, with NaN where none are required).
     means = _comparable(scores)
     if np.isfinite(means).any():
         return int(np.argmax(means))
@@ -248,11 +237,9 @@ def best_index(scores: np.ndarray, far: np.ndarray, strength: np.ndarray) -> int
 def best_of(
     table: ScoreTable, strength: np.ndarray, classes: np.ndarray | None = None
 ) -> tuple[Any, float, dict[str, Any]]:
-    """Index, mean score and parameters of the best candidate, see `best_index`.
-
-    With `classes`, whose splits come one class after the other: an index per class, the mean over
-    the classes, and parameters as dicts {class: value}.
-    """
+    """Index, mean score and parameters of the best candidate, see `best_index`."""
+    # With `classes`, whose splits come one class after the other: an index per class, the mean over
+    # the classes, and parameters as dicts {class: value}.
     settings = table.settings
     n_blocks = 1 if classes is None else len(classes)
     scores, far = (np.split(a, n_blocks, axis=1) for a in (table.scores, table.far))

@@ -103,7 +103,7 @@ def _block(typingctx, rows, row, panels, column, n, out, place, add):
         element = context.get_data_type(signature.args[0].dtype)
         size = context.get_abi_sizeof(element)
         lanes, width = _REGISTER // size, _WIDTH // size
-        vector, integer = ir.VectorType(element, lanes), args[4].type
+        vector, integer, index = ir.VectorType(element, lanes), args[4].type, ir.IntType(32)
         kinds = signature.args
         arrays = [context.make_array(kinds[k])(context, builder, args[k]) for k in (0, 2, 5)]
         a, b, c = (builder.gep(x.data, [args[k]]) for x, k in zip(arrays, (1, 3, 6), strict=True))
@@ -112,8 +112,6 @@ def _block(typingctx, rows, row, panels, column, n, out, place, add):
 
         def constant(value):
             return ir.Constant(integer, value)
-
-        index = ir.IntType(32)
 
         def registers(pointer, offset, k):
             place = builder.gep(pointer, [builder.add(offset, constant(k * lanes))])

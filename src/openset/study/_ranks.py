@@ -62,10 +62,8 @@ class Results:
 
 
 def collect(results: pd.DataFrame | Store, study: Study | None, control: str) -> Results:
-    """Check the rows, order them as in the study, and find out what is missing.
-
-    Without a study the control comes first and everything else is sorted by name.
-    """
+    """Check the rows, order them as in the study, and find out what is missing."""
+    # Without a study the control comes first and everything else is sorted by name.
     rows = results.frame() if isinstance(results, Store) else results.copy()
     needed = [name for name in COLUMNS if name != "fingerprint"]  # old exports have none
     if absent := [name for name in needed if name not in rows.columns]:
@@ -176,11 +174,9 @@ def rank_methods(
 
 
 def rank_groups(results: Results, control: str, unit: Sequence[str] = BLOCK) -> list[list[Ranking]]:
-    """Rank all methods, and those that are complete in all complete blocks of the control.
-
-    With ``unit=["dataset"]`` the complete blocks of a dataset are averaged and count as one; a
-    group of a single dataset then has no rankings.
-    """
+    """Rank all methods, and those that are complete in all complete blocks of the control."""
+    # With `unit=["dataset"]` the complete blocks of a dataset are averaged and count as one; a
+    # group of a single dataset then has no rankings.
     complete = results.complete()
     everywhere = set(results.methods)
     for methods in complete:
@@ -250,10 +246,8 @@ def lambda_used(done: pd.DataFrame) -> pd.DataFrame:
 
 
 def library_versions(done: pd.DataFrame) -> pd.DataFrame:
-    """Columns ``digest, rows, versions``: the sets of libraries, most rows first.
-
-    The digest is what follows the dash in a fingerprint.
-    """
+    """Columns ``digest, rows, versions``: the sets of libraries, most rows first."""
+    # The digest is what follows the dash in a fingerprint.
     counts = done["versions"].dropna().value_counts()
     digests = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in counts.index]
     return pd.DataFrame({"digest": digests, "rows": counts.to_numpy(), "versions": counts.index})

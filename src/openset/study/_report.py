@@ -425,11 +425,9 @@ def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
 
 
 def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
-    """Join the cells that both tables have.
-
-    `below` tells whether ours is below by more than two standard errors of the difference; the
-    draws are not the same, so these are errors of two independent means.
-    """
+    """Join the cells that both tables have."""
+    # `below` tells whether ours is below by more than two standard errors of the difference; the
+    # draws are not the same, so these are errors of two independent means.
     keys = [*CELL, "measure"]
     as_text = dict.fromkeys(["dataset", "method", "measure"], str)
     both = ours.astype(as_text).merge(
@@ -494,10 +492,8 @@ def add_reference(report: Report, data: Results, reference: pd.DataFrame, contro
 
 
 def _add_others(report, ours, reference, control) -> int:
-    """Add tables of our methods and of reference methods that the study does not have.
-
-    Returns the number of such methods.
-    """
+    """Add tables of our methods and of reference methods that the study does not have."""
+    # Returns the number of such methods.
     as_text = dict.fromkeys(["dataset", "method", "measure"], str)
     ours, cell = ours.astype(as_text), ["dataset", "n_known", "measure"]
     others = reference[~reference["method"].isin(ours["method"])].astype(as_text)

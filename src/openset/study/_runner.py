@@ -167,10 +167,9 @@ def available_cores() -> int:
 
 
 class LocalPool:
-    """Processes with one task each, so that it is known which task killed its process.
+    """Processes with one task each, so that it is known which task killed its process."""
 
-    `work` turns a task into a row and can be pickled; `jobs` is the number of processes.
-    """
+    # `work` turns a task into a row and can be pickled; `jobs` is the number of processes.
 
     def __init__(self, work: Work, jobs: int):
         self._work, self._jobs = work, jobs

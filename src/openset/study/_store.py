@@ -304,11 +304,9 @@ def _digest(row: Row) -> str:
 
 
 def _foreign(rows: list[Row], study: Study) -> list[str]:
-    """Methods with rows whose fingerprint is not that of the study.
-
-    The libraries, behind the dash, may differ: a report says how many sets of them there are. The
-    row of a task that killed its process has no fingerprint.
-    """
+    """Methods with rows whose fingerprint is not that of the study."""
+    # The libraries, behind the dash, may differ: a report says how many sets of them there are. The
+    # row of a task that killed its process has no fingerprint.
     expected = {method: study.fingerprint(method) for method in study.methods}
     judged = [row for row in rows if row["status"] == "done" or row["fingerprint"]]
     stored = {(row["method"], (row["fingerprint"] or "").split("-")[0]) for row in judged}

@@ -121,12 +121,10 @@ class Page:
         format: Literal["svg", "png"] = "svg",
         half: bool = False,
     ) -> None:
-        """Embed a matplotlib figure and close it in pyplot.
-
-        `alt` describes the figure for readers who cannot see it; the caption is below the figure.
-        Use "png" for a figure with very many points, and `half` for half the width of a wide
-        screen, so that two figures fit side by side.
-        """
+        """Embed a matplotlib figure and close it in pyplot."""
+        # `alt` describes the figure for readers who cannot see it; the caption is below the figure.
+        # Use "png" for a figure with very many points, and `half` for half the width of a wide
+        # screen, so that two figures fit side by side.
         import matplotlib.pyplot as plt
 
         content = _drawn(figure, format)

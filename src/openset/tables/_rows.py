@@ -120,12 +120,10 @@ def read_training(
     missing: str = "error",
     group: str | None = None,
 ) -> TrainingData:
-    """Read the features and classes of a table, once.
-
-    With `missing` "error" a row without a number raises TableError; "drop" leaves it out; "median"
-    keeps it as NaN for the model to fill. A row without a class is never kept. The column `group`
-    is no feature.
-    """
+    """Read the features and classes of a table, once."""
+    # With `missing` "error" a row without a number raises TableError; "drop" leaves it out;
+    # "median" keeps it as NaN for the model to fill. A row without a class is never kept. The
+    # column `group` is no feature.
     encoder = TableEncoder(features=features, drop=drop, missing=missing)
     X, column, members = read_columns(encoder, table, target, group)
     texts, codes = label_codes(column)
@@ -199,11 +197,9 @@ def read_rows(
 def part_readers(
     table: Table, training: TrainingData, classes: np.ndarray | None = None
 ) -> list[Callable[[], tuple[np.ndarray, np.ndarray]]]:
-    """Readers of features and labels of the files of a folder, for workers.
-
-    The files are read as their first rows, the training data, were. Labels other than the `classes`
-    are left out; None keeps all.
-    """
+    """Readers of features and labels of the files of a folder, for workers."""
+    # The files are read as their first rows, the training data, were. Labels other than the
+    # `classes` are left out; None keeps all.
     like = training.target, training.encoder, training.y.dtype, classes
     return [partial(_read_part, part, *like) for part in table.parts or ()]
 
@@ -223,10 +219,8 @@ def _read_part(part, target, encoder, dtype, classes):
 
 
 def label_codes(column: pa.Array | pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
-    """The different labels of a column as texts, and the index of each row's, -1 without one.
-
-    A class may be called "NA"; only a blank means that there is none.
-    """
+    """The different labels of a column as texts, and the index of each row's, -1 without one."""
+    # A class may be called "NA"; only a blank means that there is none.
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -288,11 +282,10 @@ def find_label(name: str, labels: list, where: str) -> Any:
 
 
 class TableModel:
-    """A fitted model, and which columns of a table are its features.
+    """A fitted model, and which columns of a table are its features."""
 
-    That is told by its `TableEncoder`, by its card if openset 0.1.0 wrote it, or by the DataFrame
-    that it was fitted on; otherwise features are identified by their position.
-    """
+    # That is told by its `TableEncoder`, by its card if openset 0.1.0 wrote it, or by the DataFrame
+    # that it was fitted on; otherwise features are identified by their position.
 
     def __init__(self, model: BaseEstimator, card: dict[str, Any], n_jobs: int | None = None):
         self.model, self.card = model, card
@@ -379,11 +372,9 @@ class TableModel:
     def read_training(
         self, table: Table, target: str, unknown: str | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The table that the model was trained on: X (n, d), y (n,), and X of label `unknown`.
-
-        A row with a missing value is filled by the model or, if it does not do that, left out; so
-        is a row of a class that the model does not know.
-        """
+        """The table that the model was trained on: X (n, d), y (n,), and X of label `unknown`."""
+        # A row with a missing value is filled by the model or, if it does not do that, left out; so
+        # is a row of a class that the model does not know.
         table.require([target], "the target")
         encoder, labels = self.encoder(table), labels_by_text(self.final.classes_.tolist())
         missing = "median" if encoder.missing == "median" else "drop"

@@ -134,10 +134,9 @@ class CrossedData:
         return np.concatenate([np.asarray(Z), np.asarray(Z_traffic)])
 
     def weights(self, scores, traffic, share: float, usable) -> np.ndarray:
-        """Weights (n + N,) in the second fit: 1 for labelled rows, P(unknown) for traffic.
-
-        Of the usable rows, scores (n + N,) of labelled ones and those of traffic (N,) are compared.
-        """
+        """Weights (n + N,) in the second fit: 1 for labelled rows, P(unknown) for traffic."""
+        # Of the usable rows, scores (n + N,) of labelled ones and those of traffic (N,) are
+        # compared.
         known, new = scores[: self.n][usable[: self.n] & self.held_out], traffic[usable[self.n :]]
         target = np.repeat([1.0, 0.0], [len(known), len(new)])
         rising = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
@@ -182,10 +181,8 @@ class Gates:
     share: float  # of unknown rows in the traffic
 
     def choose(self, withheld: np.ndarray | None, new_kinds: float, lowest: float):
-        """Thresholds (2,) of the best expected accuracy, the first above `lowest`; their price.
-
-        The price is empty if no threshold is clearly better than none.
-        """
+        """Thresholds (2,) of the best expected accuracy, the first above `lowest`; their price."""
+        # The price is empty if no threshold is clearly better than none.
         first = np.zeros(1)
         if withheld is not None or new_kinds == 0:
             first = np.append(
