@@ -116,9 +116,8 @@ def _with_other_packages():
     for path in PAGES:
         examples = {}
         for block in OTHERS.findall(path.read_text("utf-8")):
-            package = block.split()[2].partition(".")[0]
-            if not block.startswith(">>> from") or package in ("openset", "sklearn"):
-                package = [*examples][-1]
+            needed = re.match(r">>> (?:from|import) (?!openset|sklearn|tempfile)(\w+)", block)
+            package = needed[1] if needed else [*examples][-1]
             examples.setdefault(package, []).append(block)
         for package, blocks in examples.items():
             yield pytest.param(path, blocks, package, id=f"{path.stem}-{package}")
