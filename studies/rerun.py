@@ -27,7 +27,8 @@ import pandas as pd
 from openset.study import MEASURES, Store, Task, load_study, run_task
 
 KEY = list(Task._fields)
-COLUMNS = [*KEY, "equal", "difference", "same_params", "same_libraries", "recorded", "again"]
+COLUMNS = [*KEY, "equal", "difference", "same_params", "same_libraries"]
+COLUMNS += ["NA", "NA_again", "recorded", "again"]
 
 
 def recorded_rows(results: Path, study) -> pd.DataFrame:
@@ -50,6 +51,8 @@ def compare(row: dict, again: dict) -> dict:
         "difference": float(np.nanmax(np.abs(values[0] - values[1]))),
         "same_params": same_params,
         "same_libraries": row["versions"] == again["versions"],
+        "NA": row["NA"],
+        "NA_again": again["NA"],
         "recorded": row["params"],
         "again": again["params"],
     }
@@ -78,6 +81,11 @@ def summary(table: pd.DataFrame) -> str:
         return "no task was run"
     equal = table["equal"].astype(str) == "True"
     lines = [f"{int(equal.sum())} of {len(table)} tasks equal to the recorded ones"]
+    for method, part in table.assign(same=equal).groupby("method"):
+        gain = (part["NA_again"].astype(float) - part["NA"].astype(float)).mean()
+        lines.append(
+            f"{method}: {part['same'].sum()} of {len(part)}, mean change of NA {gain:+.4f}"
+        )
     for row in table[~equal].itertuples():
         task = ", ".join(str(getattr(row, name)) for name in KEY)
         why = "the same libraries" if str(row.same_libraries) == "True" else "other libraries"
@@ -94,6 +102,7 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--datasets", nargs="*", help="only these datasets")
+    parser.add_argument("--methods", nargs="*", help="only these methods")
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no task after these")
     parser.add_argument("--data-home", default=os.environ.get("OPENSET_DATA"))
     arguments = parser.parse_args()
@@ -101,10 +110,10 @@ def main() -> int:
         parser.error(f"--tasks {arguments.tasks} must be 1 or more.")
     study = load_study(arguments.study)
     rows = recorded_rows(arguments.results, study)
-    if arguments.datasets:
-        rows = rows[rows["dataset"].isin(arguments.datasets)]
+    for column, wanted in (("dataset", arguments.datasets), ("method", arguments.methods)):
+        rows = rows[rows[column].isin(wanted)] if wanted else rows
     if rows.empty:
-        parser.error(f"{arguments.results} has no finished row of these datasets.")
+        parser.error(f"{arguments.results} has no finished row of these datasets and methods.")
     rows = rows.sample(min(arguments.tasks, len(rows)), random_state=arguments.seed)
     table = rerun(study, rows, arguments.out, arguments.data_home, arguments.minutes)
     print(summary(table))

@@ -46,6 +46,7 @@ def test_a_changed_digit_is_found(recorded, tmp_path):
     everything = rerun(recorded, "--tasks", 3, "--seed", 1, "--out", out)
     assert everything.returncode == 1
     assert "2 of 3 tasks equal" in everything.stdout
+    assert "OneVsSetMachine: 2 of 3, mean change of NA -0.0000" in everything.stdout
     table = pd.read_csv(out)
     assert table[["dataset", "run", "method"]].duplicated().sum() == 0
     (row,) = table[~table["equal"]].to_dict("records")
@@ -59,7 +60,7 @@ def test_bad_input(recorded, tmp_path):
     out = ["--out", tmp_path / "x.csv"]
     for options, message in [
         (["--tasks", 0, *out], "--tasks 0 must be 1 or more"),
-        (["--datasets", "letter", *out], "no finished row of these datasets"),
+        (["--datasets", "letter", *out], "no finished row of these datasets and methods"),
     ]:
         found = rerun(recorded, *options)
         assert found.returncode == 2
