@@ -33,6 +33,7 @@ _ABOUT = {
     "clinc150": "150 intents and out-of-scope queries: accuracy at several operating points",
     "known_unknowns": "What do examples of the unknown gain? Baselines for embeddings",
     "operating_points": "Are the promises of calibrated thresholds kept?",
+    "promises": "Are promises about strangers, objects and categories kept, and what do they cost?",
     "monitoring": "How soon does a monitor notice, and how often is it a false alarm?",
     "groups": "Are new classes found among the rejected samples?",
     "loop": "The loop on real data: alarm, review, learn",

@@ -308,7 +308,8 @@ class ConformalClassifier(OpenSetWrapper):
         if categories is None:
             raise ValueError(
                 "The model has thresholds per category: pass categories, the category of each "
-                f"sample, one of {names!r}."
+                f"sample, one of {names!r}, to predict, predict_set, known_score, p_values, "
+                "known_p_value or decision_function; others do not take it."
             )
         given = np.asarray(categories)
         if given.shape != (n,):
