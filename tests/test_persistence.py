@@ -6,17 +6,25 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+import warnings
 import zipfile
 from io import BytesIO
 
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC, OneClassSVM
@@ -304,8 +312,40 @@ def test_a_foreign_type_is_refused_before_anything_is_created(path, monkeypatch)
 def test_what_follows_indices_in_compiled_code_is_no_part_of_a_model_file(tmp_path):
     for inner in (DecisionTreeClassifier(), KNeighborsClassifier(algorithm="kd_tree")):
         model = ThresholdRejector(inner).fit(X, y)
-        with pytest.raises(ModelFileError, match=r"parts of type .*[tT]ree"):
+        with pytest.raises(ModelFileError, match=r"parts of type .*[tT]ree.* joblib.dump"):
             save_model(model, tmp_path / "m.skops")
+
+
+@pytest.mark.parametrize(
+    "model, named",
+    [
+        (ThresholdRejector(RandomForestClassifier(3)), "RandomForestClassifier"),
+        (ThresholdRejector(HistGradientBoostingClassifier(max_iter=2)), "HistGradientBoosting"),
+        (
+            CascadeRejector(
+                IsolationForest(n_estimators=3), make_pipeline(MinMaxScaler(), MLPClassifier())
+            ),
+            "IsolationForest, MLPClassifier",
+        ),
+    ],
+    ids=["forest", "boosting", "in a pipeline"],
+)
+def test_fit_says_what_cannot_be_saved(model, named, tmp_path):
+    with pytest.warns(UserWarning, match=rf"save_model .*{named}.* joblib.dump .* runs any code"):
+        model.fit(X, y)
+    with pytest.raises(ModelFileError, match="To keep it, use joblib"):
+        save_model(model, tmp_path / "m.skops")
+    joblib.dump(model, tmp_path / "m.joblib")  # which is what the message recommends
+    same = joblib.load(tmp_path / "m.joblib")
+    np.testing.assert_array_equal(same.predict(X), model.predict(X))
+
+
+def test_fit_says_nothing_of_what_can_be_saved(tmp_path):
+    for inner in (SVC(), make_pipeline(MinMaxScaler(), LogisticRegression())):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = CascadeRejector(OneClassSVM(), inner).fit(X, y)
+        save_model(model, tmp_path / "m.skops")
 
 
 def test_arrays_of_a_wrapped_classifier_must_be_finite():

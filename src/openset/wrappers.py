@@ -21,7 +21,7 @@ from .base import (
     set_labels,
     validate_targets,
 )
-from .base.fitted import require
+from .base.fitted import require, warn_if_not_stored
 from .base.parameters import FRACTIONS
 
 __all__ = ["CascadeRejector", "OpenSetWrapper", "ThresholdRejector"]
@@ -71,6 +71,7 @@ class OpenSetWrapper(OpenSetClassifier):
         X, y, sample_weight
             From :meth:`check_targets`.
         """
+        warn_if_not_stored(self)
         set_labels(self, y)  # refuses known unknowns, unless the method takes them
         self.estimator_ = fit_clone(self.estimator, X, y, sample_weight)
         self.classes_ = self.estimator_.classes_

@@ -55,12 +55,12 @@ def trained(run, tmp_path_factory):
 
 @pytest.fixture
 def fails(run, tmp_path):
-    """Run a command that must fail: exit code 1, one line, no traceback, no new file."""
+    """Run a command that must fail: its exit code, one line, no traceback, no new file."""
 
-    def call(*arguments):
+    def call(*arguments, code=1):
         before = set(tmp_path.rglob("*"))
         result = run(*arguments)
-        assert result.exit_code == 1, (result.exit_code, result.output)
+        assert result.exit_code == code, (result.exit_code, result.output)
         lines = result.stderr.splitlines()
         assert len(lines) == 1, result.stderr
         assert lines[0].startswith("openset: ")

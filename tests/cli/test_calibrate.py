@@ -129,15 +129,15 @@ def test_rejection_that_is_lost_is_warned_of(run, trained, unseen, tmp_path):
 
 
 def test_troubles(fails, trained, unseen, tmp_path):
-    def told(*more, output="c.skops", target="kind"):
+    def told(*more, output="c.skops", target="kind", code=1):
         data = tmp_path / "unseen.csv"
         arguments = ("calibrate", trained.model, data, "-t", target, "-o", tmp_path / output)
-        return fails(*arguments, *more)
+        return fails(*arguments, *more, code=code)
 
-    assert "exclude each other" in told("--alpha", 0.1, "--precision", 0.9)
-    assert "--by own belongs to --alpha" in told("--precision", 0.9, "--by", "own")
-    assert "must be NAME=NUMBER" in told("--costs", "reject:1")
-    assert "--costs 'reject=1' must be NAME=NUMBER" in told("--costs", "reject=1")
+    assert "exclude each other" in told("--alpha", 0.1, "--precision", 0.9, code=2)
+    assert "--by own belongs to --alpha" in told("--precision", 0.9, "--by", "own", code=2)
+    assert "must be NAME=NUMBER" in told("--costs", "reject:1", code=2)
+    assert "--costs 'reject=1' must be NAME=NUMBER" in told("--costs", "reject=1", code=2)
     assert "needs at least 9999 calibration samples" in told("--alpha", 0.0001)
     assert "highest target that they can promise is" in told("--precision", 0.9999)
     assert "no column 'kinds'" in told(target="kinds")
@@ -163,7 +163,8 @@ def test_strangers_with_identities(run, fails, trained, unseen, tmp_path):
         *arguments, "--strangers", 0.01, "--group", "who"
     )
     assert "needs at least 19 identities" in fails(*arguments, "--strangers", 0.05)  # one class
-    assert "--per-class belongs to --alpha" in fails(*arguments, "--strangers", 0.1, "--per-class")
+    told = fails(*arguments, "--strangers", 0.1, "--per-class", code=2)
+    assert "--per-class belongs to --alpha" in told
     assert "no column 'whom'" in fails(*arguments, "--group", "whom")
 
 
@@ -202,4 +203,4 @@ def test_categories_from_calibrate_to_predict(run, fails, trained, unseen, tmp_p
     assert run("evaluate", out, data, "-t", "kind").exit_code == 0
     unseen.drop(columns="camera").to_csv(data, index=False)
     assert "no column 'camera'" in fails("predict", out, data, "-o", answers)
-    assert "excludes" in fails(*arguments, "--within", "camera", "--per-class")
+    assert "excludes" in fails(*arguments, "--within", "camera", "--per-class", code=2)

@@ -139,7 +139,7 @@ def test_troubles(fails, tmp_path):
     blobs().to_csv(tmp_path / "t.csv", index=False)
     data, model = tmp_path / "t.csv", tmp_path / "m.skops"
     assert "did you mean 'kind'" in fails("fit", data, "-t", "knd", "-o", model)
-    told = fails("fit", data, "-t", "kind", "-o", model, "-m", "ossvn")
+    told = fails("fit", data, "-t", "kind", "-o", model, "-m", "ossvn", code=2)
     assert "no such method: ossvn; did you mean ossvm?" in told
     told = fails("fit", data, "-t", "kind", "-o", model, "--known", "a,q")
     assert "has no class 'q'" in told

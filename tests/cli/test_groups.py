@@ -76,7 +76,7 @@ def test_the_monitor_counts_objects(run, fails, trained, table, tmp_path):
     assert evidence["n_samples"] == expected.n_samples == 80
     assert evidence["log_evidence"] == pytest.approx(expected.log_evidence, abs=1e-3)
     assert "--group is a column of the table --reference" in fails(
-        *("monitor", tmp_path / "new", "--rate", 0.1, "--group", "track")
+        *("monitor", tmp_path / "new", "--rate", 0.1, "--group", "track"), code=2
     )
     assert "no column 'trak'" in fails(
         "monitor", tmp_path / "new", "--reference", answers, "--group", "trak"
@@ -87,11 +87,13 @@ def test_troubles_with_objects(fails, trained, table, tmp_path):
     data, out = tmp_path / "t.csv", tmp_path / "o.csv"
     predict = ("predict", trained.model, data, "-o", out)
     assert "no column 'trak'" in fails(*predict, "--group", "trak")
-    assert "leave --scheduler out" in fails(*predict, "--group", "track", "--scheduler", "tcp://x")
+    assert "leave --scheduler out" in fails(
+        *predict, "--group", "track", "--scheduler", "tcp://x", code=2
+    )
     calibrate = ("calibrate", trained.model, data, "-t", "kind", "-o", out)
-    assert "name their column by --group" in fails(*calibrate, "--aggregate", "mean")
+    assert "name their column by --group" in fails(*calibrate, "--aggregate", "mean", code=2)
     assert "--aggregate mean belongs to --alpha" in fails(
-        *calibrate, "--aggregate", "mean", "--group", "track", "--strangers", 0.1
+        *calibrate, "--aggregate", "mean", "--group", "track", "--strangers", 0.1, code=2
     )
     evaluate = ("evaluate", trained.model, data, "-t", "kind")
     assert "are of more than one class" in fails(*evaluate, "--group", "note")

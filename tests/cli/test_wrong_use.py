@@ -19,6 +19,7 @@ NEEDS = {
     "monitor": "{x.monitor}",
     "review": "{answers} --data {new} --model {model} -o {x.html}",
     "learn": "{model} --data {table} {new} -o {x.skops} --remove a",
+    "traffic": "{model} {new}",
     "adapt": "{model} {new} --data {table} -o {x.skops}",
     "compare": "{table} -t kind -o {x.html} --methods osnn --repeats 2",
     "export": "{model} --onnx {x.onnx}",
@@ -59,6 +60,7 @@ WRONG = {
         "--features": ("knid", COLUMN),
         "--drop": ("knid", COLUMN),
         "--missing": ("skip", "--missing.*'skip' is not one of 'error', 'drop', 'median'"),
+        "--scale": ("log", "--scale.*'log' is not one of 'minmax', 'unit', 'none'"),
         "--landmarks": ("0", f"--landmarks.*{AT_LEAST}1"),
         "--scheduler": ("there", "--scheduler needs --landmarks"),
         "--group": ("knid", COLUMN),
@@ -67,6 +69,7 @@ WRONG = {
         "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "calibrate": {
         "--unknown": ("a", LEARNED),
@@ -89,6 +92,7 @@ WRONG = {
         "--by": ("most", "--by.*'most' is not one of"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "predict": {
         "MODEL": ("{nothing}", NO_MODEL),
@@ -99,6 +103,7 @@ WRONG = {
         "--monitor": ("{table}", "table.csv is damaged or is not the state of a monitor .*; start"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "evaluate": {
         "--unknown": ("a", LEARNED),
@@ -109,6 +114,7 @@ WRONG = {
         "--figures": ("{table}", "the folder .*table.csv cannot be created"),
         "--jobs": ("many", "--jobs.*valid integer"),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "info": {"MODEL": ("{nothing}", NO_MODEL)},
     "monitor": {
@@ -130,6 +136,7 @@ WRONG = {
         "--train": ("{nothing} --text kind", "there is no file .*nothing"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "learn": {
         "--unknown": ("a", LEARNED),
@@ -143,6 +150,7 @@ WRONG = {
         "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "adapt": {
         "MODEL": ("{nothing}", NO_MODEL),
@@ -155,6 +163,14 @@ WRONG = {
         "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
+    },
+    "traffic": {
+        "MODEL": ("{nothing}", NO_MODEL),
+        "DATA": ("{nothing}", "there is no file .*nothing"),
+        "--jobs": ("0", JOBS),
+        "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "compare": {
         "DATA": ("{nothing}", "there is no file .*nothing"),
@@ -171,6 +187,7 @@ WRONG = {
         "--seed": ("-1", f"--seed.*{AT_LEAST}0"),
         "--jobs": ("0", JOBS),
         "--encoding": ("utf-99", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "export": {"MODEL": ("{nothing}", NO_MODEL), "--onnx": ("{model}", OVERWRITE)},
     "datasets": {"--data-home": ("{nothing}", "--data-home: .*nothing.*which is not a folder")},
@@ -268,6 +285,43 @@ def test_wrong_use(command, option, run, files, tmp_path, monkeypatch):
     assert re.search(message, told), told
     assert "Traceback" not in told
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit {table} -t kind -o {x.skops} -m ossvn",
+        "fit {table} -t kind -o {x.skops} --scheduler there",
+        "calibrate {model} {new} -t kind -o {x.skops} --alpha 0.1 --precision 0.9",
+        "calibrate {model} {new} -t kind -o {x.skops} --costs reject",
+        "calibrate {model} {new} -t kind -o {x.skops} --strangers 0.1 --per-class",
+        "calibrate {model} {new} -t kind -o {x.skops} --per-class --by highest",
+        "calibrate {model} {new} -t kind -o {x.skops} --aggregate mean",
+        "predict {model} {new} -o {x.csv} --group kind --scheduler there",
+        "monitor {x.monitor} --rate 0.1 --reference {answers}",
+        "monitor {x.monitor} --rate 0.1 --group kind",
+        "monitor {x.monitor} --rate 0.1 --test scores",
+        "review {answers} --data {new} --model {model} -o {x.html} --train {table}",
+        "learn {model} -o {x.skops}",
+        "learn {model} -o {x.skops} --decisions {answers}",
+        "learn {model} -o {x.skops} --rename a",
+        "compare {table} -t kind -o {x.html} --methods osmn",
+        "study status {study} --nothing",
+        "study run {study} --store {x.sqlite} --n-known many",
+    ],
+)
+def test_wrong_usage_exits_with_2(line, run, files, tmp_path):
+    line = re.sub(r"{(x[.\w]*)}", lambda found: str(tmp_path / found[1]), line)
+    result = run(*line.format(**files).split())
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_flags_have_no_value_in_the_help(name, run):
+    told = run(*name.split(), "--help").output
+    flags = [line for line in told.splitlines() if "<bool>" in line and "--help" not in line]
+    assert not flags
 
 
 def test_every_option_is_used_wrongly():

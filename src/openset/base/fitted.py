@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 # dtype kinds of the labels that a classifier may have learnt.
 _LABELS = "biufUO"
+
+
+# Estimators of scikit-learn that a model file may hold. Their prediction was reviewed: either NumPy
+# does the work and checks, or `persistence` checks what the compiled code relies on.
+ESTIMATORS = frozenset(
+    # transformers
+    """
+    Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer LabelBinarizer LabelEncoder
+    MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder PolynomialFeatures
+    PowerTransformer QuantileTransformer RobustScaler StandardScaler TargetEncoder
+    KNNImputer MissingIndicator SimpleImputer
+    CountVectorizer DictVectorizer FeatureHasher HashingVectorizer TfidfTransformer TfidfVectorizer
+    RFE RFECV SelectFromModel SequentialFeatureSelector VarianceThreshold
+    DictionaryLearning FactorAnalysis FastICA IncrementalPCA KernelPCA LatentDirichletAllocation
+    MiniBatchDictionaryLearning MiniBatchNMF MiniBatchSparsePCA NMF PCA SparsePCA
+    TruncatedSVD CCA PLSCanonical PLSRegression PLSSVD
+    AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler
+    GaussianRandomProjection SparseRandomProjection
+    KMeans KNeighborsTransformer MiniBatchKMeans NeighborhoodComponentsAnalysis
+    ColumnTransformer FeatureUnion FrozenEstimator Pipeline
+    """
+    # classifiers, detectors, and what selects features
+    """
+    BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB
+    LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis
+    LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR
+    ElasticNet ElasticNetCV Lasso LassoCV LinearRegression LogisticRegression LogisticRegressionCV
+    PassiveAggressiveClassifier Perceptron Ridge RidgeClassifier RidgeClassifierCV SGDClassifier
+    SGDOneClassSVM
+    DummyClassifier
+    KNeighborsClassifier LocalOutlierFactor NearestCentroid NearestNeighbors
+    EllipticEnvelope EmpiricalCovariance LedoitWolf MinCovDet OAS ShrunkCovariance
+    BaggingClassifier OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier
+    GridSearchCV RandomizedSearchCV
+    """.split()
+)
 
 
 def require(condition: Any, message: str) -> None:
@@ -129,3 +167,27 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
 
 def _same(a, b):
     return isinstance(a, str | float) and type(a) is type(b) and a == b
+
+
+def warn_if_not_stored(model: BaseEstimator) -> None:
+    """Warn of estimators inside that no model file may hold."""
+    inside = [v for v in model.get_params().values() if isinstance(v, BaseEstimator)]
+    foreign = {type(part).__name__ for part in inside if not _is_stored(type(part))}
+    if foreign:
+        warnings.warn(
+            f"save_model will not save this model: the arrays of {', '.join(sorted(foreign))} "
+            f"cannot be checked when they are loaded. {JOBLIB}",
+            stacklevel=4,
+        )
+
+
+def _is_stored(cls):
+    package, name = cls.__module__.partition(".")[0], cls.__name__
+    return package == "openset" or (package == "sklearn" and name in ESTIMATORS)
+
+
+# What to do with models that are no model files.
+JOBLIB = (
+    "To keep it, use joblib.dump and joblib.load, which runs any code that is in its file: load "
+    "only files that you wrote, with the same version of scikit-learn."
+)

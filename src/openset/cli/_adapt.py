@@ -35,6 +35,7 @@ def adapt(
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Learn from unlabelled rows what unknown rows look like, or keep the model and say why."""
@@ -57,8 +58,8 @@ def adapt(
             f"{model} is calibrated, and its operating point would not hold for another model; "
             "adapt the model from before `openset calibrate`, and calibrate what comes out"
         )
-    X, y, _ = scorer.read_training(open_table(data, encoding), target)
-    X_traffic, _ = scorer.read(open_table(traffic, encoding))
+    X, y, _ = scorer.read_training(open_table(data, encoding, decimal), target)
+    X_traffic, _ = scorer.read(open_table(traffic, encoding, decimal))
     # A model that has learned before learns again, from what it was.
     before = getattr(scorer.final, "estimator_", scorer.final)
     adapted = TrafficClassifier(FrozenEstimator(before), new_kinds, confidence, random_state=seed)

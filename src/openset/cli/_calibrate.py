@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import reported, say
+from openset.cli._options import UsageError, reported, say
 
 
 @reported
@@ -70,7 +70,8 @@ def calibrate(
         ),
     ] = None,
     per_class: Annotated[
-        bool, typer.Option("--per-class", help="Keep --alpha in every class separately.")
+        bool,
+        typer.Option("--per-class", metavar="", help="Keep --alpha in every class separately."),
     ] = False,
     by: Annotated[
         Literal["highest", "own"] | None,
@@ -81,6 +82,7 @@ def calibrate(
     ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Set the thresholds of a model on rows that it has not seen; `predict` then uses them."""
@@ -99,13 +101,13 @@ def calibrate(
         "--aggregate": aggregate,
     }
     if aggregate is not None and group is None:
-        raise ValueError(f"--aggregate {aggregate} is about objects; name their column by --group")
+        raise UsageError(f"--aggregate {aggregate} is about objects; name their column by --group")
     criterion, recorded = _criterion(asked, modes, confidence, unknown_share)
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     if strangers is not None and group is None:
         group = target  # the classes of unknown rows are their identities
     columns = [name for name in (group, within) if name is not None]
-    rows = scorer.labelled(open_table(data, encoding), target, unknown, columns)
+    rows = scorer.labelled(open_table(data, encoding, decimal), target, unknown, columns)
     X, y = rows.read()
     given = {"groups": rows.texts(group), "categories": rows.texts(within)}
     result = calibrated(scorer.model, X, y, **given, criterion=criterion)
@@ -142,21 +144,21 @@ def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, 
     given = [option for option, value in asked.items() if value is not None] or ["--alpha"]
     if len(given) > 1:
         names = ", ".join([*asked][:-1])
-        raise ValueError(f"{names} and {[*asked][-1]} exclude each other; give one of them")
+        raise UsageError(f"{names} and {[*asked][-1]} exclude each other; give one of them")
     kind, value = given[0], asked[given[0]]
     if kind not in ("--precision", "--alpha") and confidence is not None:
-        raise ValueError(f"--confidence {confidence:g} belongs to --precision or --alpha")
+        raise UsageError(f"--confidence {confidence:g} belongs to --precision or --alpha")
     if kind not in ("--precision", "--costs") and unknown_share is not None:
-        raise ValueError(
+        raise UsageError(
             f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
         )
     for option, mode in modes.items():
         if kind != "--alpha" and mode is not None:
             shown = option if mode is True else f"{option} {mode}"
-            raise ValueError(f"{shown} belongs to --alpha; leave it out")
+            raise UsageError(f"{shown} belongs to --alpha; leave it out")
     by, per_class, column, aggregate = modes.values()
     if (per_class and by == "highest") or (per_class and column is not None):
-        raise ValueError("--per-class excludes --by highest and --within; leave them out")
+        raise UsageError("--per-class excludes --by highest and --within; leave them out")
     card: dict[str, Any] = {"per_class": bool(per_class)}
     if kind == "--strangers":
         return StrangersAccepted(value), card | {"criterion": "strangers", "rate": value}
@@ -185,7 +187,7 @@ def _parse(costs: str) -> dict[str, float]:
     except ValueError:
         parsed = {}
     if parsed.keys() != {"reject", "wrong", "accept_unknown"}:
-        raise ValueError(
+        raise UsageError(
             f"--costs {costs!r} must be NAME=NUMBER, comma-separated, for reject, wrong and "
             "accept_unknown: for example reject=1,wrong=10,accept_unknown=20"
         )

@@ -38,6 +38,7 @@ def compare(
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Compare methods on a table, with classes withheld, and write a page."""
@@ -53,9 +54,14 @@ def compare(
 
     wanted = options.split(methods, "--methods") or []
     names = list(method_names()) if methods == "all" else wanted
-    models = {name: make_method(name, n_jobs=jobs, impute=missing == "median") for name in names}
+    impute = missing == "median"
+    with options.usage():
+        models = {name: make_method(name, n_jobs=jobs, impute=impute) for name in names}
     table = read_training(
-        open_table(data, encoding), target, **options.columns(features, drop), missing=missing
+        open_table(data, encoding, decimal),
+        target,
+        **options.columns(features, drop),
+        missing=missing,
     )
     label = table.unknown_label(unknown)
     for model in models.values():
@@ -73,6 +79,7 @@ def compare(
         "features": features,
         "drop": drop,
         "encoding": None if encoding == "utf-8" else encoding,
+        "decimal": None if decimal == "." else decimal,
         "missing": None if missing == "error" else missing,
     }
     for name, value in given.items():

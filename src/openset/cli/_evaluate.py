@@ -38,6 +38,7 @@ def evaluate(
     ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
@@ -54,7 +55,7 @@ def evaluate(
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     final, within = scorer.final, scorer.category_column
     columns = [name for name in (within, group) if name is not None]
-    rows = scorer.labelled(open_table(data, encoding), target, unknown, columns)
+    rows = scorer.labelled(open_table(data, encoding, decimal), target, unknown, columns)
     batches = [
         (y, scorer.scores(scorer.transform(X), rows.texts(within, len(X))))
         for X, y in rows.batches("evaluate")

@@ -3,7 +3,7 @@
 import json
 import sys
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -37,6 +37,12 @@ def fit(
     features: options.Features = None,
     drop: options.Drop = None,
     missing: options.Missing = "error",
+    scale: Annotated[
+        Literal["minmax", "unit", "none"],
+        typer.Option(
+            help="Scale each feature to [0, 1], each row to length 1 (embeddings), or nothing."
+        ),
+    ] = "minmax",
     group: options.Group = None,
     landmarks: Annotated[
         int | None,
@@ -65,6 +71,7 @@ def fit(
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Learn from a table: scale, tune with classes withheld, fit, report, save."""
@@ -78,13 +85,14 @@ def fit(
     from openset.persistence import save_model
     from openset.utils import unwrap
 
-    how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median"}
+    how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median", "scale": scale}
     how |= {"landmarks": landmarks, "random_state": seed}
     if scheduler is not None and landmarks is None:
-        raise typer.BadParameter("--scheduler needs --landmarks", param_hint="--scheduler")
-    evaluation.make_method(method, **how)  # raises for a wrong name before the table is read
+        raise options.UsageError("--scheduler needs --landmarks")
+    with options.usage():  # for a wrong name, before the table is read
+        evaluation.make_method(method, **how)
     options.prepare_output(output)
-    table = tables.open_table(data, encoding)
+    table = tables.open_table(data, encoding, decimal)
     in_parts = scheduler is not None and table.parts is not None
     if calibration and in_parts:
         raise ValueError(

@@ -9,19 +9,23 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, complain, reported, say
+from openset.cli._options import READS, UsageError, complain, reported, say
 from openset.cli._text import describe_changes
 
 
 @reported
 def learn(
     model: options.ReplacedModel,
-    data: Annotated[
-        tuple[Path, Path],
-        typer.Option("--data", metavar="TRAIN NEW", help="Training table, and the new one."),
-        READS,
-    ],
     output: options.NewModel,
+    data: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--data",
+            metavar="TRAIN NEW",
+            help="Training table, and the new one, for --decisions and --unknown.",
+        ),
+        READS,
+    ] = None,
     decisions: Annotated[
         Path | None,
         typer.Option(
@@ -43,6 +47,7 @@ def learn(
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Teach a model: new classes, corrected rows, rows of no class; remove or rename classes."""
@@ -56,19 +61,27 @@ def learn(
 
     options.prepare_output(output)
     if not (decisions or unknown or remove or rename):
-        raise ValueError(
+        raise UsageError(
             "there is nothing to do: give --decisions, --unknown, --remove or --rename"
+        )
+    if data is None and (decisions or unknown):
+        raise UsageError(
+            f"{'--decisions' if decisions else '--unknown'} needs --data TRAIN NEW: the training "
+            "table and the new one"
         )
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     final, card = scorer.final, scorer.card
-    target = scorer.data.get("target") if target is None else target
-    if target is None:
-        raise TableError(f"{model} does not say which column the class is; give --target")
     classes = {str(label): label for label in final.classes_.tolist()}
     for name in remove or ():
         _check_class(name, classes, f"--remove {name}")
-    X, y, X_unknown = scorer.read_training(open_table(data[0], encoding), target, unknown)
-    X_new, _ = scorer.read(open_table(data[1], encoding))
+    X, y, X_unknown, X_new = 4 * [np.empty((0, 0))]  # to remove or rename needs no rows
+    if data is not None:
+        target = scorer.data.get("target") if target is None else target
+        if target is None:
+            raise TableError(f"{model} does not say which column the class is; give --target")
+        train, new = (open_table(path, encoding, decimal) for path in data)
+        X, y, X_unknown = scorer.read_training(train, target, unknown)
+        X_new, _ = scorer.read(new)
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
     if decisions is not None:
         told = read_decisions(decisions, len(X_new), final.classes_, final.unknown_label_)
@@ -103,7 +116,7 @@ def _check_class(name: str, classes, option: str) -> None:
 def _renamed(pair: str, classes):
     old, equals, new = pair.partition("=")
     if not equals or not new:
-        raise ValueError(f"--rename {pair}: write OLD=NEW")
+        raise UsageError(f"--rename {pair}: write OLD=NEW")
     _check_class(old, classes, f"--rename {pair}")
     if new in classes:
         raise ValueError(f"--rename {pair}: there is a class {new!r}; to merge two, fit again")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, WRITES, reported
+from openset.cli._options import READS, WRITES, UsageError, reported
 
 # Exit code of an alarm: neither success nor failure.
 ALARM = 3
@@ -44,7 +44,7 @@ def monitor(
     from openset.utils import update_lock
 
     if rate is not None and reference is not None:
-        raise ValueError("--rate and --reference exclude each other; give one of them")
+        raise UsageError("--rate and --reference exclude each other; give one of them")
     if rate is None and reference is None:
         if not file.exists():
             raise FileNotFoundError(
@@ -55,10 +55,10 @@ def monitor(
     options.prepare_output(file)
     _check_new(file)
     if group is not None and reference is None:
-        raise ValueError("--group is a column of the table --reference; give both, or neither")
+        raise UsageError("--group is a column of the table --reference; give both, or neither")
     scores, groups = (None, None) if reference is None else _scores(reference, group, encoding)
     if test == "scores" and scores is None:
-        raise ValueError("--test scores needs --reference, the answers of a normal period")
+        raise UsageError("--test scores needs --reference, the answers of a normal period")
     started = UnknownRateMonitor(
         rate, reference=scores, reference_groups=groups, test=test, alpha=alpha
     )

@@ -13,8 +13,8 @@ import stat
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from itertools import product
@@ -25,9 +25,13 @@ import typer
 
 from openset import __version__, registry
 
-# Exit codes: 0 success; FAILED for bad data, models or system errors; 2 (click's) for bad usage.
-FAILED = 1
-INTERRUPTED = 130
+# Exit codes: 0 success; FAILED for bad data, models or system errors; MISUSED, as click's, for
+# options.
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+
+
+class UsageError(ValueError):
+    """Options that do not go together, or a value that an option cannot have."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,11 @@ Jobs = Annotated[
     int, typer.Option(callback=_check_jobs, help="Number of threads; -1 uses all cores.")
 ]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Decimal = Annotated[
+    Literal[".", ","], typer.Option(help="Decimal mark of the numbers in a text table.")
+]
+# An empty metavar: newer versions of typer would print <bool>.
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON instead of text.")]
 
 METHODS = ", ".join(method.command for method in registry.METHODS if method.command)
 
@@ -118,11 +126,24 @@ def with_version(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version",
+            metavar="",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:
     """Nothing else: this is the option of the command without a subcommand."""
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Turn a ValueError about the value of an option into a UsageError."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def split(names: str | None, option: str) -> list[str] | None:
@@ -199,7 +220,7 @@ def reported(command: Callable) -> Callable:
                 if os.environ.get("OPENSET_DEBUG"):
                     raise
                 complain(_line(error))
-                raise typer.Exit(FAILED) from None
+                raise typer.Exit(MISUSED if isinstance(error, UsageError) else FAILED) from None
 
     return guarded
 

@@ -11,7 +11,7 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._monitor import ALARM, as_dict
-from openset.cli._options import WRITES, complain, reported, say
+from openset.cli._options import WRITES, UsageError, complain, reported, say
 
 
 @reported
@@ -26,7 +26,7 @@ def predict(
             help="Table to write: .csv, .tsv (also .gz), .parquet, .arrow; - is standard output.",
         ),
         WRITES,
-    ],
+    ] = Path("-"),
     monitor: Annotated[
         Path | None,
         typer.Option(help="State of `openset monitor` to update; exit code 3 on an alarm."),
@@ -42,6 +42,7 @@ def predict(
     scheduler: options.Scheduler = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
@@ -54,13 +55,13 @@ def predict(
     from openset.utils import update_lock
 
     if group is not None and scheduler is not None:
-        raise ValueError("--group answers objects in this process; leave --scheduler out")
+        raise UsageError("--group answers objects in this process; leave --scheduler out")
     options.prepare_output(output)
     check_writable(output)
     watch = None if monitor is None else UnknownRateMonitor.load(monitor)  # fails early
     jobs = jobs if scheduler is None else 1  # a worker is one thread
     scorer = TableModel(*read_model(model), n_jobs=jobs)
-    table = open_table(data, encoding)
+    table = open_table(data, encoding, decimal)
     kept = table.names if group is None else [group, "rows"]
     answers = _Answers(scorer, kept, None if watch is None else watch.test)
     where = workers(scheduler) if scheduler else nullcontext(_apply)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, complain, keep_apart, reported, say
+from openset.cli._options import READS, UsageError, complain, keep_apart, reported, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +38,7 @@ def review(
     ] = None,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Show the unknown rows on one page, in groups; names given there go to decisions.csv."""
@@ -47,17 +48,21 @@ def review(
 
     options.prepare_output(output)
     if train is not None and text is None and image is None:
-        raise ValueError("--train is to show a text or an image: give --text or --image")
+        raise UsageError("--train is to show a text or an image: give --text or --image")
     scorer = TableModel(*read_model(model), n_jobs=jobs)
-    table = open_table(data, encoding)
+    table = open_table(data, encoding, decimal)
     columns = [name for name in (text, image) if name is not None]
     X, shown = scorer.read(table, columns)
     Z = scorer.transform(X)
     images = None
     if image is not None:
         images = _pictures(data, image, dict(enumerate(shown[image], start=1)), output)
-    _check_answers(open_table(answers, encoding), scorer.final.predict(Z))
-    known = {} if train is None else _training_rows(scorer, open_table(train, encoding), columns)
+    _check_answers(open_table(answers, encoding, decimal), scorer.final.predict(Z))
+    known = (
+        {}
+        if train is None
+        else _training_rows(scorer, open_table(train, encoding, decimal), columns)
+    )
     page = review_data(
         scorer.final,
         Z,

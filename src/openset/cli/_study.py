@@ -13,6 +13,7 @@ from openset.cli._options import (
     READS,
     WRITES,
     Role,
+    UsageError,
     complain,
     reported,
     say,
@@ -188,7 +189,7 @@ def _known_counts(text: str) -> list[int | float]:
         items = split(text or None, "--n-known") or ()
         return [float(item) if "." in item else int(item) for item in items]
     except ValueError:
-        raise ValueError(
+        raise UsageError(
             f"--n-known {text!r}: give numbers or ratios, comma-separated, as 3,6 or 0.25,0.5"
         ) from None
 

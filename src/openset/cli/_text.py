@@ -100,12 +100,13 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
         bounded = f"{sum(found['bounded'])} of {len(found['bounded'])}"
         line = f"certificate: {bounded} classes accept only a bounded region"
         if radii := [r for r in found.get("radius", []) if r is not None]:
+            scaled = "MinMaxScaler" in card.get("steps", ["MinMaxScaler"])
             line += (
-                f"; a class rejects everything farther than {min(radii):.3g} to {max(radii):.3g} "
-                "(features scaled to [0, 1]) from its support vectors"
+                f"; a class rejects everything farther than {min(radii):.3g} to {max(radii):.3g}"
+                f"{' (features scaled to [0, 1])' * scaled} from its support vectors"
             )
             # Scaled rows lie in a unit cube: no two are farther apart than its diagonal.
-            diagonal = len(data_of(card).get("features", [])) ** 0.5
+            diagonal = scaled * len(data_of(card).get("features", [])) ** 0.5
             if n_wide := sum(r > diagonal > 0 for r in radii):
                 line += (
                     f". {n_wide} of these distances are larger than any distance within the data "
@@ -217,7 +218,8 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
             head = (
                 f"held-out report of this setting: a fifth of the rows held out, {number} withheld"
             )
-    lines = [head, *measure_lines(report["measures"], report.get("spread"))]
+    spread = report.get("spread") if len(turns) > 1 else None
+    lines = [head, *measure_lines(report["measures"], spread)]
     if all_known := report.get("all_known"):
         share = all_known["accuracy_known"]
         lines.append(f"  with no class withheld, known rows named correctly (AKS): {share:.4f}")

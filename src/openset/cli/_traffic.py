@@ -12,6 +12,7 @@ def traffic(
     data: options.Data,
     jobs: options.Jobs = -1,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Tell how much of a table without labels is unknown: a promise, and an estimate."""
@@ -20,7 +21,7 @@ def traffic(
     from openset.traffic import estimate_traffic
 
     scorer = TableModel(*read_model(model), n_jobs=jobs)
-    X, _ = scorer.read(open_table(data, encoding))
+    X, _ = scorer.read(open_table(data, encoding, decimal))
     report = estimate_traffic(scorer.final, scorer.transform(X))
     if as_json:
         typer.echo(report.to_json())

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer
 from sklearn.utils import _safe_indexing, indexable
 
 from .. import metrics
@@ -128,11 +128,12 @@ def make_method(
     *,
     n_jobs: int | None = None,
     impute: bool = False,
+    scale: str = "minmax",
     landmarks: int | None = None,
     random_state: int | None = None,
     unknown_label: Any = "auto",
 ) -> OpenSetPipeline:
-    """Return a Pipeline that scales the features to [0, 1] and ends in the method.
+    """Return a Pipeline that scales the features and ends in the method.
 
     Parameters
     ----------
@@ -142,6 +143,8 @@ def make_method(
         Threads of the method, if it has the parameter.
     impute : bool, default=False
         Whether to fill missing values with the median of the feature first.
+    scale : {"minmax", "unit", "none"}, default="minmax"
+        Each feature to [0, 1], each row to length 1, or nothing.
     landmarks : int, default=None
         Landmarks of a method that can be trained on them.
     random_state : int, default=None
@@ -170,7 +173,8 @@ def make_method(
                 f"{', '.join(usable)}"
             )
         model.set_params(landmarks=landmarks, random_state=random_state)
-    steps = [("scale", MinMaxScaler()), ("model", model)]
+    scaler = {"minmax": MinMaxScaler(), "unit": Normalizer(), "none": "passthrough"}[scale]
+    steps: list[tuple[str, Any]] = [("scale", scaler), ("model", model)]
     if impute:
         steps.insert(0, ("impute", SimpleImputer(strategy="median")))
     return OpenSetPipeline(steps)

@@ -23,7 +23,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, is_classifier, is_outlier_detector
 
 from ..base import OpenSetClassifier
-from ..base.fitted import check_array, check_compressed, require
+from ..base.fitted import ESTIMATORS, check_array, check_compressed, require
 from ..utils import read_member, stored_array_size
 
 SCHEMA = "schema.json"
@@ -346,41 +346,6 @@ def _check_finite(part):
         if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
             require(np.isfinite(value).all(), f"{name} has entries that are not finite")
 
-
-# Estimators of scikit-learn whose prediction was reviewed: either NumPy does the work and checks,
-# or a check below covers what the compiled code relies on.
-ESTIMATORS = frozenset(
-    # transformers
-    """
-    Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer LabelBinarizer LabelEncoder
-    MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder PolynomialFeatures
-    PowerTransformer QuantileTransformer RobustScaler StandardScaler TargetEncoder
-    KNNImputer MissingIndicator SimpleImputer
-    CountVectorizer DictVectorizer FeatureHasher HashingVectorizer TfidfTransformer TfidfVectorizer
-    RFE RFECV SelectFromModel SequentialFeatureSelector VarianceThreshold
-    DictionaryLearning FactorAnalysis FastICA IncrementalPCA KernelPCA LatentDirichletAllocation
-    MiniBatchDictionaryLearning MiniBatchNMF MiniBatchSparsePCA NMF PCA SparsePCA
-    TruncatedSVD CCA PLSCanonical PLSRegression PLSSVD
-    AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler
-    GaussianRandomProjection SparseRandomProjection
-    KMeans KNeighborsTransformer MiniBatchKMeans NeighborhoodComponentsAnalysis
-    ColumnTransformer FeatureUnion FrozenEstimator Pipeline
-    """
-    # classifiers, detectors, and what selects features
-    """
-    BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB
-    LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis
-    LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR
-    ElasticNet ElasticNetCV Lasso LassoCV LinearRegression LogisticRegression LogisticRegressionCV
-    PassiveAggressiveClassifier Perceptron Ridge RidgeClassifier RidgeClassifierCV SGDClassifier
-    SGDOneClassSVM
-    DummyClassifier
-    KNeighborsClassifier LocalOutlierFactor NearestCentroid NearestNeighbors
-    EllipticEnvelope EmpiricalCovariance LedoitWolf MinCovDet OAS ShrunkCovariance
-    BaggingClassifier OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier
-    GridSearchCV RandomizedSearchCV
-    """.split()
-)
 
 # Modules of the losses that linear models keep, which are objects with a few numbers.
 LOSSES = frozenset({"sklearn.linear_model._sgd_fast", "sklearn._loss._loss"})

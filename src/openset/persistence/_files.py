@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, kernels
 from ..base import OpenSetPipeline
+from ..base.fitted import JOBLIB
 from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
 from ..registry import RENAMED_METHODS, all_estimators
@@ -45,7 +46,7 @@ FORMAT = 1
 _CARD = "openset.json"
 _CONTENT = (
     "A model file holds estimators and kernels of openset, and of scikit-learn those whose arrays "
-    "can be checked. Of a search that holds others, save the best_estimator_."
+    f"can be checked. Of a search that holds others, save the best_estimator_. {JOBLIB}"
 )
 
 
@@ -183,6 +184,7 @@ def read_model(path: str | os.PathLike) -> tuple[BaseEstimator, dict[str, Any]]:
     _skops()
     with _open(path) as file:
         card = _checked_card(file, path)
+        _warn_of_versions(card, path)
         try:
             return _build(file, os.fstat(file.fileno()).st_size), card
         except ForeignTypesError as error:
@@ -305,6 +307,19 @@ def descent(path: str | os.PathLike, changes: Mapping[str, Any]) -> list[dict[st
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return [*card.get("descent", []), entry]
+
+
+def _warn_of_versions(card, path) -> None:
+    """Warn, as scikit-learn does, if another version of it fitted the model."""
+    written = card.get("versions")
+    written = written.get("scikit-learn") if isinstance(written, dict) else None
+    here = version("scikit-learn")
+    if written is not None and written != here:
+        warnings.warn(
+            f"{path} was written with scikit-learn {written}, this is {here}: its scalers and "
+            "classifiers may answer otherwise. Measure it with `openset evaluate`, or fit it again",
+            stacklevel=3,
+        )
 
 
 def _check_renamed(path, foreign) -> None:

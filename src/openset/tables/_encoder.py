@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -235,10 +236,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Features of a batch, (n, d); errors count the rows from those before the batch."""
         columns = []
         for name in self._numeric:
-            values, bad = numbers(batch.column(name))
+            values, bad = numbers(batch.column(name), table.decimal)
             if len(bad):
                 content = batch.column(name)[int(bad[0])].as_py()
                 kind = "not more than 2^53" if isinstance(content, int) else "there"
+                if re.match(_DECIMAL_COMMA, str(content)):
+                    kind += "; if this is one, use --decimal ,"
                 raise TableError(
                     f"{table.path}: column {name!r} has {content!r} in data row "
                     f"{n_before + bad[0] + 1}; the model needs a number {kind}"
@@ -293,7 +296,7 @@ def read_columns(
     dropped = dict.fromkeys(sorted(index), "the index of pandas")
     dropped |= dict.fromkeys(encoder.drop or [], "by --drop")
     dropped |= {} if group is None else {group: "by --group"}
-    columns = {name: _Column(name) for name in wanted if name not in dropped}
+    columns = {name: _Column(name, table.decimal) for name in wanted if name not in dropped}
     labels, members = [], []
     for batch in table.batches("read"):
         labels.append(batch.column(0 if target is None else target))
@@ -362,8 +365,8 @@ def _check_size(encoder, table, X, n_before, refused, remedy):
 class _Column:
     """A column while it is read: its numbers, and which cells are not numbers."""
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, decimal: str):
+        self.name, self._decimal = name, decimal
         self._chunks: list[np.ndarray] = []
         self._n_rows, self._n_bad = 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
@@ -373,7 +376,7 @@ class _Column:
         self._levels: set[str] | None = set()  # its values; None if there are too many
 
     def add(self, cells: pa.Array):
-        values, bad = numbers(cells)
+        values, bad = numbers(cells, self._decimal)
         if len(bad) and not self._n_bad:
             self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
             self._too_large = pa.types.is_integer(cells.type)
@@ -457,8 +460,8 @@ class _Column:
             row, content = self._first
             raise TableError(
                 f"{table.path}: column {self.name!r} has numbers with a decimal comma (data row "
-                f"{row + 1}: {_short(content)}); write them with a point, or use --drop "
-                f"{self.name!r}"
+                f"{row + 1}: {_short(content)}); use --decimal , or write them with a point, or "
+                f"use --drop {self.name!r}"
             )
 
     def check(self, table):
@@ -475,7 +478,7 @@ class _Column:
             )
 
 
-def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
     """A column as float64 (n,), NaN where there is no number, and the rows that are invalid.
 
     True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these, nor
@@ -483,6 +486,9 @@ def numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """
     kind, types = column.type, pa.types
     if _is_text(column):
+        if decimal == ",":  # a point is then no part of a number
+            column = pc.replace_substring(column, ".", " ")
+            column = pc.replace_substring(column, ",", ".")
         try:
             return _as_float(column), np.empty(0, dtype=np.intp)
         except pa.ArrowInvalid:

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sys
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,8 @@ _MOST_COLUMNS = 10**5
 # Names that pandas and Dask give to an index without a name.
 _INDEX_NAME = re.compile(r"__index_level_\d+__|__null_dask_index__")
 _TEXT = (".csv", ".tsv", ".tab", ".txt")
+# The name of a column that is more likely a number of the first row.
+_NUMBER_AS_NAME = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?")
 
 
 class TableError(ValueError):
@@ -62,6 +65,7 @@ class Table:
     """
 
     parts: list[Table] | None = None
+    decimal = "."  # the mark of numbers that are texts
 
     def __init__(self, path: Path, names: list[str], index: Iterable[str] = ()):
         self.path = self._file = path
@@ -131,7 +135,7 @@ class Table:
         raise TableError(f"{self.path} has no column {first!r}, {purpose}{more}{hint}")
 
 
-def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
+def open_table(path: str | os.PathLike, encoding: str = "utf-8", decimal: str = ".") -> Table:
     """Open a table by the suffix of its name; only its head is read.
 
     A folder is a table of Parquet parts, in the order of their names. Text tables may be compressed
@@ -144,6 +148,8 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
         input, which is copied to a temporary file first.
     encoding : str, default="utf-8"
         Of a text table.
+    decimal : {".", ","}, default="."
+        Decimal mark of the numbers in a text table.
 
     Returns
     -------
@@ -151,7 +157,7 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     """
     path = Path(path)
     if str(path) == "-":
-        return _standard_input(encoding)
+        return _standard_input(encoding, decimal)
     if not path.exists():
         raise TableError(f"there is no file {path}")
     suffix = text_suffix(path)
@@ -174,10 +180,25 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8") -> Table:
     if count > 1:
         header = "; is the first line a header?" if name.replace(".", "").isdigit() else ""
         raise TableError(f"{path} has more than one column named {name!r}; rename them{header}")
+    if suffix in _TEXT:
+        table.decimal = decimal
+        _warn_without_header(table)
     return table
 
 
-def _standard_input(encoding: str) -> Table:
+def _warn_without_header(table: Table) -> None:
+    """Warn if the names of the columns look like a row of numbers."""
+    numbers = [name for name in table.names if _NUMBER_AS_NAME.fullmatch(name)]
+    counts = all(name.isdigit() for name in numbers) and numbers == sorted(numbers, key=int)
+    if 2 * len(numbers) > len(table.names) and not counts:
+        warnings.warn(
+            f"the first line of {table.path} looks like data, not like the names of the columns "
+            f"({', '.join(table.names[:4])}, ...); if it is, write a line of names above it",
+            stacklevel=3,
+        )
+
+
+def _standard_input(encoding: str, decimal: str) -> Table:
     folder = TemporaryDirectory(prefix="openset-")
     copy = Path(folder.name, "table")
     with open(copy, "wb") as file:
@@ -187,7 +208,7 @@ def _standard_input(encoding: str) -> Table:
     suffix = ".parquet" if head == b"PAR1" else ".csv.gz" if head[:2] == b"\x1f\x8b" else ".csv"
     if not head:
         raise TableError("standard input is empty")
-    table = open_table(copy.rename(copy.with_name(f"table{suffix}")), encoding)
+    table = open_table(copy.rename(copy.with_name(f"table{suffix}")), encoding, decimal)
     table.path = Path("standard input")
     vars(table)["_folder"] = folder  # which lives as long as the table
     return table
@@ -363,6 +384,7 @@ class _FirstRows(Table):
 
     def __init__(self, table: Table, n_rows: int):
         super().__init__(table.path, table.names, table.index)
+        self.decimal = table.decimal
         self._parts = table.parts or [table]
         self._rows_per_part = -(-n_rows // len(self._parts))
 
