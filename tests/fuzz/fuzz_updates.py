@@ -7,7 +7,6 @@ not at all; the file is whole, and the next update succeeds.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sqlite3
 import sys
@@ -121,8 +120,7 @@ def attack(rng: np.random.Generator) -> dict:
         begin = time.monotonic()
         for k in sorted(np.flatnonzero(doomed).tolist(), key=delays.__getitem__):
             time.sleep(max(0.0, begin + delays[k] - time.monotonic()))
-            if started[k].is_alive():
-                os.kill(started[k].pid, signal.SIGKILL)
+            started[k].kill()  # nothing, if it has ended
         ended = _join(folder, started)
         refused = _refusals(folder, ended)
         shared.check(ended)
