@@ -284,3 +284,21 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.parametrize("check", list(open_set_checks()), ids=lambda check: check.__name__)
 def test_open_set(check):
     check(OnItself(OpenSetSVC(), random_state=0))
+
+
+def test_traffic_that_is_not_like_the_labelled_rows_is_not_learned(data):
+    X, y, *_ = data
+    with pytest.warns(UserWarning, match="stays as it is: Above the score .* differ"):
+        model = TrafficClassifier(OpenSetSVC(), random_state=0).fit(X, y, np.zeros((50, 2)))
+    assert not model.learned_
+
+
+def test_one_class_and_few_rows(data):
+    X, y, traffic, *_ = data
+    mixed = np.concatenate([traffic[:60], traffic[180:]])
+    model = TrafficClassifier(OpenSetSVC(lam=0.3), new_kinds=0, random_state=0)
+    assert model.fit(X[:60], y[:60], mixed).learned_
+    with pytest.warns(UserWarning, match="stays as it is: 9 labelled rows can be held out"):
+        TrafficClassifier(OpenSetSVC(), random_state=0).fit(X[::20], y[::20], traffic)
+    model = TrafficClassifier(OpenSetSVC(), random_state=0).fit(X[:121], y[:121], traffic)
+    assert model.classes_.tolist() == ["a", "b", "c"]  # one row of the last class

@@ -195,7 +195,7 @@ class TrafficClassifier(OpenSetWrapper):
             self._learn(data, kinds)
         self.learned_ = bool(self.price_)
         if not self.learned_:
-            warnings.warn(f"The model stays as it is: {self.reason_}.", stacklevel=3)
+            warnings.warn(f"The model stays as it is: {self.reason_.rstrip('.')}.", stacklevel=3)
         return self
 
     def _fit_first(self, X, y) -> None:
@@ -326,7 +326,13 @@ class TrafficClassifier(OpenSetWrapper):
         return moved.neighbourhood(transform(X))
 
     def add_classes(self, X: Any, y: Any) -> NoReturn:
-        """Not available: a ValueError says what to do instead."""
+        """Not available: a ValueError says what to do instead.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+        y : array-like of shape (m,)
+        """
         raise ValueError(
             "add_classes is not available for TrafficClassifier: rows of the new classes may have "
             "been unknown in the traffic. Call fit with all samples and the traffic."
