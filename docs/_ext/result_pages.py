@@ -57,9 +57,10 @@ def pages() -> dict[str, str]:
 
 
 def _linked(text: str) -> str:
-    """The text with links to other measured files and to pictures as they are on the pages."""
+    """The text with links to other measured files, pages and pictures as they are on the pages."""
     text = re.sub(r"\]\((?:\.\./)*benchmarks/(\w+\.md)", r"](\1", text)
     text = re.sub(r"\]\((?:\.\./)*studies/results/README\.md", "](studies.md", text)
+    text = re.sub(r"\]\((?:\.\./)*docs/(\w+\.md)", r"](../\1", text)
     return re.sub(r"\]\((?:\.\./)*docs/images/", "](../images/", text)
 
 
