@@ -71,7 +71,7 @@ class DelegatingClassifier(OpenSetClassifier):
 
     @available_if(lambda self: hasattr(unwrap(self), "p_values"))
     def p_values(self, X: Any, **params: Any) -> np.ndarray:
-        """p-values of the classes, where the estimator is calibrated.
+        """Conformal p-values of the classes, where the estimator is calibrated.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class DelegatingClassifier(OpenSetClassifier):
 
     @available_if(lambda self: hasattr(unwrap(self), "known_p_value"))
     def known_p_value(self, X: Any, **params: Any) -> np.ndarray:
-        """p-value of "this is known", where the estimator is calibrated.
+        """Conformal p-value of "this is known", where the estimator is calibrated.
 
         Parameters
         ----------

@@ -220,12 +220,13 @@ class ConformalClassifier(OpenSetWrapper):
 
         Parameters
         ----------
-        X, categories
-            As for :meth:`predict`.
+        X : array-like of shape (n, d), or whatever the estimator takes
         alpha : float in (0, 1), default=None
             None: every class that accepts. Otherwise every class whose p-value exceeds `alpha`:
             this set contains the class of a known sample with a probability of at least
             1 - `alpha`.
+        categories : array-like of shape (n,), default=None
+            As for :meth:`predict`.
 
         Returns
         -------

@@ -38,9 +38,9 @@ from ._samples import (
 )
 from ._strangers import StrangersAccepted, check_unseen, withheld_scores
 
-# Where strangers come from that nobody passed; the share that is stated is too low where rate
-# (K + 1) is more than _ENOUGH (benchmarks/promises.md).
-_WITHHELD, _ENOUGH = "known classes that were withheld: an estimate, probably too", 3
+# Where strangers come from that nobody passed; the rate that is stated is too high where
+# rate (K + 1) is less than _ENOUGH (benchmarks/promises.md).
+_WITHHELD, _ENOUGH = "known classes that were withheld: an estimate, probably too", 2
 
 # How the texts of earlier versions are spelt now.
 _OLD_CRITERIA = {
@@ -299,7 +299,7 @@ class CalibratedRejector(ConformalClassifier):
             setattr(self, name, value)
         estimated = strangers["scores"] is not None
         if isinstance(point, StrangersAccepted):
-            is_low = point.rate * (self.strangers_["identities"] + 1) > _ENOUGH
+            is_low = point.rate * (self.strangers_["identities"] + 1) >= _ENOUGH
             source = f"{_WITHHELD} {'low' if is_low else 'high'}"
             self.strangers_["source"] = source if estimated else "X_unknown"
         scores = finite_scores(model, transform(samples["X"]))
