@@ -240,7 +240,7 @@ def held_out_report(
         raise ValueError(f"known has {absent}, of which y has no row. Leave them out.")
     members = None if groups is None else group_codes(groups, len(y))[1]
     splits = _turn_splits(y, classes, n_turns, random_state, unknown_label, members)
-    how: dict[str, Any] = {"max_tuning_rows": max_tuning_rows, "groups": members}
+    options: dict[str, Any] = {"max_tuning_rows": max_tuning_rows, "groups": members}
     turns: list[dict[str, Any]] = []
     shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
     whole: list[dict[str, float]] = []  # measures with no class withheld
@@ -249,45 +249,49 @@ def held_out_report(
         withheld = np.setdiff1d(classes, split.known).tolist()
         if on_turn is not None:
             on_turn(k, len(splits), withheld)
-        result = evaluate_method(estimator, X, y, split, **how)
-        evaluation = result.evaluation
-        n_known = int(evaluation.is_known.sum())
-        answers = evaluation.answers
-        in_turn = np.isin(evaluation.truth, withheld)
-        counts = {
-            "n_known": n_known,
-            "n_unknown": len(answers) - n_known,
-            "n_withheld": int(in_turn.sum()),
-        }
-        found = dict(result.measures)
-        for name, rows in (
-            ("rejected_withheld", in_turn),
-            ("rejected_others", ~in_turn & ~evaluation.is_known),
-        ):
-            if rows.any():
-                found[name] = float(np.mean(answers[rows] == evaluation.unknown_label))
-        turns.append({"withheld": withheld, **counts, "measures": found})
+        result = evaluate_method(estimator, X, y, split, **options)
+        turns.append(_turn(result, withheld))
         for label, parts in shares.items():
-            own = answers[evaluation.truth == label]
-            what, wanted = "named", label
-            if label in withheld:
-                what, wanted = "rejected", evaluation.unknown_label
-            parts.setdefault(what, []).append(float(np.mean(own == wanted)))
+            kind, share = _own_share(result.evaluation, label, withheld)
+            parts.setdefault(kind, []).append(share)
         if withheld:
             others = np.setdiff1d(np.arange(len(y)), split.test)
             if members is not None:
                 fits = np.isin(y[others], [*np.unique(y[split.train]), *withheld])
                 others = others[fits & ~np.isin(members[others], members[split.test])]
-            result = evaluate_method(estimator, X, y, Split(classes, others, split.test), **how)
+            everything = Split(classes, others, split.test)
+            result = evaluate_method(estimator, X, y, everything, **options)
             whole.append(result.measures)
         known_rows.append(_known_rows(result.evaluation))
     by_class = {
-        label: {what: float(np.mean(parts[what])) for what in sorted(parts)}
+        label: {kind: float(np.mean(parts[kind])) for kind in sorted(parts)}
         for label, parts in shares.items()
     }
     names = _OF_KNOWN if whole else ()
-    all_known = {name: float(np.mean([found[name] for found in whole])) for name in names}
+    all_known = {name: float(np.mean([row[name] for row in whole])) for name in names}
     return HeldOutReport(turns, by_class, all_known, np.vstack(known_rows))
+
+
+def _turn(result, withheld) -> dict[str, Any]:
+    """Withheld classes, numbers of rows and measures of a turn, see `HeldOutReport`."""
+    evaluation = result.evaluation
+    rejected = evaluation.answers == evaluation.unknown_label
+    known, in_turn = evaluation.is_known, np.isin(evaluation.truth, withheld)
+    measures = dict(result.measures)
+    for name, rows in (("withheld", in_turn), ("others", ~in_turn & ~known)):
+        if rows.any():
+            measures[f"rejected_{name}"] = float(np.mean(rejected[rows]))
+    counts = {"n_known": known, "n_unknown": ~known, "n_withheld": in_turn}
+    rows_of = {name: int(rows.sum()) for name, rows in counts.items()}
+    return {"withheld": withheld, **rows_of, "measures": measures}
+
+
+def _own_share(evaluation, label, withheld) -> tuple[str, float]:
+    """The share of the rows of a class that are named as it or, if it is withheld, rejected."""
+    kind, wanted = "named", label
+    if label in withheld:
+        kind, wanted = "rejected", evaluation.unknown_label
+    return kind, float(np.mean(evaluation.answers[evaluation.truth == label] == wanted))
 
 
 def _known_rows(evaluation) -> np.ndarray:
