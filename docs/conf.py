@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import tomllib
 from pathlib import Path
 
 import openset
@@ -10,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-from api_pages import public_modules  # noqa: E402
+from api_pages import estimator_members, public_modules  # noqa: E402
 
 project = "openset"
 author = "openset developers"
@@ -43,6 +44,7 @@ source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autosummary_generate = [f"api/{module}.rst" for module in public_modules()]
+autosummary_context = {"estimator_members": estimator_members()}
 autodoc_typehints = "none"  # numpydoc's sections say it, with shapes
 numpydoc_show_class_members = False
 numpydoc_validation_checks = set()  # tests/test_docs.py does it, without a build
@@ -73,9 +75,16 @@ html_theme = "pydata_sphinx_theme"
 html_title = "openset"
 html_static_path = ["_static", str(_mathjax / "static" / "mathjax" / "tex-svg.js")]
 html_css_files = ["openset.css"]
+html_js_files = ["copy.js"]
 html_show_sourcelink = False
 html_copy_source = False
+# Where the project lives: from pyproject.toml, once it says so.
+_urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"].get("urls", {})
 html_theme_options = {
+    "external_links": [
+        *({"name": name, "url": url} for name, url in _urls.items()),
+        {"name": "Paper", "url": "https://doi.org/10.1109/TSMC.2021.3074496"},
+    ],
     "navbar_align": "left",
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],

@@ -97,6 +97,21 @@ def test_every_public_module_has_a_docstring():
         assert import_module(module).__doc__
 
 
+def test_pages_of_estimators_list_what_a_user_calls():
+    listed = api_pages.estimator_members()
+    methods = {f"{method.module}.{method.estimator}" for method in openset.registry.METHODS}
+    assert methods <= listed.keys()
+    for members in listed.values():
+        names = [name for _, name in members]
+        assert names[:2] == ["fit", "predict"]
+        assert not set(names) & set(api_pages.hooks())
+    assert len(listed["openset.svm.OpenSetSVC"]) <= 16  # as many as SVC of scikit-learn
+    assert all(
+        f"``{name}``" in api_pages.hooks_page() or f".{name}>`" in api_pages.hooks_page()
+        for name in api_pages.hooks()
+    )
+
+
 def test_every_method_has_a_page():
     names = {name for name, _ in openset.all_estimators()}
     assert names == {path.stem for path in DOCS.glob("methods/*.md")}
@@ -124,7 +139,7 @@ def _with_other_packages():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "blocks", "package"), _with_other_packages())
+@pytest.mark.parametrize(("path", "blocks", "package"), [*_with_other_packages()])
 def test_examples_with_other_packages(path, blocks, package, monkeypatch):
     pytest.importorskip(package)
     _run_examples(path, [*FENCE.findall(path.read_text("utf-8")), *blocks], monkeypatch)

@@ -4,8 +4,9 @@ Each subpackage has a page `api/ROOM.rst` with the names of its ``__all__``, and
 page made by autosummary. So a new public name is documented automatically.
 """
 
+from functools import cache
 from importlib import import_module
-from inspect import isclass, isfunction, ismodule
+from inspect import getdoc, isclass, isfunction, ismodule
 from pathlib import Path
 
 import openset
@@ -27,6 +28,16 @@ TASKS = {
         "utils.estimator_checks",
     ],
 }
+
+# What a user calls on an estimator, in the order of need. Its other members are for who writes a
+# method: they are on the page of the base class, and listed on HOOKS.
+CALLS = [
+    *("fit", "predict", "predict_known", "predict_set", "known_score", "decision_function"),
+    *("inclusion_proba", "predict_groups", "group_scores", "known_p_value", "p_values", "check"),
+    *("explain", "bounded_", "score", "add_classes", "remove_classes", "rename_classes"),
+    *("certificate", "unknown_label_", "classes_"),
+]
+HOOKS = "hooks"
 
 
 def modules_by_task() -> dict[str, list[str]]:
@@ -59,6 +70,81 @@ def _title(text: str, line: str) -> list[str]:
 def _summary(names: list[str], template: str) -> list[str]:
     head = [".. autosummary::", "   :toctree: generated", "   :nosignatures:"]
     return [*head, f"   :template: {template}.rst", "", *(f"   {name}" for name in names), ""]
+
+
+def _estimators() -> list[tuple[str, type]]:
+    """Modules and classes of all public estimators, base classes included."""
+    from openset.base import OpenSetClassifier
+
+    values = [
+        (m, getattr(import_module(m), name)) for m in public_modules() for name in public_names(m)
+    ]
+    return [
+        (m, value) for m, value in values if isclass(value) and issubclass(value, OpenSetClassifier)
+    ]
+
+
+def _is_base(module: str, cls: type) -> bool:
+    return module == "openset.base" or cls.__name__ == "OpenSetWrapper"
+
+
+@cache
+def hooks() -> dict[str, tuple[str, type]]:
+    """Members of the base classes that only authors of a method need: their module and class."""
+    found: dict[str, tuple[str, type]] = {}
+    bases = [(module, cls) for module, cls in _estimators() if _is_base(module, cls)]
+    for module, cls in sorted(bases, key=lambda base: len(base[1].__mro__)):
+        for name in vars(cls):
+            fitted_or_called = name.startswith("_") or name.endswith("_") or name in CALLS
+            if not fitted_or_called and name not in found:
+                found[name] = module, cls
+    return found
+
+
+def members(cls: type) -> list[tuple[str, str]]:
+    """(directive, name) of what a user calls on an estimator, first things first."""
+    names = [name for name in dir(cls) if not name.startswith("_") and name not in hooks()]
+    names = [name for name in names if not name.endswith("_request")]
+    ours = {
+        name: getattr(cls, name)
+        for name in names
+        if any(name in vars(c) for c in cls.__mro__ if c.__module__.startswith("openset"))
+    }
+    shown = [name for name in ours if getdoc(ours[name])]
+    order = {name: k for k, name in enumerate(CALLS)}
+    shown.sort(key=lambda name: (order.get(name, len(order)), name))
+    return [
+        ("autoproperty" if isinstance(ours[name], property) else "automethod", name)
+        for name in shown
+        if callable(ours[name]) or isinstance(ours[name], property)
+    ]
+
+
+def estimator_members() -> dict[str, list[tuple[str, str]]]:
+    """`members` of every estimator that is no base class, by its full name."""
+    found = ((module, cls) for module, cls in _estimators() if not _is_base(module, cls))
+    return {f"{module}.{cls.__name__}": members(cls) for module, cls in found}
+
+
+def hooks_page() -> str:
+    """The list of what a method may define, with the class that has it."""
+    title = "What a method may define"
+    lines = [
+        *_title(title, "="),
+        "For authors of a method: members of the base classes that are not called on a fitted",
+        "model. :doc:`The page on methods <../extend>` shows which of them a method needs.",
+        "",
+        ".. list-table::",
+        "   :widths: 25 25 50",
+        "",
+    ]
+    for name, (module, cls) in sorted(hooks().items(), key=lambda item: item[1][1].__name__):
+        value, where = getattr(cls, name), f"~{module}.{cls.__name__}"
+        documented = callable(value) or isinstance(value, property)
+        first = (getdoc(value) or "").partition("\n")[0] if documented else "A declaration."
+        shown = f":obj:`{name} <{where[1:]}.{name}>`" if documented else f"``{name}``"
+        lines += [f"   * - {shown}", f"     - :class:`{where}`", f"     - {first}"]
+    return "\n".join([*lines, ""])
 
 
 def module_page(module: str) -> str:
@@ -97,9 +183,10 @@ def index_page() -> str:
             first = (import_module(module).__doc__ or "").strip().partition("\n")[0]
             lines += [f"   * - :doc:`{module} <{module}>`", f"     - {first}"]
         lines.append("")
+    lines += [f"What a method may define has a :doc:`page of its own <{HOOKS}>`.", ""]
     lines += ["", ".. toctree::", "   :hidden:", ""]
     lines += [f"   {module}" for module in public_modules()]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, f"   {HOOKS}", ""])
 
 
 def write_pages(docs: Path) -> None:
@@ -111,7 +198,7 @@ def write_pages(docs: Path) -> None:
         if path.stem not in names:
             path.unlink()
     pages = {f"{module}.rst": module_page(module) for module in public_modules()}
-    for name, text in {"index.rst": index_page(), **pages}.items():
+    for name, text in {"index.rst": index_page(), f"{HOOKS}.rst": hooks_page(), **pages}.items():
         path = folder / name
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
