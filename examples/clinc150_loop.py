@@ -64,7 +64,9 @@ def main():
     found = group_unknowns(model, X[stream])
     print(found)
     if arguments.review:
-        data = review_data(model, X[stream], texts=bunch.text[stream])
+        data = review_data(
+            model, X[stream], texts=bunch.text[stream], train_texts=bunch.text[train]
+        )
         write_review(data, arguments.review, "Unknown queries")
     decisions = name_groups(found, y[stream], set(new))
 

@@ -57,10 +57,18 @@ def public_modules() -> list[str]:
 
 
 def public_names(module: str) -> list[str]:
-    """Names that a module declares public."""
+    """Names that a module declares public; a class of another public module is on its page."""
     found = import_module(module)
     names = (name for name in found.__all__ if not name.startswith("_"))
-    return sorted((n for n in names if not ismodule(getattr(found, n))), key=str.lower)
+    names = (name for name in names if not ismodule(getattr(found, name)))
+    return sorted((n for n in names if not _has_home(module, getattr(found, n))), key=str.lower)
+
+
+def _has_home(module: str, value: object) -> bool:
+    if not isclass(value) or value.__module__.startswith(f"{module}."):
+        return False
+    homes = (m for m in public_modules() if m != module and value.__module__.startswith(f"{m}."))
+    return any(value.__name__ in import_module(home).__all__ for home in homes)
 
 
 def _title(text: str, line: str) -> list[str]:
