@@ -63,17 +63,21 @@ class OpenSetWrapper(OpenSetClassifier):
             )
         return validate_targets(self, X, y, sample_weight)
 
-    def fit_estimator(self, X, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
+    def fit_estimator(
+        self, X, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None = None
+    ) -> None:
         """Fit a clone of ``estimator``; set the attributes of the labels.
 
         Parameters
         ----------
         X, y, sample_weight
             From :meth:`check_targets`.
+        groups : ndarray of shape (n,), default=None
+            The object of each row, passed on to an estimator that takes it, such as a search.
         """
         warn_if_not_stored(self)
         set_labels(self, y)  # refuses known unknowns, unless the method takes them
-        self.estimator_ = fit_clone(self.estimator, X, y, sample_weight)
+        self.estimator_ = fit_clone(self.estimator, X, y, sample_weight, groups)
         self.classes_ = self.estimator_.classes_
         if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width
             self.classes_ = self.classes_.astype(object)
@@ -404,12 +408,14 @@ def supports_weights(estimator: BaseEstimator) -> bool:
     return has_fit_parameter(estimator, "sample_weight")
 
 
-def fit_clone(estimator: BaseEstimator, X, y, sample_weight) -> BaseEstimator:
-    """Fit a clone, with weights where there are any and it takes them; y may be None."""
-    arguments = (X,) if y is None else (X, y)
+def fit_clone(estimator: BaseEstimator, X, y, sample_weight, groups=None) -> BaseEstimator:
+    """Fit a clone, with weights and groups where there are any and it takes them; y may be None."""
+    arguments, options = (X,) if y is None else (X, y), {}
     if sample_weight is not None and supports_weights(estimator):
-        return clone(estimator).fit(*arguments, sample_weight=sample_weight)
-    return clone(estimator).fit(*arguments)
+        options["sample_weight"] = sample_weight
+    if groups is not None and has_fit_parameter(estimator, "groups"):
+        options["groups"] = groups
+    return clone(estimator).fit(*arguments, **options)
 
 
 def finite(scores) -> np.ndarray:

@@ -6,12 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from openset import CalibratedRejector, OpenSetSVC
+from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC
 from openset import make_pipeline as make_open_set_pipeline
 from openset.calibration import (
     KnownRejected,
@@ -437,6 +438,25 @@ def test_objects_that_are_missing_or_of_two_types(point, name):
     ):
         with pytest.raises(ValueError, match=name + message):
             _model(None, point, X, y, *more, **{name: values})
+
+
+def test_a_search_inside_gets_the_objects():
+    rng = np.random.default_rng(8)
+    objects = np.repeat(np.arange(60), 5)
+    X = rng.normal(size=(60, 4))[objects] + 0.1 * rng.normal(size=(300, 4))
+    y = objects % 3
+    svc = OpenSetSVC(ensure_bounded=False)
+    search = OpenSetSearchCV(svc, {"gamma": [0.1, 10.0]}, n_repeats=2, random_state=0)
+    model = CalibratedRejector(search, alpha=0.3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, groups=objects)
+        rows = model._fit_rows
+        scores = [
+            clone(search).fit(X[rows], y[rows], groups=groups).best_score_
+            for groups in (objects[rows], None)
+        ]
+    assert model.estimator_.best_score_ == scores[0] < scores[1]
 
 
 def test_a_pipeline_answers_as_its_last_step():

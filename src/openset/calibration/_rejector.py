@@ -259,10 +259,12 @@ class CalibratedRejector(ConformalClassifier):
         if serves and not known[rows].all():
             X_unknown = _safe_indexing(X, rows[~known[rows]])
         rows = rows[known[rows]]
-        groups = None if given["groups"] is None else given["groups"][rows]
+        groups = fit_groups = given["groups"]
+        if groups is not None:
+            groups, fit_groups = groups[rows], groups[fit_rows]
         n_groups = None if groups is None else len(np.unique(groups))
         point.check_enough(len(rows), n_groups, None)  # fails before the fit, not after
-        self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None)
+        self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None, fit_groups)
         self.n_known_unknowns_ = int(np.sum(~known))
         transform, model = split_fitted(self.estimator_)
         if automatic:
