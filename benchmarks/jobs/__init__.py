@@ -1,7 +1,10 @@
 """The jobs: each a function of one argument, whether to be quick, that returns a Section."""
 
+from functools import partial
+
 from . import (
     binary,
+    c_grid,
     classes,
     clinc,
     copies,
@@ -11,6 +14,7 @@ from . import (
     grid,
     growth,
     many,
+    nu_grid,
     ovr,
     pool,
     predict,
@@ -22,6 +26,8 @@ from . import (
 
 JOBS = {
     "grid": grid.run,
+    **{f"c-grid-{n}": partial(c_grid.run, n) for n in (2000, 5000)},
+    "nu-grid": nu_grid.run,
     "ovr": ovr.run,
     "predict": predict.run,
     "binary": binary.run,

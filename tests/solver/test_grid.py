@@ -424,6 +424,15 @@ def test_a_grid_may_be_left_early(data, n_jobs, cache_size):
     assert threading.active_count() == before
 
 
+def test_a_batch_that_cannot_follow(data):
+    X, y = data
+    first, second = as_batches(problems_of(y)[:2])
+    fewer = second._replace(totals=second.totals[:, :2])
+    for batches in ([first._replace(follows=True)], [first, fewer._replace(follows=True)]):
+        with pytest.raises(ValueError, match="follows=False"):
+            list(solve_batches(X, RBF(), GAMMAS, batches))
+
+
 def test_unknown_device(data):
     with pytest.raises(ValueError, match="device='tpu'"):
         run(data[0], RBF(), GAMMAS, [], device="tpu")

@@ -179,7 +179,8 @@ def solve_batches(
 def _alone(X, kernel, gammas, batches, settings, finish, j):
     """Solve batch j over its samples alone, in one thread."""
     batch = batches[j]
-    plan, serial = _Plan([batch._replace(rows=None)], False), settings._replace(n_jobs=None)
+    plan = _Plan([batch._replace(rows=None, follows=False)], False)
+    serial = settings._replace(n_jobs=None)
     run = _Run(X[batch.rows], kernel, gammas, plan, serial, finish)
     results = run.results(on_gpu(settings.device))
     return [replace(solved, batch=j) for some in results for solved in some]
@@ -207,6 +208,12 @@ class _Plan:
             self.sizes.append((len(batch.p), n_totals))
             self.kinds.append((batch.totals is not None, n_totals))
             self.scored.append(_NOTHING if batch.scored is None else batch.scored)
+            same = [x[-1] == x[-2] for x in (self.sizes, self.part_of) if len(x) > 1]
+            if batch.follows and not (same and all(same)):
+                raise ValueError(
+                    f"batch {len(self.sizes) - 1} has follows=True, but no batch before it has as "
+                    "many problems and totals over the same rows. Set follows=False."
+                )
         self.in_parts = bool(self.parts) and -1 not in self.part_of
 
     def members(self, share):

@@ -26,7 +26,7 @@ from ._problem import Problem, Solution, Solved, shift_total
 from ._rows import KernelRows
 from ._shrinking import Limits, optimise
 from ._solve import solve
-from ._state import ITERATION, PAUSED, Box, State, set_marks, subtract_rows
+from ._state import ITERATION, PAUSED, Box, State, copy_values, set_marks, subtract_rows
 
 
 def solve_path(
@@ -175,7 +175,7 @@ def _start(store, run, members, k, moved):
     if k < run.n_ready:
         return
     if k < run.n_heads:
-        v[:] = run.p
+        copy_values(v, run.p)
         n = 0
         for t in range(beta.size):
             if beta[t] != 0.0:
@@ -185,15 +185,17 @@ def _start(store, run, members, k, moved):
         subtract_rows(v, moved.change[:n], moved.which[:n], store)
         return
     if k == 1:
-        beta[:] = members.betas[0]
-        v[:] = members.vs[0]
-        total = beta.sum()
+        copy_values(beta, members.betas[0])
+        copy_values(v, members.vs[0])
+        total = 0.0
+        for t in range(beta.size):
+            total += beta[t]
     else:
         n, total = extrapolate(members, k, box, moved)
         subtract_rows(v, moved.change[:n], moved.which[:n], store)
     missing = totals[k] - total
     # The line keeps the sum: only clipping, not rounding, needs a correction.
-    if abs(missing) > 1e-12 * np.abs(totals[k]):
+    if abs(missing) > 1e-12 * abs(totals[k]):
         n = _shift_total(missing, box, beta, v, moved)
         subtract_rows(v, moved.change[:n], moved.which[:n], store)
 
@@ -226,6 +228,24 @@ def extrapolate(members, k, box, moved):
 
 
 @njit(cache=True, nogil=True)
+def _sift_down(index, k, n, direction, v):
+    """Restore the heap index[:n] from entry k on: the largest direction * v first, then the row.
+
+    A sort would compile for seconds.
+    """
+    while 2 * k + 1 < n:
+        best = k
+        for child in range(2 * k + 1, min(n, 2 * k + 3)):
+            a, b = direction * v[index[child]], direction * v[index[best]]
+            if a > b or (a == b and index[child] < index[best]):
+                best = child
+        if best == k:
+            return
+        index[k], index[best] = index[best], index[k]
+        k = best
+
+
+@njit(cache=True, nogil=True)
 def _shift_total(missing, box, beta, v, moved):
     """`shift_total`, compiled: change the sum by `missing`; return how many multipliers moved."""
     index, change = moved
@@ -235,23 +255,24 @@ def _shift_total(missing, box, beta, v, moved):
             index[n_open] = t
             n_open += 1
     direction = 1.0 if missing > 0 else -1.0
-    order = np.argsort(-direction * v[index[:n_open]], kind="mergesort")
-    index[:n_open] = index[:n_open][order]
-    left = abs(missing)
-    for n in range(n_open):
-        t = index[n]
+    for k in range(n_open // 2 - 1, -1, -1):
+        _sift_down(index, k, n_open, direction, v)
+    left, n = abs(missing), 0
+    while n < n_open and left > 0.0:
+        # The first of the heap leaves it, to the end of `index`.
+        last = n_open - 1 - n
+        t, index[0] = index[0], index[last]
+        index[last] = t
+        _sift_down(index, 0, last, direction, v)
         bound = box.upper[t] if missing > 0 else box.lower[t]
         room = abs(bound - beta[t])
-        if room > left:
-            change[n] = direction * left
-            beta[t] += change[n]
-            return n + 1
-        change[n] = bound - beta[t]
-        beta[t] = bound
-        left -= room
-        if left == 0.0:
-            return n + 1
-    return n_open
+        change[n] = direction * left if room > left else bound - beta[t]
+        beta[t] = beta[t] + change[n] if room > left else bound
+        left = 0.0 if room > left else left - room
+        n += 1
+    for k in range(min(n, n_open // 2)):
+        index[k], index[n_open - 1 - k] = index[n_open - 1 - k], index[k]
+    return n
 
 
 @njit(cache=True, nogil=True)
@@ -295,10 +316,11 @@ def carry(store, p, run, members):
 
 
 @njit(cache=True, nogil=True)
-def identity_start(p, box, total):
-    """clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
-    low, high = (box.lower - p).min(), (box.upper - p).max()
-    beta = np.empty(p.size)
+def identity_start(p, box, total, beta):
+    """beta = clip(p + mu) with the mu that gives the right sum: exact if the kernel matrix is I."""
+    low, high = np.inf, -np.inf
+    for t in range(p.size):
+        low, high = min(low, box.lower[t] - p[t]), max(high, box.upper[t] - p[t])
     for _ in range(60):
         mu = 0.5 * (low + high)
         reached = 0.0
@@ -309,8 +331,9 @@ def identity_start(p, box, total):
             high = mu
         else:
             low = mu
-    missing = total - reached
-    if abs(missing) > 1e-12 * np.abs(beta).sum():
+    missing, size = total - reached, 0.0
+    for t in range(p.size):
+        size += abs(beta[t])
+    if abs(missing) > 1e-12 * size:
         moved = Moved(np.empty(p.size, dtype=np.int64), np.empty(p.size))
         _shift_total(missing, box, beta, p, moved)
-    return beta

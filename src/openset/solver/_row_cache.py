@@ -115,22 +115,11 @@ def rows_of_parts(
     n_solutions: int,
     n_jobs: int | None,
 ) -> Iterator[dict[int, WholeMatrix]] | None:
-    """Kernel matrices of problems over parts of X; None where they do not pay or do not fit.
+    """Lists {part: matrix} that fit into memory together; None where they do not pay or do not fit.
 
-    Parameters
-    ----------
-    X, kernel, gammas, cache_size, n_jobs
-        As for :func:`kernel_rows`.
-    parts : sequence of ndarray of int
-        The samples of each part.
-    n_solutions : int
-        How many solutions will be found at each width, over all parts.
-
-    Returns
-    -------
-    iterator of dict {part: matrix}
-        Parts that fit into memory together. A matrix has the rows of the samples of its part, and
-        columns for all samples, those of the part first.
+    `parts` are the samples of each part, `n_solutions` how many will be found at each width, over
+    all parts. A matrix has the rows of the samples of its part, and columns for all samples, those
+    of the part first.
     """
     m, constants = X.shape[0], tuning()
     largest = max(len(part) for part in parts)

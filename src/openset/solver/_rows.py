@@ -20,7 +20,7 @@ from ..kernels import exp_neg
 from ..utils import thread_map
 from ..utils.compiled import njit
 from ._squares import Narrow, point_distances
-from ._state import RowStore, subtract_four_scaled, subtract_rows, subtract_scaled
+from ._state import RowStore, copy_values, subtract_four_scaled, subtract_rows, subtract_scaled
 from ._tuning import tuning
 
 # Values of a row that are taken from points to kernel while they are in the first-level cache.
@@ -209,7 +209,7 @@ def row_maker(points=_NO_POINTS, matrix=_NO_MATRIX, samples=_NO_SAMPLES, reserve
 @njit(cache=True, nogil=True)
 def _padded_point(points, i):
     z = np.zeros(points.columns.shape[0], dtype=points.Z.dtype)
-    z[: points.Z.shape[1]] = points.Z[i]
+    copy_values(z, points.Z[i])
     return z
 
 
@@ -278,7 +278,7 @@ def subtract_made_rows(v, coef, index, points, store):
     """
     z = np.zeros((index.size, points.columns.shape[0]), dtype=points.Z.dtype)
     for k in range(index.size):
-        z[k, : points.Z.shape[1]] = points.Z[index[k]]
+        copy_values(z[k], points.Z[index[k]])
     made = np.empty((4, _STRETCH), dtype=np.float32)
     for begin in range(0, v.size, _STRETCH):
         target = v[begin : begin + _STRETCH]

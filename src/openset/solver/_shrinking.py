@@ -149,24 +149,20 @@ def _part(level, active, scratch):
     store, maker, box, state, _ = level
     n = active.size
     part_box = Box(box.lower[active], box.upper[active])
-    part_state = State(
-        state.beta[active],
-        state.v[active],
-        np.empty(n, dtype=np.float32),
-        np.empty(n, dtype=np.float32),
-        np.empty(2, dtype=np.int64),
-        np.zeros(1),
-        np.array([np.inf, 0.0]),
-    )
+    reference, progress = np.zeros(1), np.empty(2)
+    progress[0], progress[1] = np.inf, 0.0
+    grow, shrink = np.empty(n, dtype=np.float32), np.empty(n, dtype=np.float32)
+    pair, clock = np.empty(2, dtype=np.int64), np.empty(1, dtype=np.int64)
+    beta, v = state.beta[active], state.v[active]
+    part_state = State(beta, v, grow, shrink, pair, reference, progress)
     set_marks(part_state, part_box)
-    part_store = RowStore(
-        scratch.reshape(n, n),
-        np.full(n, -1, dtype=np.int32),
-        store.diagonal[active],
-        np.zeros(n, dtype=np.int64),
-        np.full(n, -1, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
+    slot, used = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
+    owner, reserve = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for t in range(n):
+        slot[t], used[t], owner[t], reserve[t] = -1, 0, -1, n - 1 - t
+    clock[0] = 0
+    diagonal = store.diagonal[active]
+    part_store = RowStore(scratch.reshape(n, n), slot, diagonal, used, owner, clock)
     points = maker.points
     samples = maker.samples
     if points.Z.size > 0:
@@ -176,9 +172,9 @@ def _part(level, active, scratch):
     else:
         samples = active
     # Every row of the part has a slot of its own.
-    part_maker = RowMaker(
-        points, maker.matrix, samples, np.arange(n - 1, -1, -1), np.full(1, n, dtype=np.int64)
-    )
+    left = np.empty(1, dtype=np.int64)
+    left[0] = n
+    part_maker = RowMaker(points, maker.matrix, samples, reserve, left)
     return _Level(part_store, part_maker, part_box, part_state, active)
 
 

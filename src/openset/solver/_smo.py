@@ -114,7 +114,7 @@ def smo(store, maker, box, state, tol, max_iter):
     row_j = diagonal
     n_iter = 0
     while True:
-        pair[:] = -1
+        pair[0] = pair[1] = -1
         top = -np.inf
         bottom = np.inf
         block = 0
@@ -286,7 +286,7 @@ def coordinate_descent(store, maker, box, state, tol, max_iter):
     row_i = row_j = diagonal
     n_iter = 0
     while True:
-        pair[:] = -1
+        pair[0] = pair[1] = -1
         top = 0.0
         block = 0
         step = _Steps(step_i, step_j, row_i, row_j)

@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels import exp_neg
 from ..utils.compiled import FAST, njit
 from ._matmul import products
-from ._state import BLOCK, fmax
+from ._state import BLOCK, copy_values, fmax
 
 # --- narrow points: direct differences ------------------------------------------------------------
 
@@ -72,7 +72,8 @@ def direct_distances(Z, columns, start, out):
     # A range of all columns stays in the cache while every row passes over it.
     width = max(64, 8192 // columns.shape[0] // 16 * 16)
     z = np.zeros((Z.shape[0], columns.shape[0]), dtype=Z.dtype)
-    z[:, : Z.shape[1]] = Z
+    for k in range(Z.shape[0]):
+        copy_values(z[k], Z[k])
     for begin in range(0, out.shape[1], width):
         for k in range(Z.shape[0]):
             point_distances(z[k], columns, start + begin, out[k, begin : begin + width])

@@ -148,6 +148,13 @@ def next_number(counter):
 
 
 @njit(cache=True, nogil=True)
+def copy_values(target, source):
+    """target[:] = source, which would compile the formatting of an error, too."""
+    for t in range(source.size):
+        target[t] = source[t]
+
+
+@njit(cache=True, nogil=True)
 def mark(t, state, box):
     """Record in `grow` and `shrink` which way the multiplier of row t can still move."""
     state.grow[t] = 0.0 if state.beta[t] < box.upper[t] else -np.inf
@@ -240,8 +247,8 @@ def add_outside(rows, betas, sums):
                 n_moved += 1
         sums[k] = 0.0
         subtract_columns(sums[k], change[:n_moved], moved[:n_moved], rows, n)
-        if k > 0:
-            sums[k] += sums[k - 1]
+        for t in range(sums.shape[1] if k > 0 else 0):
+            sums[k, t] += sums[k - 1, t]
 
 
 @njit(cache=True, nogil=True)
@@ -269,7 +276,9 @@ def summarise(p, box, beta, v, equality):
     Without an equality the bias is 0, and the interval is that of the largest |v| along a direction
     that is still open. It is also 0 where all boxes are closed, so that the multipliers are given.
     """
-    largest = np.abs(beta).max()
+    largest = 0.0
+    for t in range(beta.size):
+        largest = max(largest, abs(beta[t]))
     total = 0.0
     n_free = 0
     objective = 0.0

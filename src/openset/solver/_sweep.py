@@ -22,7 +22,15 @@ from ._path import Members, Run, carry, identity_start, run_slice
 from ._problem import Batch, Problem, Solved, feasible_start, near_identity
 from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
-from ._state import ITERATION, Box, RowStore, add_outside, compare_and_swap, summarise
+from ._state import (
+    ITERATION,
+    Box,
+    RowStore,
+    add_outside,
+    compare_and_swap,
+    copy_values,
+    summarise,
+)
 from ._tuning import tuning
 
 # What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.
@@ -328,14 +336,15 @@ def _first_starts(problems, progress, memory, h):
     """Multipliers for the first totals of chain h, unless it was paused; return their number."""
     c, n_heads = problems.head[h], progress.n_heads[h]
     if memory.at[0] == 0 and memory.at[1] == 0:
-        memory.betas[:n_heads] = progress.heads[h, :n_heads]
+        for k in range(n_heads):
+            copy_values(memory.betas[k], progress.heads[h, k])
     if n_heads > 0:
         return n_heads
     n_heads = min(2, len(memory.betas))
     if memory.at[0] == 0 and memory.at[1] == 0:
         box = Box(problems.lower[c], problems.upper[c])
         for k in range(n_heads):
-            memory.betas[k] = identity_start(problems.p[c], box, problems.totals[c, k])
+            identity_start(problems.p[c], box, problems.totals[c, k], memory.betas[k])
     return n_heads
 
 
@@ -345,7 +354,8 @@ def _hand_over(problems, progress, memory, store, run, members, c):
     h, after = memory.at[2], problems.follower[c]
     n_first = min(2, len(memory.betas))
     if c == problems.head[h]:
-        progress.heads[h, :n_first] = memory.betas[:n_first]
+        for k in range(n_first):
+            copy_values(progress.heads[h, k], memory.betas[k])
         progress.n_heads[h] = n_first
     if after < 0:
         progress.width[h] += 1
@@ -387,5 +397,6 @@ def _write(results, problems, memory, rows, cell, equality):
             for t in range(columns.size):
                 out[t] = p[columns[t]] - v[columns[t]] + bias
     if results.betas.size > 0:
-        results.betas[w, c] = memory.betas
-        results.vs[w, c] = memory.vs
+        for k in range(n_totals):
+            copy_values(results.betas[w, c, k], memory.betas[k])
+            copy_values(results.vs[w, c, k], memory.vs[k])
