@@ -80,7 +80,7 @@ def test_old_arguments_name_the_new_spelling(frozen, name):
         (lambda: KnownRejected(own_class="yes"), "True or False"),
         (lambda: KnownRejected(aggregate="max"), "None or one of mean, median, votes"),
         (lambda: UnknownRejected(1.0), "share must be"),
-        (lambda: Accuracy(balanced=False), r"Use Cost\(reject=1, wrong=1, accept_unknown=1"),
+        (lambda: Accuracy(balanced="no"), "balanced must be a bool"),
     ],
 )
 def test_bad_criteria(make, message):

@@ -479,7 +479,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         labels = np.array(new, dtype=object if self.classes_.dtype.kind == "O" else None)
         order = np.argsort(labels, kind="stable")
         self.take_classes(order)
-        vars(self).pop("fold_rows_", None)  # of `openset fit`: indices in the old order
+        self.__dict__.pop("fold_rows_", None)  # of `openset fit`: indices in the old order
         self.classes_ = labels[order]
         for name, value in self._class_dicts():
             setattr(self, name, {names.get(c, c): v for c, v in value.items()})

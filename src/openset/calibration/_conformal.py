@@ -148,7 +148,10 @@ class ConformalClassifier(OpenSetWrapper):
         Mixture
             How many of them are unknown; :func:`openset.traffic.estimate_traffic` explains it.
         """
-        scores = self._scores_of_estimator(X_traffic)
+        return self._mixture(self._scores_of_estimator(X_traffic), confidence)
+
+    def _mixture(self, scores: np.ndarray, confidence: float) -> Mixture:
+        """As :meth:`mixture`, from the scores (N, K) of the traffic."""
         if not hasattr(self, "_calibration_rows"):
             raise ValueError(_OLDER)
         traffic = np.column_stack([scores.max(axis=1), scores.argmax(axis=1)])

@@ -23,7 +23,8 @@ class CalibrationScores(NamedTuple):
     # `known` (n, K) with class indices `codes` (n,); `unknown` (m, K); `far` (K,), far away from
     # all samples; scores closer than `band` count as equal; `groups` (n,) and `unknown_groups` (m,)
     # are indices of objects and of identities, None where rows are independent; `whose` names the
-    # calibration samples in a message.
+    # calibration samples in a message. With a `share`, `unknown` are rows of traffic, of which this
+    # share is unknown.
 
     known: np.ndarray
     codes: np.ndarray
@@ -34,6 +35,7 @@ class CalibrationScores(NamedTuple):
     groups: np.ndarray | None = None
     unknown_groups: Any = None
     whose: str = "of known classes"
+    share: float | None = None
 
 
 class Thresholds(NamedTuple):

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..metrics import Acceptance, check_costs
-from ._criterion import (
-    CalibrationScores,
-    Criterion,
-    Thresholds,
-    between,
-    check_fraction,
-    width,
-)
+from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
+from ._traffic import accepted_unknown
 
 
 def count_calibration(scores: CalibrationScores) -> Acceptance:
     """Count calibration samples and unknown ones."""
     codes = np.append(scores.codes, np.full(len(scores.unknown), len(scores.classes)))
-    return Acceptance.of_scores(codes, np.vstack([scores.known, scores.unknown]))
+    counts = Acceptance.of_scores(codes, np.vstack([scores.known, scores.unknown]))
+    if scores.share is None:
+        return counts
+    unknown = accepted_unknown(counts.unknown, counts.known, len(scores.known), scores.share)
+    return counts._replace(unknown=unknown)
 
 
-def is_gap(thresholds: np.ndarray, band: float) -> np.ndarray:
+def is_gap(thresholds: np.ndarray, scores: CalibrationScores) -> np.ndarray:
     """(n,) bool: whether each of descending scores lies above the next one, rounding aside."""
-    return np.append(thresholds[:-1] - thresholds[1:] > width(thresholds[1:], band), True)
+    # With traffic also whether it lies above the scores far away from all samples: this traffic may
+    # have no unknown row there, and the next one may.
+    gap = thresholds[:-1] - thresholds[1:] > width(thresholds[1:], scores.band)
+    separate = np.append(gap, True)
+    if scores.share is not None:
+        for far in scores.far[np.isfinite(scores.far)]:
+            separate &= thresholds > far + width(far, scores.band)
+    return separate
 
 
 def _common(scores: CalibrationScores, thresholds: np.ndarray, i: int) -> np.ndarray:
@@ -63,7 +68,7 @@ class UnknownRejected(Criterion):
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         curve = count_calibration(scores).operating_curve()
         # Allow for the rounding error of 1 - 0.95.
-        enough = is_gap(curve.thresholds, scores.band) & (curve.aus >= self.share - 1e-12)
+        enough = is_gap(curve.thresholds, scores) & (curve.aus >= self.share - 1e-12)
         return _unless_all_rejected(self, scores, curve, int(np.flatnonzero(enough)[-1]))
 
 
@@ -71,14 +76,14 @@ class UnknownRejected(Criterion):
 class Accuracy(Criterion):
     """The threshold with the best accuracies on the known and the unknown samples in ``fit``.
 
-    No promise. Price: it takes samples of unknowns like those to come.
+    No promise. Price: it takes samples of unknowns like those to come, or unlabelled traffic.
 
     Parameters
     ----------
     balanced : bool, default=True
         Whether known and unknown samples count the same: the harmonic mean of the accuracies on
-        both is maximized. The plain accuracy needs the share of unknown samples among those to
-        come, which no calibration set tells: it is
+        both is maximized. False maximizes the expected accuracy on the traffic, which takes
+        `X_traffic` in ``fit``; with a share of unknown samples that you know it is
         ``Cost(reject=1, wrong=1, accept_unknown=1, unknown_share=...)``.
     """
 
@@ -87,20 +92,30 @@ class Accuracy(Criterion):
     needs_unknown: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        if self.balanced is not True:
-            raise ValueError(
-                f"Accuracy(balanced={self.balanced!r}): the plain accuracy needs the share of "
-                "unknown samples to come. Use Cost(reject=1, wrong=1, accept_unknown=1, "
-                "unknown_share=...)."
-            )
+        if not isinstance(self.balanced, bool):
+            raise ValueError(f"Accuracy(balanced={self.balanced!r}): balanced must be a bool.")
 
     @property
     def sentence(self) -> str:
+        if not self.balanced:
+            return "best expected accuracy on the traffic"
         return "best harmonic mean of the accuracies on known and unknown samples in fit"
+
+    def check_unknown(self, X_unknown: Any, passed_for_price: bool) -> None:
+        if not self.balanced:
+            raise ValueError(
+                f"{self} needs X_traffic in fit: the plain accuracy depends on the share of "
+                "unknown samples to come. If you know it, use Cost(reject=1, wrong=1, "
+                "accept_unknown=1, unknown_share=...)."
+            )
+        super().check_unknown(X_unknown, passed_for_price)
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         curve = count_calibration(scores).operating_curve()
-        best = np.where(is_gap(curve.thresholds, scores.band), curve.hna, -1.0).argmax()
+        value, share = curve.hna, scores.share or 0.0
+        if not self.balanced:
+            value = (1 - share) * curve.aks + share * curve.aus
+        best = np.where(is_gap(curve.thresholds, scores), value, -1.0).argmax()
         return _unless_all_rejected(self, scores, curve, int(best))
 
 
@@ -162,7 +177,7 @@ class Cost(Criterion):
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         curve = count_calibration(scores).cost_curve(self.costs, self.unknown_share or 0.0)
-        separate = is_gap(curve.thresholds, scores.band)
+        separate = is_gap(curve.thresholds, scores)
         best = int(np.where(separate, curve.cost, np.inf).argmin())
         if best == 0:
             raise ValueError(

@@ -166,11 +166,11 @@ class Mixture:
                 any_mix = 0.0  # a class without rows may score anything
                 if np.bincount(codes, minlength=n_classes).all():
                     any_mix = _at_least_any_mix(calibration[:, 0], codes, known, new, error, slack)
-            cells = (
+            cell, answer = (
                 np.where(rows[:, 0] >= score - slack, rows[:, 1], n_classes).astype(np.intp)
                 for rows in (calibration, traffic)
             )
-            shares, intervals = _class_shares(codes, *cells, n_classes, error, rng)
+            shares, intervals = _class_shares(codes, cell, answer, n_classes, error, rng)
         p = _tails_alike(known, new, score, slack)
         warning = None
         if p < _ALIKE:
@@ -258,7 +258,8 @@ def mixture(
         codes = _checked_codes(codes, calibration)
         rows = np.column_stack([rows, calibration.argmax(axis=1), codes])
         new = np.column_stack([new, traffic.argmax(axis=1)])
-    how = {"confidence": confidence, "slack": slack, "random_state": random_state}
+    how: dict[str, Any] = {"confidence": confidence, "slack": slack}
+    how["random_state"] = random_state
     return Mixture.from_rows(rows, new, n_classes, **how)
 
 

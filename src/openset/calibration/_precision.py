@@ -81,7 +81,7 @@ class Precision(Criterion):
         held = np.flatnonzero(np.isin(counts.thresholds[1:], scores.known.max(axis=1)))
         above = Acceptance(*(values[held] for values in counts))
         sizes = int(counts.known[-1]), int(counts.unknown[-1])
-        separate = is_gap(counts.thresholds, scores.band)[held]
+        separate = is_gap(counts.thresholds, scores)[held]
         best = self._most_lenient(above, separate, *sizes)
         if best < 0:
             raise self._too_ambitious(above, separate, *sizes)

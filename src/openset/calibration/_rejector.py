@@ -20,7 +20,7 @@ from ..base.fitted import check_array, require
 from ..metrics import CostCurve, encode_labels
 from ..utils import answer_labels, decide, split_fitted, unwrap
 from ._conformal import NEW_SPELLING, ConformalClassifier
-from ._criterion import Criterion, finite_scores
+from ._criterion import CalibrationScores, Criterion, finite_scores
 from ._curve import Accuracy, Cost, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._precision import Precision
@@ -37,6 +37,7 @@ from ._samples import (
     split_rows,
 )
 from ._strangers import StrangersAccepted, check_unseen, withheld_scores
+from ._traffic import check_traffic, traffic_price, with_share
 
 # Where strangers come from that nobody passed; the rate that is stated is too high where
 # rate (K + 1) is less than _ENOUGH (benchmarks/promises.md).
@@ -106,6 +107,11 @@ class CalibratedRejector(ConformalClassifier):
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
         strangers are known classes that were withheld, nor for criteria without a promise.
+    traffic_ : dict
+        Only with `X_traffic`: its number of ``"rows"``, the estimated ``"unknown_share"`` with its
+        bootstrap ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
+        ``"threshold_interval"``, None where the traffic does not set the threshold. The entry of
+        ``price_`` for unknown samples is then an estimate with an ``"interval"``.
     strangers_ : dict
         Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and
         the ``"trade_off"``: for each rate its threshold, the share of known calibration samples
@@ -202,6 +208,7 @@ class CalibratedRejector(ConformalClassifier):
         y: Any,
         X_unknown: Any = None,
         *,
+        X_traffic: Any = None,
         groups: Any = None,
         unknown_groups: Any = None,
         categories: Any = None,
@@ -217,6 +224,11 @@ class CalibratedRejector(ConformalClassifier):
         X_unknown : array-like of shape (n_unknown, d), default=None
             Samples of no known class, for criteria that need them; for :class:`KnownRejected` they
             only tell the price. None takes the known unknowns among the calibration samples.
+        X_traffic : array-like of shape (N, d), default=None
+            Instead of `X_unknown`: unlabelled samples, known and unknown ones mixed, independent of
+            each other. The share of unknown ones is estimated where the criterion asks for it, and
+            so are their scores; what is chosen so is an estimate, no promise. The threshold stays
+            above the score far away from all samples. See ``traffic_``.
         groups : array-like of shape (n,), default=None
             The object of each sample of X (a track, a session), for :class:`KnownRejected` where
             samples of one object are alike. An object is never both fitted and calibrated.
@@ -230,10 +242,12 @@ class CalibratedRejector(ConformalClassifier):
         self
         """
         given = {"groups": groups, "unknown_groups": unknown_groups, "categories": categories}
-        return self._fit(X, y, X_unknown, given, False)
+        return self._fit(X, y, X_unknown, given, False, X_traffic)
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def _fit(self, X, y, X_unknown, given, passed_for_price: bool) -> CalibratedRejector:
+    def _fit(
+        self, X, y, X_unknown, given, passed_for_price: bool, X_traffic=None
+    ) -> CalibratedRejector:
         """As :meth:`fit`; a criterion that has no use for `X_unknown` takes them for the price."""
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
         if not isinstance(self.estimator, FrozenEstimator):
@@ -247,7 +261,11 @@ class CalibratedRejector(ConformalClassifier):
         given = check_given(point, given, y, X_unknown)
         serves = X_unknown is None and not known.all() and point.takes_known_unknowns
         seen = _safe_indexing(X, np.flatnonzero(~known))
-        point.check_unknown(seen if serves else X_unknown, passed_for_price)
+        if X_traffic is None:
+            point.check_unknown(seen if serves else X_unknown, passed_for_price)
+        else:
+            check_traffic(point, X_unknown)
+            (X_traffic,), serves = indexable(X_traffic), False
         self._fit_rows, fit_rows = None, np.arange(len(y))
         rows = fit_rows
         if not isinstance(self.estimator, FrozenEstimator):
@@ -270,7 +288,8 @@ class CalibratedRejector(ConformalClassifier):
         if automatic:
             self.unknown_label_ = model.unknown_label_
         strangers: dict[str, Any] = {"X": X_unknown if point.needs_unknown else None}
-        strangers |= {"groups": given["unknown_groups"], "scores": None}
+        strangers |= {"groups": given["unknown_groups"], "scores": None, "share": None}
+        strangers["traffic"] = X_traffic
         if isinstance(point, StrangersAccepted) and X_unknown is not None:
             check_unseen(model, transform(X_unknown), seen, X_unknown)
         elif isinstance(point, StrangersAccepted):
@@ -289,13 +308,27 @@ class CalibratedRejector(ConformalClassifier):
         if names is not None:
             self.categories_, category = np.unique(names, return_inverse=True)
             whose = [f"of category {name!r}" for name in self.categories_.tolist()]
+        scores = finite_scores(model, transform(samples["X"]))
+        slack = score_slack(model, transform, samples["X"], scores)
+        self._keep_scores(scores, samples["codes"], samples["groups"], category, slack)
+        found = traffic = None
+        if strangers["traffic"] is not None:
+            traffic = finite_scores(model, transform(strangers["traffic"]))
+            found = self._mixture(traffic, 0.95)
+            point = self.criterion_ = with_share(point, found)
+            if point.needs_unknown:
+                strangers |= {"X": strangers["traffic"], "share": found.unknown_share}
         chosen = []
         for m, text in enumerate(whose):
             some = np.flatnonzero(category == m)
             part = {k: None if v is None else _safe_indexing(v, some) for k, v in samples.items()}
             part["whose"] = text
             chosen.append(settled_thresholds(point, model, transform, part, strangers))
-        for name in ("strangers_", "_cost_values"):  # of another criterion, in an earlier fit
+        for name in (
+            "strangers_",
+            "_cost_values",
+            "traffic_",
+        ):  # of another criterion, in an earlier fit
             self.__dict__.pop(name, None)
         for name, value in chosen[0].attributes.items():
             setattr(self, name, value)
@@ -304,21 +337,27 @@ class CalibratedRejector(ConformalClassifier):
             is_low = point.rate * (self.strangers_["identities"] + 1) >= _ENOUGH
             source = f"{_WITHHELD} {'low' if is_low else 'high'}"
             self.strangers_["source"] = source if estimated else "X_unknown"
-        scores = finite_scores(model, transform(samples["X"]))
-        slack = score_slack(model, transform, samples["X"], scores)
-        self._keep_scores(scores, samples["codes"], samples["groups"], category, slack)
         unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
         thresholds, far = np.stack([each.values for each in chosen]), model.far_scores()
         thresholds, lifted, conflict = resolve_conflict(
             thresholds, far, self.classes_, self.prefer, point
         )
+        estimated |= strangers["share"] is not None
         self.promise_ = bool(point.promises and not estimated and not lifted.any())
         withheld = getattr(model, "withheld_scores_", None)
         self.price_ = price_of(scores, category, unknown, withheld, thresholds)
+        doubt = None
+        if found is not None and traffic is not None:
+            kept = CalibrationScores(
+                *(scores, samples["codes"], traffic, self.classes_, far, slack),
+                share=found.unknown_share,
+            )
+            self.traffic_, price = traffic_price(point, kept, found, thresholds[0])
+            self.price_["unknown"], doubt = price, found.warning
         typical = float(np.median(scores.max(axis=1)))
         moved = np.where(lifted, np.inf, thresholds)
         near = hardly_bounded(moved, far, typical, self.classes_, point)
-        for message in filter(None, (conflict, lost_rejection(self.price_, point), near)):
+        for message in filter(None, (conflict, lost_rejection(self.price_, point), near, doubt)):
             # To the caller of fit or of calibrate, behind scikit-learn's decorator.
             warnings.warn(message, stacklevel=5)
         alone = self.categories_ is None
@@ -515,6 +554,7 @@ def calibrate(
     X: Any,
     y: Any,
     *,
+    X_traffic: Any = None,
     groups: Any = None,
     categories: Any = None,
     **operating_point: Any,
@@ -530,6 +570,9 @@ def calibrate(
     y : array-like of shape (n,)
         Their labels. Samples with a label that is no known class are unknown; they are used where
         the operating point needs unknown samples, and for its price (``price_``) everywhere.
+    X_traffic : array-like of shape (N, d), or whatever the model takes, default=None
+        Unlabelled samples, as for :meth:`CalibratedRejector.fit`; unknown samples in y are then
+        left out.
     groups, categories : array-like of shape (n,), default=None
         As for :meth:`CalibratedRejector.fit`. For :class:`StrangersAccepted` the groups of unknown
         samples are their identities; None takes their labels.
@@ -560,11 +603,15 @@ def calibrate(
     point, y = rejector._criterion(), np.asarray(y)
     known = encode_labels(y, final.classes_) < len(final.classes_)
     (Z,) = indexable(transform(X) if inside else X)
-    if point.needs_unknown and known.all():
+    if X_traffic is not None and inside:
+        X_traffic = transform(X_traffic)
+    elif X_traffic is None and point.needs_unknown and known.all():
         raise ValueError(
             f"criterion={point} needs unknown samples, but all labels in y are known classes."
         )
-    unknown = None if known.all() else _safe_indexing(Z, np.flatnonzero(~known))
+    unknown = (
+        None if known.all() or X_traffic is not None else _safe_indexing(Z, np.flatnonzero(~known))
+    )
     identities = y if groups is None else np.asarray(groups)
     if "unknown_groups" in point.takes and groups is None and np.any(y == final.unknown_label_):
         raise ValueError(
@@ -577,7 +624,9 @@ def calibrate(
         "unknown_groups": identities[~known] if "unknown_groups" in point.takes else None,
         "categories": None if categories is None else np.asarray(categories)[known],
     }
-    rejector._fit(_safe_indexing(Z, np.flatnonzero(known)), y[known], unknown, given, True)
+    rejector._fit(
+        _safe_indexing(Z, np.flatnonzero(known)), y[known], unknown, given, True, X_traffic
+    )
     if inside and isinstance(model, Pipeline):
         return type(model)([*steps[:-1], (steps[-1][0], rejector)])
     return rejector

@@ -127,9 +127,9 @@ def settled_thresholds(
     point: Criterion, model: OpenSetClassifier, transform: Callable, samples: dict, unknown: dict
 ) -> Thresholds:
     """Thresholds (K,) of the criterion."""
-    # `samples` are X, codes, groups and whose; `unknown` are X and groups, or the highest scores of
-    # withheld classes instead. Where scores are exact near the thresholds only, the criterion is
-    # asked again once they are nearly right.
+    # `samples` are X, codes, groups and whose; `unknown` are X, groups and the unknown share
+    # if X is traffic, or the highest scores of withheld classes instead. Where scores are exact
+    # near the thresholds only, the criterion is asked again once they are nearly right.
     chosen, Z = Thresholds(np.zeros(len(model.classes_))), transform(samples["X"])
     Z_unknown = None if unknown["X"] is None else transform(unknown["X"])
     others = np.empty((0, len(model.classes_)))
@@ -151,7 +151,7 @@ def settled_thresholds(
             CalibrationScores(
                 *(scores + t, samples["codes"], others, model.classes_, model.far_scores()),
                 *(_BAND * min(1.0, typical) + _SAFETY * noise, samples["groups"]),
-                *(unknown["groups"], samples["whose"]),
+                *(unknown["groups"], samples["whose"], unknown["share"]),
             )
         )
     return chosen

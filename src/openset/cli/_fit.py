@@ -118,12 +118,12 @@ def fit(
         summary |= {"group": group, "objects": len(np.unique(groups))}
     if not as_json:
         say(*describe_data(summary))
-    rows, kept = np.flatnonzero(choice.used), np.empty(0, dtype=np.intp)
+    rows, unfitted = np.flatnonzero(choice.used), np.empty(0, dtype=np.intp)
     if calibration:
-        kept = rows[_kept_back(training.y[rows], choice.classes, groups, calibration, seed)]
-        rows = np.setdiff1d(rows, kept)
+        unfitted = rows[_kept_back(training.y[rows], choice.classes, groups, calibration, seed)]
+        rows = np.setdiff1d(rows, unfitted)
     X, y = training.X[rows], training.y[rows]
-    groups = None if training.groups is None else training.groups[rows]
+    groups = training.groups[rows] if training.groups is not None else None
     stage(f"tuning and fitting on {len(y):,} rows")
     distributed: Any = scheduler is not None
     if in_parts:
@@ -158,7 +158,7 @@ def fit(
     card = evaluation.model_card(fitted, report, summary)
     model = fitted.model
     if calibration:
-        model, point = _calibrated(fitted.model, training, kept, data.name, group)
+        model, point = _calibrated(fitted.model, training, unfitted, data.name, group)
         card |= point
     steps = [("table", training.encoder), *model.steps]
     card = save_model(type(model)(steps), output, card)

@@ -247,7 +247,8 @@ class TrafficClassifier(OpenSetWrapper):
         """Set the second model, the thresholds and the price, if they help, and the reason."""
         first = data.first_scores()
         shares = self._shares(data, first.best)
-        self.unknown_at_least_, self.unknown_share_ = shares.unknown_at_least, shares.unknown_share
+        self.unknown_at_least_ = shares.unknown_at_least or 0.0
+        self.unknown_share_ = shares.unknown_share
         self.reason_ = (
             f"with confidence {self.confidence:g}, at least {self.unknown_at_least_:.1%} of the "
             f"{shares.n_traffic} rows of traffic are unknown"

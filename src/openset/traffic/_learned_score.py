@@ -208,8 +208,8 @@ def _distinct(Z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if sparse.issparse(Z):
         Z.sum_duplicates()
         parts = np.split(np.arange(Z.nnz), Z.indptr[1:-1])
-        keys = [Z.indices[p].astype(np.int64).tobytes() + Z.data[p].tobytes() for p in parts]
-        keys = np.array(keys, dtype=object)
+        texts = [Z.indices[p].astype(np.int64).tobytes() + Z.data[p].tobytes() for p in parts]
+        keys = np.array(texts, dtype=object)
         return np.unique(keys, return_index=True, return_inverse=True, return_counts=True)[1:]
     _, *found = np.unique(Z, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return found[0], found[1].ravel(), found[2]

@@ -42,6 +42,8 @@ class TrafficReport(Mixture):
         Of the model, on the scores that are compared.
     """
 
+    class_shares: np.ndarray
+    class_intervals: np.ndarray
     classes: np.ndarray
     rejected: float | None
     thresholds: np.ndarray
