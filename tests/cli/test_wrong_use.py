@@ -64,6 +64,7 @@ WRONG = {
         "--landmarks": ("0", f"--landmarks.*{AT_LEAST}1"),
         "--scheduler": ("there", "--scheduler needs --landmarks"),
         "--group": ("knid", COLUMN),
+        "--calibration": ("1", f"--calibration.*{AT_MOST}0.9"),
         "--turns": ("-1", f"--turns.*{AT_LEAST}0"),
         "--search-rows": ("5", f"--search-rows.*{AT_LEAST}20"),
         "--seed": ("-1", f"--seed.*{AT_LEAST}0"),

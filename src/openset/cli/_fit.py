@@ -95,7 +95,7 @@ def fit(
     table = tables.open_table(data, encoding, decimal)
     in_parts = scheduler is not None and table.parts is not None
     if calibration and in_parts:
-        raise ValueError(
+        raise options.UsageError(
             f"--calibration {calibration:g} is for one file, not for a folder that workers read; "
             "use `openset calibrate` on another table"
         )

@@ -96,6 +96,7 @@ def predict(
             f"{table.path}: {n_rows:,} {kind} answered, {unknown:,} ({unknown / n_rows:.1%}) "
             f"unknown; wrote {'standard output' if to_stdout else output}",
             *([] if watch is None else [f"monitor: {watch}"]),
+            *([] if watch is None or not watch.alarm else ["next: openset review shows the rows"]),
             err=to_stdout,
         )
     if watch is not None and watch.alarm:

@@ -83,7 +83,8 @@ def review(
         return
     say(
         f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(sizes)} groups, "
-        f"{n_small} small ones; wrote {output}"
+        f"{n_small} small ones; wrote {output}",
+        "next: open it in a browser, name rows, save decisions.csv, give that to `openset learn`",
     )
 
 

@@ -85,7 +85,9 @@ class Race:
     ):
         self._estimator, self._data, self._table = estimator, data, table
         self._scoring = scoring if callable(scoring) else None
-        self._drops_out, self._title = drops_out, title
+        self._drops_out = drops_out
+        # One bar for all rounds; its last step is `finish`.
+        self.progress = Progress(1, title or "", title is not None)
 
     def first_look(self, candidates: list[Candidate]) -> list[Candidate]:
         """The candidates that take part: those not far behind on few of the classes."""
@@ -96,6 +98,7 @@ class Race:
             return candidates
         table = ScoreTable(1)
         table.add([candidate.params for candidate in candidates])
+        self.progress.expect(len(candidates))
         self._score(candidates, look, range(1), table)
         scores = table.scores[[candidate.number for candidate in candidates], 0]
         finite = scores[np.isfinite(scores)]
@@ -110,17 +113,17 @@ class Race:
         """Score candidates on all simulations; between rounds those far behind drop out."""
         n_splits = len(self._data.splits)
         ends = [end for end in _ENDS_OF_ROUNDS if self._drops_out and end < n_splits]
+        self.progress.expect(len(left) * n_splits)
         for bound in pairwise([0, *ends, n_splits]):
             if left:
                 self._score(left, self._data, range(*bound), self._table, as_fitted)
                 scores = self._table.of_feasible()[:, : bound[1]]
-                left = in_the_race(left, scores, self._data, leader)
+                before, left = len(left), in_the_race(left, scores, self._data, leader)
+                self.progress.step((before - len(left)) * (n_splits - bound[1]))
 
     def _score(self, candidates, data, which, table, as_fitted=False):
         """Score the candidates on the simulations `which`."""
         results = evaluate(self._estimator, candidates, data, which, self._scoring, as_fitted)
-        show = self._title is not None
-        progress = Progress(len(candidates) * len(which), self._title or "", show)
         failures = {}
         for numbers, s, scores, far, withheld, error in results:
             table.scores[numbers, s], table.far[numbers, s] = scores, far
@@ -128,7 +131,7 @@ class Race:
                 table.withheld |= {(i, s): best for i, best in zip(numbers, withheld, strict=True)}
             if error is not None:
                 failures[id(error)] = error
-            progress.step(len(numbers))
+            self.progress.step(len(numbers))
         if not failures:
             return
         first = next(iter(failures.values()))

@@ -275,6 +275,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
                 race.run(table.add(finer), leader=best)
             race.run(table.add(plan.own_setting(self.estimator, candidates)), as_fitted=True)
         finally:
+            race.progress.finish()
             # Also after Ctrl-C: what was found so far is kept.
             by_class = data.classes if self.level_ == "class" else None
             self.cv_results_ = cv_results(table.settings, table.scores, by_class)

@@ -251,6 +251,19 @@ class Progress:
         self._done = 0
         self._begin = self._last = time.monotonic()
 
+    def expect(self, n: int) -> None:
+        """Add steps that are still to come.
+
+        Parameters
+        ----------
+        n : int
+        """
+        self._total += n
+
+    def finish(self) -> None:
+        """Record all steps as finished, those that were not needed too."""
+        self.step(self._total - self._done)
+
     def step(self, n: int = 1) -> None:
         """Record finished steps; print at most five times per second.
 
