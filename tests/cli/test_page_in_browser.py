@@ -169,3 +169,24 @@ def test_the_probe_would_notice(tmp_path):
         assert "http://127.0.0.1:9/x.png" in browser.requests()
         assert any("no" in entry["message"] for entry in browser.log("browser"))
         assert browser.run("return document.documentElement.scrollWidth") >= 900
+
+
+def test_copied_code_has_neither_prompts_nor_output(tmp_path):
+    if CHROMIUM is None or CHROMEDRIVER is None:
+        pytest.skip("no chromium with chromedriver here")
+    script = Path(__file__).resolve().parents[2] / "docs" / "_static" / "copy.js"
+    session = "&gt;&gt;&gt; def f(x):\n...     return x\n...\n&gt;&gt;&gt; f(1)\n1\n"
+    blocks = (session, "openset fit a.csv\n  -o m.skops\n")
+    page = tmp_path / "page.html"
+    page.write_text(
+        "".join(f"<div class='highlight'><pre>{block}</pre></div>" for block in blocks)
+        + f"<script>{script.read_text()}</script>"
+    )
+    with open_browser(tmp_path / "profile", *LAPTOP) as browser:
+        browser.post("url", url=page.as_uri())
+        assert browser.run("return [...document.querySelectorAll('pre')].map(codeOf)") == [
+            "def f(x):\n    return x\n\nf(1)",
+            "openset fit a.csv\n  -o m.skops",
+        ]
+        assert browser.run("return document.querySelectorAll('button.copy').length") == 2
+        assert browser.log("browser") == []
