@@ -50,19 +50,16 @@ def review(
     if train is not None and text is None and image is None:
         raise UsageError("--train is to show a text or an image: give --text or --image")
     scorer = TableModel(*read_model(model), n_jobs=jobs)
-    table = open_table(data, encoding, decimal)
     columns = [name for name in (text, image) if name is not None]
-    X, shown = scorer.read(table, columns)
+    X, shown = scorer.read(open_table(data, encoding, decimal), columns)
     Z = scorer.transform(X)
     images = None
     if image is not None:
         images = _pictures(data, image, dict(enumerate(shown[image], start=1)), output)
     _check_answers(open_table(answers, encoding, decimal), scorer.final.predict(Z))
-    known = (
-        {}
-        if train is None
-        else _training_rows(scorer, open_table(train, encoding, decimal), columns)
-    )
+    known: dict = {}
+    if train is not None:
+        known = _training_rows(scorer, open_table(train, encoding, decimal), columns)
     page = review_data(
         scorer.final,
         Z,
@@ -74,6 +71,11 @@ def review(
     if train is not None and image is not None:  # only those that are shown are read
         page["train"]["image"] = _pictures(train, image, page["train"]["image"], output)
     write_review(page, output, f"Unknown rows of {data.name}")
+    _tell(page, data, output, as_json)
+
+
+def _tell(page: dict, data: Path, output: Path, as_json: bool) -> None:
+    """Say how many rows and groups the page shows."""
     n_unknown = len(page["samples"]["row"])
     sizes = [len(group["members"]) for group in page["groups"] if not group["small"]]
     n_small = len(page["groups"]) - len(sizes)
