@@ -56,8 +56,8 @@ class StrangersAccepted(Criterion):
     Without `X_unknown` known classes are withheld in folds, and scored by models that have not seen
     them. That is an estimate, not a promise (``promise_`` is False): the model that is delivered
     knows more classes than each of those, and a maximum over more classes may accept more
-    strangers. Measured with K classes, it accepts 0.8 to 1.2 times the rate where rate (K + 1) is 5
-    or more, and far less than the rate, at the expense of known samples, where that is 1.
+    strangers. Measured with K classes, it accepts 0.9 to 1.1 times the rate on average where
+    rate (K + 1) is 5 or more, and far less, at the expense of known samples, where that is 1.
 
     References
     ----------
