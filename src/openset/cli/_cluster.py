@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 # How often work is tried again if its worker is lost, and seconds to wait for a scheduler.
@@ -40,21 +41,22 @@ def connect(scheduler: str) -> Iterator[Any]:
 def workers(scheduler: str) -> Iterator[Apply]:
     """Where to apply functions: on the workers of a scheduler."""
     with connect(scheduler) as client:
+        yield partial(_apply, client)
 
-        def apply(function, pairs):
-            shared = client.scatter(function, broadcast=True)
-            most = 2 * sum(client.nthreads().values())
-            waiting: deque = deque()
-            for key, value in pairs:
-                task = client.submit(_call, shared, value, pure=False, retries=_RETRIES)
-                waiting.append((key, task))
-                if len(waiting) > most:
-                    key, task = waiting.popleft()
-                    yield key, task.result()
-            for key, task in waiting:
-                yield key, task.result()
 
-        yield apply
+def _apply(client, function, pairs):
+    """Each key with the result for its value, in order; few pairs wait at a time."""
+    shared = client.scatter(function, broadcast=True)
+    most = 2 * sum(client.nthreads().values())
+    waiting: deque = deque()
+    for key, value in pairs:
+        task = client.submit(_call, shared, value, pure=False, retries=_RETRIES)
+        waiting.append((key, task))
+        if len(waiting) > most:
+            key, task = waiting.popleft()
+            yield key, task.result()
+    for key, task in waiting:
+        yield key, task.result()
 
 
 def _call(function, value):
