@@ -24,7 +24,7 @@ import numpy as np
 from ..utils.compiled import njit
 from ._problem import Problem, Solution, Solved, shift_total
 from ._rows import KernelRows
-from ._shrinking import Limits, optimise
+from ._smo import Limits, optimise
 from ._solve import solve
 from ._state import ITERATION, PAUSED, Box, State, copy_values, set_marks, subtract_rows
 
@@ -101,10 +101,9 @@ def _feasible_near(problem, beta, v, rows):
 
 
 class Members(NamedTuple):
-    """Arrays of a path that compiled loops fill: one row, or one value, per total.
+    """Arrays of a path that compiled loops fill: one row, or one value, per total."""
 
-    `progress` is that of the :class:`State` at the total that is being solved.
-    """
+    # `progress` is that of the `State` at the total that is being solved.
 
     totals: np.ndarray
     betas: np.ndarray
@@ -122,10 +121,9 @@ class Moved(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What stays the same while a path is solved: the problem, the limits, and memory.
+    """What stays the same while a path is solved: the problem, the limits, and memory."""
 
-    The multipliers of the first `n_heads` totals are given, those of the first `n_ready` with v.
-    """
+    # The multipliers of the first `n_heads` totals are given, those of the first `n_ready` with v.
 
     box: Box
     p: np.ndarray
@@ -202,11 +200,9 @@ def _start(store, run, members, k, moved):
 
 @njit(cache=True, nogil=True)
 def extrapolate(members, k, box, moved):
-    """Continue the line through solutions k - 2 and k - 1 to k and clip it to the box.
-
-    `moved` receives the multipliers that were clipped; their number is returned with the sum of
-    all multipliers.
-    """
+    """Continue the line through solutions k - 2 and k - 1 to k and clip it to the box."""
+    # `moved` receives the multipliers that were clipped; their number is returned with the sum of
+    # all multipliers.
     totals, betas, vs = members.totals, members.betas, members.vs
     ratio = (totals[k] - totals[k - 1]) / (totals[k - 1] - totals[k - 2])
     # Far beyond its base the line says little and magnifies errors: stay at the last solution.
@@ -229,10 +225,8 @@ def extrapolate(members, k, box, moved):
 
 @njit(cache=True, nogil=True)
 def _sift_down(index, k, n, direction, v):
-    """Restore the heap index[:n] from entry k on: the largest direction * v first, then the row.
-
-    A sort would compile for seconds.
-    """
+    """Restore the heap index[:n] from entry k on: the largest direction * v first, then the row."""
+    # A sort would compile for seconds.
     while 2 * k + 1 < n:
         best = k
         for child in range(2 * k + 1, min(n, 2 * k + 3)):
@@ -277,11 +271,9 @@ def _shift_total(missing, box, beta, v, moved):
 
 @njit(cache=True, nogil=True)
 def carry(store, p, run, members):
-    """Start the first `n_ready` totals from their solutions for another p and other boxes.
-
-    Multipliers at a bound grow with the box, and free ones stay: in between lies the multiple of
-    the solution with the least objective, where the sum leaves a choice.
-    """
+    """Start the first `n_ready` totals from their solutions for another p and other boxes."""
+    # Multipliers at a bound grow with the box, and free ones stay: in between lies the multiple of
+    # the solution with the least objective, where the sum leaves a choice.
     moved = Moved(np.empty(p.size, dtype=np.int64), np.empty(p.size))
     for k in range(run.n_ready):
         beta, v, total = members.betas[k], members.vs[k], members.totals[k]

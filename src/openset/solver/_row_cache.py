@@ -84,20 +84,16 @@ def kernel_rows(
 
 
 def _enough(X):
-    """Number of solutions from which the whole matrix pays.
-
-    One solution needs a small part of the rows. Many need most of them, sooner where a row is
-    expensive.
-    """
+    """Number of solutions from which the whole matrix pays."""
+    # One solution needs a small part of the rows. Many need most of them, sooner where a row is
+    # expensive.
     narrow = not sparse.issparse(X) and X.shape[1] <= NARROW
     return tuning().narrow_solutions_per_row * X.shape[0] if narrow else tuning().wide_solutions
 
 
 def _at_once(n_widths, size, budget, n_solutions):
-    """How many widths to have in memory, and whether to keep the distances for the others.
-
-    With few problems per width, several widths at a time keep many threads busy.
-    """
+    """How many widths to have in memory, and whether to keep the distances for the others."""
+    # With few problems per width, several widths at a time keep many threads busy.
     constants, room = tuning(), budget // size
     most = min(constants.widths_numbers // size, constants.widths_solutions // n_solutions)
     most = max(1, most)
@@ -115,12 +111,9 @@ def rows_of_parts(
     n_solutions: int,
     n_jobs: int | None,
 ) -> Iterator[dict[int, WholeMatrix]] | None:
-    """Lists {part: matrix} that fit into memory together; None where they do not pay or do not fit.
-
-    `parts` are the samples of each part, `n_solutions` how many will be found at each width, over
-    all parts. A matrix has the rows of the samples of its part, and columns for all samples, those
-    of the part first.
-    """
+    """{part: matrix} for parts in memory together; None where they do not pay or do not fit."""
+    # A matrix has the rows of the samples of its part, and columns for all samples, those of the
+    # part first. `n_solutions` are found at each width, over all parts.
     m, constants = X.shape[0], tuning()
     largest = max(len(part) for part in parts)
     budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
@@ -155,21 +148,13 @@ def rows_of_parts(
 
 
 class RowCache(KernelRows):
-    """Rows that are computed on demand and evicted, least recently used first.
+    """Rows that are computed on demand and evicted, least recently used first."""
 
-    Several solver threads may share one cache. While any of them is inside :meth:`reading`, no row
-    moves. A thread that needs room waits until all readers have left, then evicts. New readers
-    wait meanwhile. A reader registers only once its rows are cached or reserved, so readers cannot
-    deadlock, however small the cache.
-
-    Parameters
-    ----------
-    values : KernelValues
-    n_slots : int
-        Rows to keep; at least two batches are kept.
-    part_size : int
-        Numbers that the rows of a :meth:`subset` may take.
-    """
+    # Several solver threads may share one cache. While any of them is inside `reading`, no row
+    # moves. A thread that needs room waits until all readers have left, then evicts. New readers
+    # wait meanwhile. A reader registers only once its rows are cached or reserved, so readers
+    # cannot deadlock, however small the cache. At least two batches are kept; the rows of a
+    # `subset` may take `part_size` numbers.
 
     def __init__(self, values: KernelValues, n_slots: int, part_size: int | None = None):
         m = values.n_rows

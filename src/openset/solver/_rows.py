@@ -33,7 +33,7 @@ class KernelRows(Protocol):
     """Rows of a kernel matrix in float32, as solvers see them; made by :func:`kernel_rows`.
 
     There are two kinds: a whole matrix, and a cache of rows that several threads may share. Parts
-    of either that one solver uses alone are made by compiled code, see ``_shrinking``.
+    of either that one solver uses alone are made by compiled code, see ``_smo``.
 
     Attributes
     ----------
@@ -172,27 +172,13 @@ def kernel_sums(
 
 
 class RowMaker(NamedTuple):
-    """What a compiled loop needs to make a row: points, or a matrix to copy from, or neither.
+    """What a compiled loop needs to make a row: points, or a matrix to copy from, or neither."""
 
-    Attributes
-    ----------
-    points : Narrow
-        Empty where rows are not made from points.
-    matrix : ndarray of shape (n, n), float32
-        The whole kernel matrix of which this is a part, or empty.
-    samples : ndarray of shape (m,), int64
-        The rows of `matrix` that make up the part.
-    reserve : ndarray of int64
-        Slots that this solver may fill.
-    left : ndarray of shape (1,), int64
-        How many of them are left.
-    """
-
-    points: Narrow
-    matrix: np.ndarray
-    samples: np.ndarray
-    reserve: np.ndarray
-    left: np.ndarray
+    points: Narrow  # Empty where rows are not made from points.
+    matrix: np.ndarray  # (n, n) float32: The whole kernel matrix of which this is a part, or empty.
+    samples: np.ndarray  # (m,) int64: The rows of `matrix` that make up the part.
+    reserve: np.ndarray  # int64: Slots that this solver may fill.
+    left: np.ndarray  # (1,) int64: How many of them are left.
 
 
 _NO_MATRIX = np.empty((0, 0), dtype=np.float32)
@@ -271,11 +257,9 @@ def _stretch_of(i, z, points, begin, store, made):
 
 @njit(cache=True, nogil=True)
 def subtract_made_rows(v, coef, index, points, store):
-    """v -= sum_k coef[k] * row(index[k]) in float64; missing rows are made and not stored.
-
-    The sum is formed in the order of `index`, so that it is the same to the bit whatever other
-    solvers have left in the cache.
-    """
+    """v -= sum_k coef[k] * row(index[k]) in float64; missing rows are made and not stored."""
+    # The sum is formed in the order of `index`, so that it is the same to the bit whatever other
+    # solvers have left in the cache.
     z = np.zeros((index.size, points.columns.shape[0]), dtype=points.Z.dtype)
     for k in range(index.size):
         copy_values(z[k], points.Z[index[k]])
@@ -304,10 +288,8 @@ def subtract_made_rows(v, coef, index, points, store):
 
 @njit(cache=True, nogil=True)
 def add_made_rows(sums, coef, index, points):
-    """sums[c] += sum_k coef[c, k] * row(index[k]) in float64, at the points of `columns`.
-
-    Each kernel value is made once, for all c whose coefficient is not zero.
-    """
+    """sums[c] += sum_k coef[c, k] * row(index[k]) in float64, at the points of `columns`."""
+    # Each kernel value is made once, for all c whose coefficient is not zero.
     made = np.empty(_STRETCH, dtype=np.float32)
     for begin in range(0, sums.shape[1], _STRETCH):
         end = min(sums.shape[1], begin + _STRETCH)

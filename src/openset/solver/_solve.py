@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..utils import interrupts
 from ._problem import Problem, Solution, Solved, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
-from ._shrinking import Limits, optimise
+from ._smo import Limits, optimise
 from ._state import (
     OPTIMAL,
     PAUSED,

@@ -15,21 +15,13 @@ from ._state import BLOCK, copy_values, fmax
 
 
 class Narrow(NamedTuple):
-    """Narrow points as compiled loops see them.
+    """Narrow points as compiled loops see them."""
 
-    Attributes
-    ----------
-    Z : ndarray of shape (m, d)
-        The points, scaled.
-    columns : ndarray of shape (d rounded up to a multiple of 4, n)
-        Transpose of the points to which distances are wanted, see `padded_columns`.
-    ratio : float32
-        Factor from squared distances to s.
-    """
-
-    Z: np.ndarray
+    Z: np.ndarray  # (m, d): The points, scaled.
+    # (d rounded up to a multiple of 4, n): Transpose of the points to which distances are wanted,
+    # see `padded_columns`.
     columns: np.ndarray
-    ratio: np.float32
+    ratio: np.float32  # Factor from squared distances to s.
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -65,10 +57,8 @@ def point_distances(z, columns, begin, target):
 
 @njit(cache=True, nogil=True)
 def direct_distances(Z, columns, start, out):
-    """Squared distances from the rows of Z (n, d) to the points start, ... of columns.
-
-    `out` has shape (n, p); its width says how many points there are.
-    """
+    """Squared distances from the rows of Z (n, d) to the points start, ... of columns."""
+    # `out` has shape (n, p); its width says how many points there are.
     # A range of all columns stays in the cache while every row passes over it.
     width = max(64, 8192 // columns.shape[0] // 16 * 16)
     z = np.zeros((Z.shape[0], columns.shape[0]), dtype=Z.dtype)
@@ -86,54 +76,33 @@ _ROWS, _COLUMNS = 96, 512
 
 
 class Wide(NamedTuple):
-    """Wide points as compiled loops see them.
+    """Wide points as compiled loops see them."""
 
-    Attributes
-    ----------
-    panels : ndarray of shape (n_panels, d, width)
-        The points, centred and scaled, see `packed`.
-    norms : ndarray of shape (m,), float64
-        Their squared norms.
-    close : ndarray of shape (m,)
-        Squared distances up to the larger one of the two points are computed again; or empty.
-    X : ndarray of shape (m, d), float64
-        The points as they are, for the differences; or empty.
-    scale : float
-    """
-
-    panels: np.ndarray
-    norms: np.ndarray
+    panels: np.ndarray  # (n_panels, d, width): The points, centred and scaled, see `packed`.
+    norms: np.ndarray  # (m,) float64: Their squared norms.
+    # (m,): Squared distances up to the larger one of the two points are computed again; or empty.
     close: np.ndarray
-    X: np.ndarray
+    X: np.ndarray  # (m, d) float64: The points as they are, for the differences; or empty.
     scale: float
 
 
 class Queries(NamedTuple):
-    """Points from which distances are wanted, as :meth:`Points.queries` prepares them.
+    """Points from which distances are wanted, as :meth:`Points.queries` prepares them."""
 
-    Attributes
-    ----------
-    Z : ndarray of shape (n, d), or n rounded up to a multiple of 6, or CSR matrix
-        The points in the precision of the others, scaled; centred unless they are exact or CSR.
-    norms, close, X
-        As for :class:`Wide`; empty for narrow points.
-    same : ndarray of shape (n,), int64
-        Which of the points each one is; -1 for other points.
-    """
-
+    # (n, d) or n rounded up to a multiple of 6, or CSR matrix: The points in the precision of the
+    # others, scaled; centred unless they are exact or CSR.
     Z: Any
+    # As for `Wide`; empty for narrow points.
     norms: np.ndarray
     close: np.ndarray
     X: Any
-    same: np.ndarray
+    same: np.ndarray  # (n,) int64: Which of the points each one is; -1 for other points.
 
 
 @njit(cache=True, nogil=True)
 def write_products(points, queries, start, ratio, gaussian, rows, slots):
-    """Squares, or exp(-ratio * squares), from the queries to the points start, ... in rows[slots].
-
-    Products become squares, and these kernel values, while they are in the cache.
-    """
+    """Squares, or exp(-ratio * squares), from queries to points start, ... in rows[slots]."""
+    # Products become squares, and these kernel values, while they are in the cache.
     width = points.panels.shape[2]
     end = start + rows.shape[1]
     dots = np.empty(_ROWS * _COLUMNS, dtype=points.panels.dtype)

@@ -32,54 +32,32 @@ class Box(NamedTuple):
 
 
 class State(NamedTuple):
-    """Multipliers that are being optimised.
+    """Multipliers that are being optimised."""
 
-    Attributes
-    ----------
-    beta, v : ndarray of shape (m,), float64
-        Multipliers, and p - K beta.
-    grow, shrink : ndarray of shape (m,), float32
-        0 where a multiplier may grow (shrink), else -inf (inf): added to v, it rules a row out.
-    pair : ndarray of shape (2,), int64
-        The working set; -1 where it is not chosen yet.
-    reference : ndarray of shape (1,), float64
-        Subtracted from v before v is cast to float32.
-    progress : ndarray of shape (2,), float64
-        The last gap that was clearly smaller than those before, and the iteration it was seen at.
-    """
-
+    # (m,) float64: Multipliers, and p - K beta.
     beta: np.ndarray
     v: np.ndarray
+    # (m,) float32: 0 where a multiplier may grow (shrink), else -inf (inf): added to v, it rules a
+    # row out.
     grow: np.ndarray
     shrink: np.ndarray
-    pair: np.ndarray
-    reference: np.ndarray
+    pair: np.ndarray  # (2,) int64: The working set; -1 where it is not chosen yet.
+    reference: np.ndarray  # (1,) float64: Subtracted from v before v is cast to float32.
+    # (2,) float64: The last gap that was clearly smaller than those before, and the iteration it
+    # was seen at.
     progress: np.ndarray
 
 
 class RowStore(NamedTuple):
-    """Kernel rows in memory, as compiled loops see them.
+    """Kernel rows in memory, as compiled loops see them."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_slots, m), float32
-    slot : ndarray of shape (m,), int32
-        Which of `rows` belongs to a sample, -1 if its row is not in memory.
-    diagonal : ndarray of shape (m,), float32
-    used : ndarray of shape (n_slots,), int64
-        When each slot was last used, in ticks of `clock`.
-    owner : ndarray of shape (n_slots,), int64
-        Sample whose row is in a slot, -1 for none.
-    clock : ndarray of shape (1,), int64
-        Iterations of all solvers so far.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # (n_slots, m) float32
+    # (m,) int32: Which of `rows` belongs to a sample, -1 if its row is not in memory.
     slot: np.ndarray
-    diagonal: np.ndarray
-    used: np.ndarray
-    owner: np.ndarray
-    clock: np.ndarray
+    diagonal: np.ndarray  # (m,) float32
+    used: np.ndarray  # (n_slots,) int64: When each slot was last used, in ticks of `clock`.
+    owner: np.ndarray  # (n_slots,) int64: Sample whose row is in a slot, -1 for none.
+    clock: np.ndarray  # (1,) int64: Iterations of all solvers so far.
 
 
 def row_store(rows: np.ndarray, diagonal: np.ndarray) -> RowStore:
@@ -253,11 +231,9 @@ def add_outside(rows, betas, sums):
 
 @njit(cache=True, nogil=True)
 def may_move(state, top, bottom):
-    """Whether a row can still be chosen before the bias interval [top, bottom] has moved.
-
-    A multiplier at its upper bound with v above `top`, or at its lower bound with v below
-    `bottom`, is where it belongs.
-    """
+    """Whether a row can still be chosen before the bias interval [top, bottom] has moved."""
+    # A multiplier at its upper bound with v above `top`, or at its lower bound with v below
+    # `bottom`, is where it belongs.
     v, grow, shrink = state.v, state.grow, state.shrink
     may = np.empty(v.size, dtype=np.bool_)
     for t in range(v.size):
@@ -267,15 +243,13 @@ def may_move(state, top, bottom):
 
 @njit(cache=True, nogil=True)
 def summarise(p, box, beta, v, equality):
-    """Bias, its interval and the objective of a solution.
-
-    A multiplier within rounding of its bound counts as being there: where all belong at a bound,
-    a rounding error would otherwise select one end of the interval. Multipliers are rounded in
-    proportion to the largest of them, which may be far below a large box.
-
-    Without an equality the bias is 0, and the interval is that of the largest |v| along a direction
-    that is still open. It is also 0 where all boxes are closed, so that the multipliers are given.
-    """
+    """Bias, its interval and the objective of a solution."""
+    # A multiplier within rounding of its bound counts as being there: where all belong at a bound,
+    # a rounding error would otherwise select one end of the interval. Multipliers are rounded in
+    # proportion to the largest of them, which may be far below a large box.
+    # Without an equality the bias is 0, and the interval is that of the largest |v| along a
+    # direction that is still open. It is also 0 where all boxes are closed, so that the multipliers
+    # are given.
     largest = 0.0
     for t in range(beta.size):
         largest = max(largest, abs(beta[t]))

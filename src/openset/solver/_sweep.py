@@ -38,12 +38,11 @@ _FREE, _DONE = -1, -2
 
 
 class Problems(NamedTuple):
-    """C problems over n rows, each with T totals.
+    """C problems over n rows, each with T totals."""
 
-    The rows that are scored for problem c are the columns ``columns[first[c] : first[c + 1]]`` of
-    the kernel matrix. Problems form chains: ``head[h]`` is the first of chain h, ``follower[c]``
-    the one that starts from the solution of c, -1 at the end.
-    """
+    # The rows that are scored for problem c are the columns `columns[first[c] : first[c + 1]]` of
+    # the kernel matrix. Problems form chains: `head[h]` is the first of chain h, `follower[c]` the
+    # one that starts from the solution of c, -1 at the end.
 
     p: np.ndarray
     lower: np.ndarray
@@ -69,10 +68,9 @@ class Progress(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Results by width, problem and total; scores of (c, w) begin at start[c] + w * step[c].
+    """Results by width, problem and total; scores of (c, w) begin at start[c] + w * step[c]."""
 
-    Multipliers and v, too, are by width, problem and total; empty if they are not kept.
-    """
+    # Multipliers and v, too, are by width, problem and total; empty if they are not kept.
 
     bias: np.ndarray
     interval: np.ndarray
@@ -86,10 +84,9 @@ class Results(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a thread works in; `at` is the total at which its problem was paused, how, its chain.
+    """What a thread works in; `at` is the total at which its problem was paused, how, its chain."""
 
-    `progress` is that of the :class:`State` of the problem.
-    """
+    # `progress` is that of the `State` of the problem.
 
     store: RowStore
     maker: RowMaker
@@ -102,28 +99,18 @@ class Memory(NamedTuple):
 
 
 class Sweep:
-    """Batches over the rows of one kernel matrix, with as many totals each.
+    """Batches over the rows of one kernel matrix, with as many totals each."""
 
-    Between widths it keeps the multipliers that the next width starts from, and nothing else.
-
-    Parameters
-    ----------
-    rows : WholeMatrix
-    n_outside : int
-        Columns of the matrix beyond its rows.
-    keep : bool
-        Whether solutions are kept, for :meth:`solved`.
-    """
+    # Between widths it keeps the multipliers that the next width starts from; solutions only with
+    # `keep`. The matrix has `n_outside` columns beyond its rows.
 
     def __init__(self, rows: WholeMatrix, n_outside: int, keep: bool):
         self._rows, self._n_outside, self.keep = rows, n_outside, keep
         self._progress: Progress | None = None
 
     def begin(self, widths: range, batches: list[tuple[int, Batch, np.ndarray]]) -> None:
-        """Start with some of the widths that the rows are in memory at.
-
-        `batches` are the number and the arrays of each batch, and the columns that are scored.
-        """
+        """Start with some of the widths that the rows are in memory at."""
+        # `batches` are the number and the arrays of each batch, and the columns that are scored.
         self._widths = widths
         self._batches = [(j, len(batch.p), columns) for j, batch, columns in batches]
         p, lower, upper = (
@@ -189,10 +176,8 @@ class Sweep:
         )
 
     def _apart(self, k, columns, n_widths):
-        """Whether scores of k problems are stored by widths, to be read by several threads.
-
-        Otherwise they are stored by problems, and one thread reads those of all widths.
-        """
+        """Whether scores of k problems are stored by widths, to be read by several threads."""
+        # Otherwise they are stored by problems, and one thread reads those of all widths.
         size = k * self._problems.totals.shape[1] * len(columns)
         return self.keep or n_widths * size > tuning().read_at_once
 
@@ -227,10 +212,8 @@ class Sweep:
             warn_not_converged(n_iter, gap, tol)
 
     def scores(self) -> Iterator[tuple[int, range, np.ndarray, np.ndarray]]:
-        """Batches with widths, decision values (P, W, T, q) and biases (W, P, T).
-
-        A small batch comes with all widths, others with one at a time.
-        """
+        """Batches with widths, decision values (P, W, T, q) and biases (W, P, T)."""
+        # A small batch comes with all widths, others with one at a time.
         results, c = self._results, 0
         n_widths, _, n_totals = results.bias.shape
         for j, n, columns in self._batches:
@@ -288,10 +271,8 @@ def _take(progress, n_widths):
 
 @njit(cache=True, nogil=True)
 def sweep(matrices, problems, progress, results, rules, memory, current):
-    """Solve problems at their next widths; return which one is unfinished, _FREE or _DONE.
-
-    `current` is what the previous call returned.
-    """
+    """Solve problems at their next widths; return which one is unfinished, _FREE or _DONE."""
+    # `current` is what the previous call returned.
     limits, max_iter = rules
     n_totals, m = memory.betas.shape
     work = 0.0
