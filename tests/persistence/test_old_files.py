@@ -21,6 +21,11 @@ SAMPLES = {
     "wrappers-sparse": sparse.csr_array(X),
 }
 
+# Version 0.1.0 formed the scores of W-SVM and PI-SVM in float32, this one in float64; they differ
+# by at most the error of a float32 score that docs/faq.md states (measured: 2.0e-6).
+SCORED_IN_FLOAT32 = {"evt-PISVM", "evt-WSVM", "evt-csr"}
+FLOAT32 = 3e-5
+
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.skops")), ids=lambda path: path.stem)
 def test_files_of_version_0_1_0(path):
@@ -28,7 +33,8 @@ def test_files_of_version_0_1_0(path):
     model = load_model(path)
     scores = ANSWERS[f"{path.stem}.scores"]
     # The processor may choose another matrix product than the one that wrote the file.
-    np.testing.assert_allclose(model.decision_function(samples), scores, rtol=1e-6, atol=1e-6)
+    error = FLOAT32 if path.stem in SCORED_IN_FLOAT32 else 1e-6
+    np.testing.assert_allclose(model.decision_function(samples), scores, rtol=1e-6, atol=error)
     answers = ANSWERS[f"{path.stem}.answers"]
     clear = np.abs(scores.max(axis=1)) > 1e-4
     np.testing.assert_array_equal(model.predict(samples)[clear], answers[clear])
