@@ -324,11 +324,7 @@ class CalibratedRejector(ConformalClassifier):
             part = {k: None if v is None else _safe_indexing(v, some) for k, v in samples.items()}
             part["whose"] = text
             chosen.append(settled_thresholds(point, model, transform, part, strangers))
-        for name in (
-            "strangers_",
-            "_cost_values",
-            "traffic_",
-        ):  # of another criterion, in an earlier fit
+        for name in ("strangers_", "_cost_values", "traffic_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         for name, value in chosen[0].attributes.items():
             setattr(self, name, value)
