@@ -1,5 +1,7 @@
 """Thresholds for unlabelled traffic: near those that labels would choose; intervals; bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
@@ -138,3 +140,15 @@ def test_bad_input(lda, data):
     fails(Accuracy(), "traffic has 5 rows", X_traffic=X_traffic[:5])
     fails(Accuracy(), "NaN", X_traffic=np.full((20, 2), np.nan))
     fails(Accuracy(), "3 features", X_traffic=np.ones((20, 3)))
+
+
+@pytest.mark.parametrize("point", [Precision(0.8), Cost(1, 1, 1)])
+def test_a_share_that_may_be_zero_is_warned_of(lda, data, point):
+    (X, y), (X_traffic, _), _ = data
+    model = CalibratedRejector(lda, criterion=point)
+    with pytest.warns(UserWarning, match="may have no unknown rows: .* an interval from 0 to"):
+        model.fit(X, y, X_traffic=known(np.random.default_rng(3), 300)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, X_traffic=X_traffic)
+        CalibratedRejector(lda, alpha=0.1).fit(X, y, X_traffic=X[:300])

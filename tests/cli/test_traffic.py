@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from openset.persistence import load_model, read_card
+from openset import OpenSetSVC
+from openset.calibration import Cost, calibrate
+from openset.persistence import load_model, read_card, save_model
 
 from .conftest import blobs
 
@@ -71,3 +73,69 @@ def test_troubles(fails, run, trained, table, tmp_path):
     broken.loc[3, "mass"] = np.nan
     broken.to_csv(tmp_path / "gap.csv", index=False)
     assert "missing" in fails("traffic", trained.model, tmp_path / "gap.csv")
+
+
+def test_monitor_and_review_tell_the_share(run, fails, trained, table, tmp_path):
+    blobs(150, seed=9).to_csv(tmp_path / "more.csv", index=False)
+    model, state = tmp_path / "c.skops", tmp_path / "state"
+    run("calibrate", trained.model, tmp_path / "more.csv", "-t", "kind", "-o", model)
+    expected = json.loads(run("traffic", model, table, "--json").stdout)
+    more = ("--model", model, "--data", table)
+    told = run("monitor", state, "--rate", 0.3, *more)
+    assert told.exit_code == 0, told.stderr
+    line = f"about {expected['unknown_share']:.1%} unknown"
+    assert f"600 rows: {line}" in told.stdout and "at least" in told.stdout
+    share = json.loads(run("monitor", state, *more, "--json").stdout)["traffic"]
+    assert share == {name: expected[name] for name in share}
+    assert "traffic" not in json.loads(run("monitor", state, "--json").stdout)
+    run("predict", model, table, "-o", tmp_path / "a.csv")
+    review = ("review", tmp_path / "a.csv", *more, "-o", tmp_path / "r.html")
+    assert f"estimate from all scores: {line}" in run(*review).stdout
+    assert json.loads(run(*review, "--json").stdout)["traffic"] == share
+    assert "give both" in fails("monitor", state, "--model", model, code=2)
+
+
+def test_no_share_without_held_out_scores(run, fails, table, tmp_path):
+    train, model = blobs(), tmp_path / "m.skops"
+    save_model(OpenSetSVC().fit(train[["width", "height", "mass"]], train.kind), model)
+    more = ("--model", model, "--data", table)
+    run("predict", model, table, "-o", tmp_path / "a.csv")
+    told = run("review", tmp_path / "a.csv", *more, "-o", tmp_path / "r.html")
+    assert told.exit_code == 0, told.stderr
+    assert "estimate" not in told.stdout
+    told = fails("monitor", tmp_path / "state", "--rate", 0.3, *more)
+    assert "holds no scores of rows that it was not fitted to" in told
+
+
+def test_calibrate_on_unlabelled_rows(run, fails, trained, table, tmp_path):
+    """The file holds the model that `calibrate` in Python gives; the price is told for it."""
+    blobs(150, seed=9).to_csv(tmp_path / "more.csv", index=False)
+    out, rows = tmp_path / "c.skops", pd.read_csv(tmp_path / "more.csv")
+    arguments = ("calibrate", trained.model, tmp_path / "more.csv", "-t", "kind", "-o", out)
+    costs = ("--costs", "reject=1,wrong=1,accept_unknown=1")
+    told = run(*arguments, *costs, "--traffic", table)
+    assert told.exit_code == 0, told.stderr
+    features = ["width", "height", "mass"]
+    expected = calibrate(
+        *(load_model(trained.model), rows[features].to_numpy(), rows.kind),
+        X_traffic=pd.read_csv(table)[features].to_numpy(),
+        criterion=Cost(1, 1, 1),
+    )[-1]
+    np.testing.assert_array_equal(load_model(out)[-1].thresholds_, expected.thresholds_)
+    point = read_card(out)["operating_point"]
+    assert point["traffic"] == {"source": "traffic.csv"} | expected.traffic_
+    assert point["unknown_share"] == expected.criterion_.unknown_share
+    for text in (told.stdout, run("info", out).stdout):
+        assert "traffic.csv: 600 rows, about" in text
+        for kind, price in expected.price_.items():
+            line = f"{kind} rows rejected: {price['before']:.1%} before, {price['after']:.1%} now"
+            assert line in text
+    assert (
+        "operating point, an estimate: at least 80"
+        in run(*(*arguments, "--precision", 0.8, "--traffic", table)).stdout
+    )
+    promise = run(*arguments, "--traffic", table).stdout
+    assert "operating point: at most 5.000% of the known rows are rejected" in promise
+    for other in (("--unknown-share", 0.1, *costs), ("--strangers", 0.1), ("--within", "note")):
+        told = fails(*arguments, *other, "--traffic", table, code=2)
+        assert f"--traffic and {other[0]} exclude each other" in told

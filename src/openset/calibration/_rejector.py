@@ -37,7 +37,7 @@ from ._samples import (
     split_rows,
 )
 from ._strangers import StrangersAccepted, check_unseen, withheld_scores
-from ._traffic import check_traffic, traffic_price, with_share
+from ._traffic import check_traffic, share_doubt, traffic_price, with_share
 
 # Where strangers come from that nobody passed; the rate that is stated is too high where
 # rate (K + 1) is less than _ENOUGH (benchmarks/promises.md).
@@ -342,18 +342,19 @@ class CalibratedRejector(ConformalClassifier):
         self.promise_ = bool(point.promises and not estimated and not lifted.any())
         withheld = getattr(model, "withheld_scores_", None)
         self.price_ = price_of(scores, category, unknown, withheld, thresholds)
-        doubt = None
+        doubts: tuple[str | None, ...] = ()
         if found is not None and traffic is not None:
             kept = CalibrationScores(
                 *(scores, samples["codes"], traffic, self.classes_, far, slack),
                 share=found.unknown_share,
             )
             self.traffic_, price = traffic_price(point, kept, found, thresholds[0])
-            self.price_["unknown"], doubt = price, found.warning
+            self.price_["unknown"] = price
+            doubts = found.warning, share_doubt(point, found)
         typical = float(np.median(scores.max(axis=1)))
         moved = np.where(lifted, np.inf, thresholds)
         near = hardly_bounded(moved, far, typical, self.classes_, point)
-        for message in filter(None, (conflict, lost_rejection(self.price_, point), near, doubt)):
+        for message in filter(None, (conflict, lost_rejection(self.price_, point), near, *doubts)):
             # To the caller of fit or of calibrate, behind scikit-learn's decorator.
             warnings.warn(message, stacklevel=5)
         alone = self.categories_ is None

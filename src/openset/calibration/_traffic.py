@@ -42,6 +42,20 @@ def _told(point: Criterion, share: float) -> Criterion:
     return replace(point, **given)
 
 
+def share_doubt(point: Criterion, found: Mixture) -> str | None:
+    """A warning where the traffic sets the thresholds, and may hold no unknown row at all."""
+    low, high = found.unknown_interval
+    uses_share = point.needs_unknown or "unknown_share" in {f.name for f in fields(point)}
+    if low > 0 or not uses_share:
+        return None
+    return (
+        "The traffic may have no unknown rows: their estimated share is "
+        f"{found.unknown_share:.1%}, with an interval from 0 to {high:.1%}. The thresholds rest on "
+        "that share. Pass more traffic, state the share (unknown_share=), or use KnownRejected, "
+        "which needs none."
+    )
+
+
 def accepted_unknown(traffic: np.ndarray, known: np.ndarray, n_known: int, share: float):
     """Estimated unknown rows among the accepted ones (m,) of traffic, from strict to lenient."""
     n = traffic[-1]

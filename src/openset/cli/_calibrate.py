@@ -1,12 +1,13 @@
 """``openset calibrate``: a model and a table it has not seen in, the model with a promise out."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import UsageError, reported, say
+from openset.cli._options import READS, UsageError, reported, say
 
 
 @reported
@@ -41,6 +42,15 @@ def calibrate(
         typer.Option(
             min=0, max=1, help="Share of unknown rows to expect, for --precision and --costs."
         ),
+    ] = None,
+    traffic: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Unlabelled rows in use, known and unknown mixed: tell the price for them, and "
+            "the share of unknown rows for --precision and --costs.",
+        ),
+        READS,
     ] = None,
     strangers: Annotated[
         float | None,
@@ -106,13 +116,18 @@ def calibrate(
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     if strangers is not None and group is None:
         group = target  # the classes of unknown rows are their identities
+    _check_traffic(traffic, asked | modes | {"--unknown-share": unknown_share})
     columns = [name for name in (group, within) if name is not None]
     rows = scorer.labelled(open_table(data, encoding, decimal), target, unknown, columns)
     X, y = rows.read()
-    given = {"groups": rows.texts(group), "categories": rows.texts(within)}
+    given: dict[str, Any] = {"groups": rows.texts(group), "categories": rows.texts(within)}
+    if traffic is not None:
+        given["X_traffic"], _ = scorer.read(open_table(traffic, encoding, decimal))
     result = calibrated(scorer.model, X, y, **given, criterion=criterion)
     recorded["source"] = data.name
     recorded["unknown_rows"] = int(np.sum(y == scorer.final.unknown_label_))
+    if traffic is not None:
+        recorded |= _traffic_card(unwrap(result), traffic.name, recorded)
     if strangers is not None:
         recorded["strangers"] = unwrap(result).strangers_
     elif group is not None:
@@ -122,6 +137,20 @@ def calibrate(
         typer.echo(json.dumps(card, indent=1))
         return
     say(*describe_operating_point(card), f"saved {output}")
+
+
+def _check_traffic(traffic: Path | None, others: dict[str, Any]) -> None:
+    for option in ("--unknown-share", "--strangers", "--within"):
+        if traffic is not None and others[option] is not None:
+            raise UsageError(f"--traffic and {option} exclude each other; give one of them")
+
+
+def _traffic_card(rejector, source: str, recorded: dict[str, Any]) -> dict[str, Any]:
+    """What the card says about traffic; unknown rows with a label were left out."""
+    card = {"unknown_rows": 0, "traffic": {"source": source} | rejector.traffic_}
+    if "unknown_share" in recorded:
+        card["unknown_share"] = rejector.criterion_.unknown_share
+    return card
 
 
 def point_card(rejector, recorded: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, WRITES, UsageError, reported
+from openset.cli._options import READS, WRITES, UsageError, reported, say
+from openset.cli._text import unknown_share
+from openset.cli._traffic import estimated_share
 
 # Exit code of an alarm: neither success nor failure.
 ALARM = 3
@@ -30,6 +32,12 @@ def monitor(
         READS,
     ] = None,
     group: options.Group = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="With --data: tell how much of that table is unknown to this model."),
+        READS,
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Unlabelled rows, for --model."), READS] = None,
     test: Annotated[
         Literal["rate", "scores"], typer.Option(help="What to watch: share of unknown, or scores.")
     ] = "rate",
@@ -45,12 +53,13 @@ def monitor(
 
     if rate is not None and reference is not None:
         raise UsageError("--rate and --reference exclude each other; give one of them")
+    share = None if model is data is None else _share(model, data, encoding)
     if rate is None and reference is None:
         if not file.exists():
             raise FileNotFoundError(
                 f"there is no monitor file {file}; give --rate or --reference to start one"
             )
-        tell(UnknownRateMonitor.load(file), as_json)
+        tell(UnknownRateMonitor.load(file), as_json, share)
         return
     options.prepare_output(file)
     _check_new(file)
@@ -65,7 +74,25 @@ def monitor(
     with update_lock(file.absolute().parent):  # another process may start it, too
         _check_new(file)
         started.save(file)
-    tell(started, as_json)
+    tell(started, as_json, share)
+
+
+def _share(model: Path | None, data: Path | None, encoding: str) -> dict:
+    """How much of the table is unknown."""
+    from openset.persistence import read_model
+    from openset.tables import TableModel, open_table
+
+    if model is None or data is None:
+        raise UsageError("--model and --data together tell the share of unknown rows; give both")
+    scorer = TableModel(*read_model(model))
+    X, _ = scorer.read(open_table(data, encoding))
+    share = estimated_share(scorer.final, scorer.transform(X))
+    if share is None:
+        raise ValueError(
+            f"{model} holds no scores of rows that it was not fitted to, or {data} has fewer than "
+            "10 rows: no share can be estimated; calibrate the model, or leave --model out"
+        )
+    return share
 
 
 def _check_new(file: Path) -> None:
@@ -73,12 +100,14 @@ def _check_new(file: Path) -> None:
         raise FileExistsError(f"{file} exists; delete it to start again")
 
 
-def tell(state, as_json: bool) -> None:
+def tell(state, as_json: bool, share: dict | None) -> None:
     """Print the evidence; exit with the code of an alarm if there is one."""
     if as_json:
-        typer.echo(json.dumps(as_dict(state)))
+        typer.echo(json.dumps(as_dict(state) | ({} if share is None else {"traffic": share})))
     else:
         typer.echo(f"monitor: {state}")
+        if share is not None:
+            say(f"{share['rows']:,} rows: {unknown_share(share)}")
     if state.alarm:
         raise typer.Exit(ALARM)
 

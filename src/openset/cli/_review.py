@@ -11,6 +11,8 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._options import READS, UsageError, complain, keep_apart, reported, say
+from openset.cli._text import unknown_share
+from openset.cli._traffic import estimated_share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,21 +73,22 @@ def review(
     if train is not None and image is not None:  # only those that are shown are read
         page["train"]["image"] = _pictures(train, image, page["train"]["image"], output)
     write_review(page, output, f"Unknown rows of {data.name}")
-    _tell(page, data, output, as_json)
+    _tell(page, estimated_share(scorer.final, Z), data, output, as_json)
 
 
-def _tell(page: dict, data: Path, output: Path, as_json: bool) -> None:
-    """Say how many rows and groups the page shows."""
+def _tell(page: dict, share: dict | None, data: Path, output: Path, as_json: bool) -> None:
+    """Say how many rows and groups the page shows, and about how many rows are unknown."""
     n_unknown = len(page["samples"]["row"])
     sizes = [len(group["members"]) for group in page["groups"] if not group["small"]]
     n_small = len(page["groups"]) - len(sizes)
     if as_json:
         told = {"rows": page["n"], "unknown": n_unknown, "groups": sizes, "small_groups": n_small}
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(told | {"traffic": share}))
         return
     say(
         f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(sizes)} groups, "
         f"{n_small} small ones; wrote {output}",
+        *([] if share is None else [f"estimate from all scores: {unknown_share(share)}"]),
         "next: open it in a browser, name rows, save decisions.csv, give that to `openset learn`",
     )
 

@@ -170,15 +170,34 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
         if "confidence" in point:
             what += f", with confidence {point['confidence']:g}"
     head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
+    if kind == "precision" and "traffic" in point:
+        head = "operating point, an estimate"
     groups = [point["group"]] if "group" in point and "aggregate" not in point else []
     return [
         f"{head}: {what}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
         f"{point['source']}",
         *(f"rows of one {name!r} are counted as one object" for name in groups),
+        *_describe_traffic(point.get("traffic")),
         *_describe_price(point.get("price", {})),
         *_describe_strangers(point.get("strangers")),
     ]
+
+
+def _describe_traffic(traffic: Mapping[str, Any] | None) -> list[str]:
+    if traffic is None:
+        return []
+    return [f"{traffic['source']}: {traffic['rows']:,} rows, {unknown_share(traffic)}"]
+
+
+def unknown_share(told: Mapping[str, Any]) -> str:
+    """How much of unlabelled rows is unknown, in words: the estimate, and the promise if any."""
+    low, high = told["unknown_interval"]
+    text = f"about {told['unknown_share']:.1%} unknown ({low:.1%} to {high:.1%})"
+    if told["unknown_at_least"]:
+        confidence = told.get("confidence", 0.95)
+        text += f", at least {told['unknown_at_least']:.1%} (confidence {confidence:g})"
+    return text
 
 
 def _describe_strangers(strangers: Mapping[str, Any] | None) -> list[str]:

@@ -1,5 +1,7 @@
 """``openset traffic``: how much of a table without labels is unknown."""
 
+from typing import Any
+
 import typer
 
 from openset.cli import _options as options
@@ -27,3 +29,17 @@ def traffic(
         typer.echo(report.to_json())
     else:
         say_wrapped(str(report))
+
+
+def estimated_share(model: Any, Z: Any) -> dict[str, Any] | None:
+    """How much of rows Z is unknown; None without held-out scores or with fewer than 10 rows."""
+    from openset.traffic import estimate_traffic
+
+    if not (hasattr(model, "mixture") or hasattr(model, "fold_rows_")):
+        return None
+    try:
+        told = estimate_traffic(model, Z).as_dict()
+    except ValueError:  # too few rows, or classes that were learned since
+        return None
+    names = ("unknown_share", "unknown_interval", "unknown_at_least", "confidence", "rows")
+    return {name: told[name] for name in names} | {"warning": told["warning"]}
