@@ -161,6 +161,7 @@ def fit(
         model, point = _calibrated(fitted.model, training, unfitted, data.name, group)
         card |= point
     steps = [("table", training.encoder), *model.steps]
+    card["steps"] = [type(step).__name__ for _, step in steps]
     card = save_model(type(model)(steps), output, card)
     if as_json:
         typer.echo(json.dumps(card, indent=1))

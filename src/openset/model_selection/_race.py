@@ -140,7 +140,7 @@ class Race:
         warnings.warn(
             f"{len(failures)} fits failed and score -inf. The first error: {first!r}",
             FitFailedWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
@@ -255,7 +255,7 @@ def best_of(
             "ensure_bounded demands: all score -inf, and the choice is not by the score. Search "
             "larger values of lam, too, such as [0.0, 0.1, 0.3, 0.6], or set ensure_bounded=False.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if classes is None:
         return best[0], float(means[0]), settings[best[0]]
