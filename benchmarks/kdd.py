@@ -9,6 +9,6 @@ from .data import _BESIDE
 os.environ.setdefault("OPENSET_DATA", str(_BESIDE))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 
-from kdd99_attacks import load
+from kdd99_attacks import ALPHA, SETTING, first_rows, load, sample, split
 
-__all__ = ["load"]
+__all__ = ["ALPHA", "SETTING", "first_rows", "load", "sample", "split"]
