@@ -5,10 +5,11 @@
 fits the default search once per dataset, number of known classes and run, and keeps the data of
 the run, the setting, and all scores in FOLDER (``base``), where ``benchmarks.traffic`` finds them.
 
-    python -m benchmarks.traffic_share bound|share|discoveries|time|kdd --cache FOLDER [--draws N]
+    python -m benchmarks.traffic_share PART --cache FOLDER [--draws 1000]
 
-measures how often the promise is broken, the error of the estimate, false discoveries with a score
-learned from the batch, seconds, and KDD Cup 99; prints tables of ``benchmarks/traffic_share.md``.
+measures how often the promise is broken (PART ``bound``), the error of the estimate (``share``),
+false discoveries with a score learned from the batch (``discoveries``), seconds (``time``), and
+thresholds chosen from traffic (``kdd``, ``intents``); tables of ``benchmarks/traffic_share.md``.
 """
 
 import argparse
@@ -253,7 +254,37 @@ def kdd(cache, n_draws):
         yield f"{threshold:.4f}, from labels", "", f"{rate:.1%}", f"{new:.1%}", ""
 
 
-PARTS = {part.__name__: part for part in (bound, share, discoveries, time, kdd)}
+def intents(cache, n_draws):
+    """Open intents: the threshold that 1,000 unlabelled rows choose beside the best on the test."""
+    from . import traffic as page
+
+    yield "data", "known", "seed", "as fitted", "from traffic", "best threshold seen on the test"
+    cases = product(range(max(1, n_draws // 500)), page.INTENTS, page.RATIOS)
+    for seed, name, ratio in cases:
+        data = load_dataset(name, data_home=HOME)
+        X, y, part = data.data, data.target.astype(str), data.split
+        labels, seen = np.unique(y[part == "train"]), np.isin(part, ("train", "val"))
+        n_known = round(len(labels) * ratio)
+        known = np.random.RandomState(seed).choice(labels, n_known, replace=False)
+        fit = seen & np.isin(y, known)
+        test = np.random.default_rng(seed).permutation(np.flatnonzero(~seen))
+        rows, test = test[: page.ROWS], test[page.ROWS :]
+        truth = np.where(np.isin(y[test], known), y[test], "open")
+        svc = OpenSetSVC(gamma=2.0, C=8.0, unknown_label="open")
+        model = CalibratedRejector(svc, criterion=Accuracy(balanced=False), random_state=0)
+        model.fit(X[fit], y[fit], X_traffic=X[rows])
+        plain = model.estimator_
+        scores, names = plain.known_score(X[test]), plain.predict_known(X[test])
+        tried = [
+            page.intent_measures(truth, np.where(scores >= t, names, "open"))
+            for t in np.quantile(scores, np.linspace(0, 1, 201))
+        ]
+        answers = plain.predict(X[test]), model.predict(X[test])
+        found = *(page.intent_measures(truth, each) for each in answers), np.max(tried, axis=0)
+        yield name, f"{ratio:.0%}", seed, *(f"{a:.1f} / {f1:.1f}" for a, f1 in found)
+
+
+PARTS = {part.__name__: part for part in (bound, share, discoveries, time, kdd, intents)}
 
 
 def main():
