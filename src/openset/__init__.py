@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # type checkers see what is loaded lazily; a test compares it
     from .wrappers import CascadeRejector as CascadeRejector
     from .wrappers import ThresholdRejector as ThresholdRejector
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # public name -> submodule that defines it
 _NAMES = {method.estimator: method.module.split(".")[1] for method in _METHODS} | {

@@ -69,7 +69,7 @@ def show_versions() -> None:
     --------
     >>> import openset
     >>> openset.show_versions()
-    openset 0.1.0, Python 3...
+    openset 0.2.0, Python 3...
     """
     info = host_info()
     cores, code = info["cores"], info["compiled_code"]

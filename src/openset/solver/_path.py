@@ -39,11 +39,25 @@ def solve_path(
     starts: list[np.ndarray] | None = None,
     stop: threading.Event | None = None,
 ) -> Solved:
-    """Solve `problem` with each of the distinct, monotone `totals` (T,), in their order.
+    """Solve `problem` with each of the sums `totals`, in their order.
 
-    Its own ``total`` is ignored unless it is None: without equality there is one solution, and
-    `totals` has one member, which is ignored. `starts` has feasible multipliers (n,) for the first
-    totals; the rest is as for :func:`solve`.
+    Parameters
+    ----------
+    problem : Problem
+        Its own ``total`` is ignored unless it is None: without equality there is one solution,
+        and `totals` must have one member, which is ignored.
+    totals : ndarray of shape (T,)
+        Distinct and monotone.
+    rows : KernelRows
+        Kernel rows of its samples.
+    tol, max_iter, stop
+        As for :func:`solve`.
+    starts : list of ndarray of shape (n,), default=None
+        Feasible multipliers for the first totals.
+
+    Returns
+    -------
+    Solved
     """
     totals = np.asarray(totals, dtype=np.float64)
     if problem.total is None and len(totals) != 1:
