@@ -50,10 +50,12 @@ def solve_path(
         Distinct and monotone.
     rows : KernelRows
         Kernel rows of its samples.
-    tol, max_iter, stop
+    tol, max_iter
         As for :func:`solve`.
     starts : list of ndarray of shape (n,), default=None
         Feasible multipliers for the first totals.
+    stop : threading.Event, default=None
+        As for :func:`solve`.
 
     Returns
     -------
@@ -83,11 +85,9 @@ def solve_path(
             start, v = _feasible_near(here, betas[0], vs[0].copy(), rows)
         found.append(solve(here, rows, tol=tol, max_iter=max_iter, start=start, v=v, stop=stop))
         betas[k], vs[k] = found[k].beta, found[k].v
-    bias, interval, objective, n_iter = (
-        np.array([getattr(solution, name) for solution in found])
-        for name in ("bias", "bias_interval", "objective", "n_iter")
-    )
-    return Solved(problem, totals, betas, vs, bias, interval, objective, n_iter, tol)
+    names = ("bias", "bias_interval", "objective", "n_iter")
+    values = (np.array([getattr(solution, name) for solution in found]) for name in names)
+    return Solved(problem, totals, betas, vs, *values, tol)
 
 
 def _feasible_near(problem, beta, v, rows):
