@@ -87,7 +87,8 @@ def solve_path(
         betas[k], vs[k] = found[k].beta, found[k].v
     names = ("bias", "bias_interval", "objective", "n_iter")
     values = (np.array([getattr(solution, name) for solution in found]) for name in names)
-    return Solved(problem, totals, betas, vs, *values, tol)
+    bias, interval, objective, n_iter = values
+    return Solved(problem, totals, betas, vs, bias, interval, objective, n_iter, tol)
 
 
 def _feasible_near(problem, beta, v, rows):
