@@ -1,5 +1,9 @@
 """What a user meets after the first fit: marks of decimals, headers, scaling, other versions."""
 
+import os
+import re
+import subprocess
+import sys
 import warnings
 import zipfile
 
@@ -122,3 +126,29 @@ def test_a_model_of_another_scikit_learn(run, trained, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_model(trained.model)
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_one_bar_for_search_fit_and_turns(turns, trained, tmp_path):
+    pty = pytest.importorskip("pty")
+    reader, terminal = pty.openpty()
+    fit = "-t", "kind", "-o", tmp_path / "m.skops", "--jobs", "1", "--turns", str(turns)
+    command = [sys.executable, "-m", "openset", "fit", trained.train, *fit]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, text=True)
+    os.close(terminal)
+    told = b""
+    try:
+        while chunk := os.read(reader, 4096):
+            told += chunk
+    except OSError:  # the end, on Linux
+        pass
+    os.close(reader)
+    assert result.returncode == 0
+    lines = told.decode().replace("\r\n", "\n").split("\n")
+    bars = [line for line in lines if "s left" in line and not line.startswith("read,")]
+    assert len(bars) == 1
+    states = [state for state in bars[0].split("\r") if state]
+    assert re.search(r"\[#{24}\] (\d+)/\1, 0 s left +$", states[-1])
+    titles = list(dict.fromkeys(state.partition(" [")[0] for state in states))
+    reports = [f"held-out report, turn {k} of {turns}" for k in range(1, turns + 1)]
+    assert titles == ["tuning and fitting", *reports]

@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import nullcontext
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -83,7 +84,7 @@ def fit(
     from openset.cli._text import describe_data, describe_result
     from openset.model_selection import OpenSetSearchCV
     from openset.persistence import save_model
-    from openset.utils import unwrap
+    from openset.utils import Progress, steps_of_fit, unwrap
 
     how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median", "scale": scale}
     how |= {"landmarks": landmarks, "random_state": seed}
@@ -108,10 +109,9 @@ def fit(
     )
     choice = training.choose(options.split(known, "--known"), unknown, _FEWEST_ROWS)
     model = evaluation.make_method(method, **how, unknown_label=choice.unknown_label)
-    verbose = int(sys.stderr.isatty())
+    verbose = sys.stderr.isatty()
     if landmarks is not None and verbose and not as_json:
         model[-1].set_params(verbose=1)  # many rows: one line per class as it is fitted
-    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=verbose)
     summary = {"source": data.name, **training.describe(choice.used), "unknown": unknown}
     groups = None if training.groups is None else training.groups[choice.used]
     if groups is not None:
@@ -125,6 +125,11 @@ def fit(
     X, y = training.X[rows], training.y[rows]
     groups = training.groups[rows] if training.groups is not None else None
     stage(f"tuning and fitting on {len(y):,} rows")
+    search_rows = min(len(y), search_rows or evaluation.tuning_rows(y))
+    # A simulation of the search is fitted on half of the rows of half of the classes.
+    fit_steps = steps_of_fit(4 * len(y) / search_rows)
+    bar = Progress((1 + 2 * turns) * fit_steps, "tuning and fitting", verbose)
+    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=bar)
     distributed: Any = scheduler is not None
     if in_parts:
         kept = None if known is None else np.unique(y)
@@ -135,7 +140,7 @@ def fit(
             X,
             y,
             groups=groups,
-            max_tuning_rows=search_rows or evaluation.tuning_rows(y),
+            max_tuning_rows=search_rows,
             distributed=distributed,
         )
     if in_parts:
@@ -151,8 +156,9 @@ def fit(
             n_turns=turns,
             known=choice.classes,
             random_state=seed,
-            on_turn=_say_turn,
+            on_turn=partial(_next_turn, bar, fit_steps),
         )
+    bar.finish()
     if len(report.known_rows):
         unwrap(fitted.model).fold_rows_ = report.known_rows
     card = evaluation.model_card(fitted, report, summary)
@@ -212,6 +218,7 @@ def _calibrated(model, training, rows, source: str, group: str | None):
     return result, point_card(unwrap(result), recorded)
 
 
-def _say_turn(turn, n_turns, withheld):
-    names = ", ".join(map(str, withheld)) or "no class"
-    stage(f"turn {turn} of {n_turns}: {names} withheld")
+def _next_turn(bar, fit_steps: int, turn: int, n_turns: int, withheld: list) -> None:
+    """Count the fit before the first turn, or the two fits of the turn that ended."""
+    bar.step(fit_steps if turn == 1 else 2 * fit_steps)
+    bar.stage(f"held-out report, turn {turn} of {n_turns}")

@@ -72,7 +72,7 @@ class Race:
     """Scores candidates on the simulations of a search."""
 
     # Its `table` receives the scores. `scoring` is the name of a measure or a callable; with
-    # `drops_out`, candidates may drop out; a `title` stands before a progress bar.
+    # `drops_out`, candidates may drop out. `progress` counts a candidate on a simulation as a step.
 
     def __init__(
         self,
@@ -81,13 +81,11 @@ class Race:
         table: ScoreTable,
         scoring: str | Callable,
         drops_out: bool,
-        title: str | None,
+        progress: Progress,
     ):
         self._estimator, self._data, self._table = estimator, data, table
         self._scoring = scoring if callable(scoring) else None
-        self._drops_out = drops_out
-        # One bar for all rounds; its last step is `finish`.
-        self.progress = Progress(1, title or "", title is not None)
+        self._drops_out, self._progress = drops_out, progress
 
     def first_look(self, candidates: list[Candidate]) -> list[Candidate]:
         """The candidates that take part: those not far behind on few of the classes."""
@@ -98,7 +96,7 @@ class Race:
             return candidates
         table = ScoreTable(1)
         table.add([candidate.params for candidate in candidates])
-        self.progress.expect(len(candidates))
+        self._progress.expect(len(candidates))
         self._score(candidates, look, range(1), table)
         scores = table.scores[[candidate.number for candidate in candidates], 0]
         finite = scores[np.isfinite(scores)]
@@ -113,13 +111,13 @@ class Race:
         """Score candidates on all simulations; between rounds those far behind drop out."""
         n_splits = len(self._data.splits)
         ends = [end for end in _ENDS_OF_ROUNDS if self._drops_out and end < n_splits]
-        self.progress.expect(len(left) * n_splits)
+        self._progress.expect(len(left) * n_splits)
         for bound in pairwise([0, *ends, n_splits]):
             if left:
                 self._score(left, self._data, range(*bound), self._table, as_fitted)
                 scores = self._table.of_feasible()[:, : bound[1]]
                 before, left = len(left), in_the_race(left, scores, self._data, leader)
-                self.progress.step((before - len(left)) * (n_splits - bound[1]))
+                self._progress.expect((len(left) - before) * (n_splits - bound[1]))
 
     def _score(self, candidates, data, which, table, as_fitted=False):
         """Score the candidates on the simulations `which`."""
@@ -131,7 +129,7 @@ class Race:
                 table.withheld |= {(i, s): best for i, best in zip(numbers, withheld, strict=True)}
             if error is not None:
                 failures[id(error)] = error
-            self.progress.step(len(numbers))
+            self._progress.step(len(numbers))
         if not failures:
             return
         first = next(iter(failures.values()))

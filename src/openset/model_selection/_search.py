@@ -22,7 +22,7 @@ from ..base import (
     takes_known_unknowns,
     validate_targets,
 )
-from ..utils import split_pipeline, unwrap
+from ..utils import Progress, split_pipeline, steps_of_fit, unwrap
 from ._evaluate import SearchData, fit_weights, lend_threads, spec_of
 from ._plan import (
     PAPER_TEST_SIZE,
@@ -78,8 +78,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         leaves it as it is.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same simulations in every call.
-    verbose : int, default=0
-        If positive, show progress.
+    verbose : int or Progress, default=0
+        If positive, show one progress bar for the search and the refit. A
+        ``openset.utils.Progress`` counts the steps in a bar of something larger.
 
     Attributes
     ----------
@@ -154,7 +155,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         "n_jobs": [Integral, None],
         "device": [StrOptions({"cpu", "cuda", "auto"}), None],
         "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "verbose": ["verbose", Progress],
     }
 
     def __init__(
@@ -171,7 +172,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         n_jobs: int | None = None,
         device: Literal["cpu", "cuda", "auto"] | None = None,
         random_state: int | RandomState | None = None,
-        verbose: int = 0,
+        verbose: int | Progress = 0,
     ):
         self.estimator = estimator
         self.param_grid = param_grid
@@ -234,14 +235,16 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             rows = splits[0].fit
             first = (_safe_indexing(X, rows), y[rows], weight[rows])
             grid = preset_grid(self.estimator, self.preset, *first)
-        table = self._run(plan, data, make_settings(self.estimator, grid, self.level_))
-        self._choose(table, classes, len(splits))
-        if self.refit:
-            if codes.max() == len(classes) and not takes_known_unknowns(final, final.unknown_label):
-                rows = np.flatnonzero(codes < len(classes))
-                X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
-            self.best_estimator_ = self._refit(X, y, weight)
-            unwrap(self.best_estimator_).withheld_scores_ = self.withheld_scores_
+        progress = self._progress(len(y) / len(splits[0].fit))
+        try:
+            settings = make_settings(self.estimator, grid, self.level_)
+            table = self._run(plan, data, settings, progress)
+            self._choose(table, classes, len(splits))
+            if self.refit:
+                self.best_estimator_ = self._refit(data)
+                unwrap(self.best_estimator_).withheld_scores_ = self.withheld_scores_
+        finally:
+            progress.finish()
         return self
 
     def _choose(self, table, classes, n_splits) -> None:
@@ -257,12 +260,18 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             if any(map(len, withheld)):
                 self.withheld_scores_ = np.sort(np.concatenate(withheld))
 
-    def _run(self, plan, data, settings) -> ScoreTable:
+    def _progress(self, n_times_rows: float) -> Progress:
+        """The bar of the search and the refit, on so many times the rows of a simulation."""
+        n_steps, title = steps_of_fit(n_times_rows) if self.refit else 1, type(self).__name__
+        if isinstance(self.verbose, Progress):
+            return Progress(n_steps, title, False, self.verbose)
+        return Progress(n_steps, title, self.verbose > 0)
+
+    def _run(self, plan, data, settings, progress) -> ScoreTable:
         """Score the settings, those next to the best and the estimator's own; set cv_results_."""
         table = ScoreTable(len(data.splits))
         candidates = table.add(settings)
-        title = type(self).__name__ if self.verbose else None
-        race = Race(self._template(), data, table, self.scoring_, plan.is_race(), title)
+        race = Race(self._template(), data, table, self.scoring_, plan.is_race(), progress)
         try:
             left = race.first_look(candidates)
             while left:
@@ -275,7 +284,6 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
                 race.run(table.add(finer), leader=best)
             race.run(table.add(plan.own_setting(self.estimator, candidates)), as_fitted=True)
         finally:
-            race.progress.finish()
             # Also after Ctrl-C: what was found so far is kept.
             by_class = data.classes if self.level_ == "class" else None
             self.cv_results_ = cv_results(table.settings, table.scores, by_class)
@@ -316,9 +324,15 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             **({"test_size": PAPER_TEST_SIZE, "n_known": "K // 2 + 1"} if paper else {}),
         }
 
-    def _refit(self, X, y, weight):
+    def _refit(self, data):
         """Fit the best setting, on the threads of the search unless the estimator has its own."""
         model = clone(self._template()).set_params(**self.best_params_)
+        final, X, y, weight = unwrap(model), data.X, data.y, data.weight
+        if data.codes.max() == len(data.classes) and not takes_known_unknowns(
+            final, final.unknown_label
+        ):
+            rows = np.flatnonzero(data.codes < len(data.classes))
+            X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
         lent = lend_threads(model, self.n_jobs)
         model.fit(X, y, **fit_weights(model, weight))
         if lent:

@@ -18,7 +18,7 @@ from ._contract import (
     unwrap,
 )
 from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
-from ._parallel import Progress, interrupts, thread_map
+from ._parallel import Progress, interrupts, steps_of_fit, thread_map
 
 # Name -> module on the top floor that defines it; loaded when somebody asks.
 _ABOVE = {
@@ -53,6 +53,7 @@ __all__ = [
     "show_versions",
     "split_fitted",
     "split_pipeline",
+    "steps_of_fit",
     "stored_array_size",
     "thread_map",
     "unwrap",

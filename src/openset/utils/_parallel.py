@@ -226,6 +226,29 @@ def _serve(jobs):
         del job  # what it refers to must not stay in memory while the thread waits
 
 
+def steps_of_fit(n_times_rows: float) -> int:
+    """Return how many steps of a search a fit counts for in a progress bar.
+
+    Parameters
+    ----------
+    n_times_rows : float
+        Rows of the fit, in units of the rows of a step.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Examples
+    --------
+    >>> from openset.utils import steps_of_fit
+    >>> steps_of_fit(4.0)
+    8
+    """
+    # Between the linear time of a method with landmarks and the quadratic one of a kernel matrix.
+    return max(1, round(n_times_rows**1.5))
+
+
 class Progress:
     """Count finished steps and, if asked to, show a progress bar on standard error.
 
@@ -237,6 +260,8 @@ class Progress:
         Text before the bar.
     show : bool
         Whether to print anything.
+    whole : Progress, default=None
+        Of a larger piece of work, whose bar counts these steps, too.
 
     Examples
     --------
@@ -246,10 +271,15 @@ class Progress:
     ...     progress.step()
     """
 
-    def __init__(self, total: int, title: str, show: bool):
-        self._total, self._title, self._show = total, title, show
-        self._done = 0
+    def __init__(self, total: int, title: str, show: bool, whole: Progress | None = None):
+        self._total, self._title, self._show, self._whole = 0, title, show, whole
+        self._done = self._width = 0
         self._begin = self._last = time.monotonic()
+        self.expect(total)
+
+    def __sklearn_clone__(self):
+        # The clone of an estimator that counts in this bar counts in it, too.
+        return self
 
     def expect(self, n: int) -> None:
         """Add steps that are still to come.
@@ -257,12 +287,28 @@ class Progress:
         Parameters
         ----------
         n : int
+            Negative for steps that turned out not to be needed.
         """
         self._total += n
+        if self._whole is not None:
+            self._whole.expect(n)
+
+    def stage(self, title: str) -> None:
+        """Show another text before the bar from now on.
+
+        Parameters
+        ----------
+        title : str
+        """
+        self._title = title
+        if self._show and self._done < self._total:
+            self._print(time.monotonic())
 
     def finish(self) -> None:
-        """Record all steps as finished, those that were not needed too."""
-        self.step(self._total - self._done)
+        """End the bar: steps that are left were not needed."""
+        if left := self._total - self._done:
+            self.expect(-left)
+            self.step(0)
 
     def step(self, n: int = 1) -> None:
         """Record finished steps; print at most five times per second.
@@ -273,14 +319,19 @@ class Progress:
             Number of steps that were finished since the last call.
         """
         self._done += n
+        if self._whole is not None:
+            self._whole.step(n)
         now = time.monotonic()
-        finished = self._done >= self._total
-        if not self._show or (now - self._last < 0.2 and not finished):
-            return
+        if self._show and (now - self._last >= 0.2 or self._done >= self._total):
+            self._print(now)
+
+    def _print(self, now):
         self._last = now
+        total = max(1, self._total)
         left = (now - self._begin) * (self._total - self._done) / max(1, self._done)
-        filled = 24 * self._done // self._total
+        filled = 24 * self._done // total
         bar = "#" * filled + "." * (24 - filled)
-        end = "\n" if finished else "\r"
         text = f"{self._title} [{bar}] {self._done}/{self._total}, {left:.0f} s left "
-        print(text, end=end, file=sys.stderr, flush=True)
+        end = "\n" if self._done >= self._total else "\r"
+        print(text.ljust(self._width), end=end, file=sys.stderr, flush=True)
+        self._width = len(text)
