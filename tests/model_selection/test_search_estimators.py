@@ -228,3 +228,35 @@ def test_transformer_parameters(blobs):
                 continue
             expected = get_scorer("normalized_accuracy")(single, X[s.validation], y[s.validation])
             assert score == pytest.approx(expected, abs=0.5 / 20 + 1e-12)
+
+
+class FixedLambda(OpenSetSVC):
+    """A subclass with fewer parameters than the method."""
+
+    def __init__(self, C=1.0, gamma="scale", unknown_label="auto"):
+        super().__init__(C=C, gamma=gamma, lam=0.2, unknown_label=unknown_label)
+
+
+class FixedWidth(OpenSetSVC):
+    def __init__(self, lam=0.1, unknown_label="auto"):
+        super().__init__(gamma=0.1, lam=lam, unknown_label=unknown_label)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("kind", [FixedLambda, FixedWidth])
+@pytest.mark.parametrize("wrap", [None, StandardScaler])
+def test_the_grid_is_that_of_the_parameters_which_a_subclass_has(kind, preset, wrap, blobs):
+    model = kind() if wrap is None else make_pipeline(wrap(), kind())
+    search = OpenSetSearchCV(model, preset=preset, n_repeats=1, random_state=0).fit(*blobs)
+    names = {"gamma", "C"} if kind is FixedLambda else {"lam"}
+    assert {name.rpartition("__")[2] for name in search.best_params_} <= names
+    described = search.describe()
+    assert {*described["grid"]} <= names and {*described["scaled"]} <= names
+
+
+def test_a_fixed_parameter_counts_in_a_search(blobs):
+    grid = {"C": [0.5, 4.0]}
+    expected = OpenSetSearchCV(OpenSetSVC(lam=0.2), grid, random_state=0).fit(*blobs)
+    search = OpenSetSearchCV(FixedLambda(), grid, random_state=0).fit(*blobs)
+    scores = (s.cv_results_["mean_test_score"] for s in (search, expected))
+    np.testing.assert_array_equal(*scores)

@@ -100,6 +100,11 @@ def scaled():
             "my.py:NearestMean",
             "cannot be made without arguments .*'estimator'.* give its parameters defaults",
         ),
+        (
+            "from openset import *\ndef NearestMean():\n    return OpenSetSearchCV(OpenSetSVC())",
+            "my.py:NearestMean",
+            r"'NearestMean' is a search, .* add its grid as \[grids.NearestMean\]",
+        ),
     ],
 )
 def test_bad_methods(write, my, method, message):

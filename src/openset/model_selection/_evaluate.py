@@ -265,7 +265,7 @@ def _split_scores(candidates, split, scores, far, withheld):
 def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:
     """Give threads to the last step of a model if it uses threads and has none of its own."""
     final = split_pipeline(model)[1]
-    lent = getattr(final, "n_jobs", 1) is None
+    lent = final.get_params(deep=False).get("n_jobs", 1) is None
     if lent:
         final.set_params(n_jobs=n_jobs)
     return lent

@@ -171,10 +171,12 @@ def make_plan(search: Any, final: BaseEstimator) -> Plan:
 def grid_of(final: BaseEstimator, preset: str) -> Grid:
     """The grid of a method for a preset: its own, or that of the paper's table."""
     grids = spec_of(final).grids
-    if preset in grids or preset == "default":
-        return grids.get(preset, {})
-    entries = (PAPER_GRIDS.get(cls.__name__) for cls in type(final).__mro__)
-    return next(filter(None, entries), grids.get("default", {}))
+    grid = grids.get(preset, {})
+    if preset not in grids and preset != "default":
+        entries = (PAPER_GRIDS.get(cls.__name__) for cls in type(final).__mro__)
+        grid = next(filter(None, entries), grids.get("default", {}))
+    # A subclass may have fewer parameters than the method it derives from.
+    return {name: values for name, values in grid.items() if name in final.get_params(deep=False)}
 
 
 def preset_grid(
@@ -194,7 +196,7 @@ def preset_grid(
         rows = X if transformer is None else clone(transformer).fit_transform(X, y)
         checks = {"accept_sparse": "csr", "dtype": np.float64, "input_name": "X"}
         rows = check_array(canonical(rows), estimator=final, **checks)
-        for name, unit in spec.scaled.items():
+        for name, unit in ((name, unit) for name, unit in spec.scaled.items() if name in grid):
             size = unit(rows, weight)
             grid[name] = [float(value * size) for value in grid[name]]
     return {prefix + name: values for name, values in grid.items()}
@@ -230,7 +232,7 @@ def finer_settings(
     spec = spec_of(final)
     cheap = {prefix + name for name in (spec.path, *spec.after_fit) if name}
     finer: list[dict[str, Any]] = []
-    for width in (prefix + name for name in spec.scaled):
+    for width in (prefix + name for name in spec.scaled if prefix + name in best):
         around = [s for s in settings if all(s[k] == best[k] for k in {*best} - cheap)]
         at = around.index(best)
         for new in (best[width] / np.sqrt(2.0), best[width] * np.sqrt(2.0)):
@@ -280,7 +282,7 @@ def _check_setting(estimator, setting, engine):
         final._validate_params()
     params = model.get_params()
     for name in engine:
-        _check_one_value(name, params[name], engine)
+        _check_one_value(name, params.get(name), engine)
 
 
 def _check_one_value(name, value, engine):

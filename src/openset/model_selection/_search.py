@@ -311,7 +311,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         spec, plan = spec_of(final), make_plan(self, final)
         grid = self.param_grid
         paper = self.preset == "paper"
-        scaled = sorted(spec.scaled) if grid is None and not paper else []
+        scaled = (
+            sorted({*spec.scaled} & {*final.get_params()}) if grid is None and not paper else []
+        )
         return {
             "scenario": plan.scenario,
             "level": plan.level,

@@ -448,6 +448,11 @@ def _check_search(study: Study, method: str) -> None:
             "openset.base.OpenSetClassifier, wrap a classifier in openset.ThresholdRejector, or "
             "make a Pipeline with openset.make_pipeline."
         )
+    if isinstance(made, OpenSetSearchCV):
+        raise ValueError(
+            f"method {method!r} is a search, and a study searches itself: name its estimator, and "
+            f"add its grid as [grids.{method}]."
+        )
     search = study.make_search(method)
     if not search.describe()["grid"]:
         raise ValueError(
