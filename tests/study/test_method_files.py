@@ -82,12 +82,24 @@ def scaled():
     assert run_task(Task("iris", 2, 0, "scaled"), study)["error"] is None
 
 
+def test_a_module_next_to_the_file(write, tmp_path):
+    (tmp_path / "reaches_of_mine.py").write_text("REACH = 1.5")
+    source = _class_of_the_page().replace("reach=2.0", "reach=REACH")
+    study = load_study(write(f"from reaches_of_mine import REACH\n{source}"))
+    assert run_task(Task("iris", 2, 0, "NearestMean"), study)["error"] is None
+
+
 @pytest.mark.parametrize(
     ("my", "method", "message"),
     [
         (None, "absent.py:NearestMean", "there is no file"),
         (None, "my.py:Nearest", "has no class or function 'Nearest'"),
         ("1 / 0", "my.py:NearestMean", "cannot be run: ZeroDivisionError"),
+        (
+            "def NearestMean():\n    return 1 / 0",
+            "my.py:NearestMean",
+            "'NearestMean' cannot be made: ZeroDivisionError",
+        ),
         ("class OSNN: pass", "my.py:OSNN", "another method is called 'OSNN'"),
         ("class NearestMean: pass", "my.py:NearestMean", "is NearestMean, no open-set estimator"),
         (

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import runpy
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -272,6 +273,9 @@ def _load_function(where: str, key: str) -> _Loaded:
     file, _, name = where.rpartition(":")
     if not Path(file).is_file():
         raise ValueError(f"{key} = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
+    folder = str(Path(file).resolve().parent)
+    if folder not in sys.path:  # of other modules next to it, as for a script
+        sys.path.append(folder)
     try:
         digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
         module = runpy.run_path(file)
@@ -442,6 +446,9 @@ def _check_search(study: Study, method: str) -> None:
             f"method {method!r} cannot be made without arguments ({error}); give its parameters "
             "defaults, or name a function that returns the estimator."
         ) from None
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"method {method!r} cannot be made: {problem}") from error
     if not hasattr(made, "known_score"):
         raise ValueError(
             f"method {method!r} is {type(made).__name__}, no open-set estimator: derive it from "
