@@ -327,12 +327,23 @@ def test_what_follows_indices_in_compiled_code_is_no_part_of_a_model_file(tmp_pa
             ),
             "IsolationForest, MLPClassifier",
         ),
+        (ThresholdRejector(KNeighborsClassifier()), "KDTree .*Pass algorithm='brute'"),
+        (
+            CalibratedRejector(
+                ThresholdRejector(make_pipeline(MinMaxScaler(), KNeighborsClassifier())), alpha=0.2
+            ),
+            "KDTree",
+        ),
     ],
-    ids=["forest", "boosting", "in a pipeline"],
+    ids=["forest", "boosting", "in a pipeline", "neighbours", "calibrated"],
 )
 def test_fit_says_what_cannot_be_saved(model, named, tmp_path):
-    with pytest.warns(UserWarning, match=rf"save_model .*{named}.* joblib.dump .* runs any code"):
+    told = rf"save_model .*{named}.* joblib.dump .* runs any code"
+    with pytest.warns(UserWarning, match=told) as warned:
         model.fit(X, y)
+    if not isinstance(model, CalibratedRejector):  # which calls the fit that warns
+        files = {w.filename for w in warned if "joblib" in str(w.message)}
+        assert files == {__file__}
     with pytest.raises(ModelFileError, match="To keep it, use joblib"):
         save_model(model, tmp_path / "m.skops")
     joblib.dump(model, tmp_path / "m.joblib")  # which is what the message recommends
@@ -341,7 +352,8 @@ def test_fit_says_what_cannot_be_saved(model, named, tmp_path):
 
 
 def test_fit_says_nothing_of_what_can_be_saved(tmp_path):
-    for inner in (SVC(), make_pipeline(MinMaxScaler(), LogisticRegression())):
+    neighbours = KNeighborsClassifier(algorithm="brute")
+    for inner in (SVC(), neighbours, make_pipeline(MinMaxScaler(), LogisticRegression())):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model = CascadeRejector(OneClassSVM(), inner).fit(X, y)

@@ -21,7 +21,7 @@ from .base import (
     set_labels,
     validate_targets,
 )
-from .base.fitted import require, warn_if_not_stored
+from .base.fitted import require, warn_if_not_stored, warn_if_tree
 from .base.parameters import FRACTIONS
 
 __all__ = ["CascadeRejector", "OpenSetWrapper", "ThresholdRejector"]
@@ -78,6 +78,7 @@ class OpenSetWrapper(OpenSetClassifier):
         warn_if_not_stored(self)
         set_labels(self, y)  # refuses known unknowns, unless the method takes them
         self.estimator_ = fit_clone(self.estimator, X, y, sample_weight, groups)
+        warn_if_tree(self.estimator_)
         self.classes_ = self.estimator_.classes_
         if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width
             self.classes_ = self.classes_.astype(object)
