@@ -14,18 +14,20 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM
 
 import openset
 from openset import CalibratedRejector, OpenSetSearchCV, OpenSetSVC
 from openset.base import OpenSetPipeline
 from openset.neighbors import OSNN, OpenSetKNN
-from openset.wrappers import ThresholdRejector
+from openset.wrappers import CascadeRejector, ThresholdRejector
 
 X, y = load_iris(return_X_y=True)
 FAR = np.full((3, 4), 50.0)
@@ -56,6 +58,32 @@ PAIR = [("a", GaussianNB()), ("b", OpenSetSVC())]
 def test_an_ensemble_that_knows_no_unknown_is_refused(ensemble):
     with pytest.raises(TypeError, match="would turn unknown into one of them"):
         ensemble.fit(X, y)
+
+
+FITTED = [
+    OpenSetSVC().fit(X, y),
+    openset.make_pipeline(StandardScaler(), OpenSetKNN()).fit(X, y),
+    ThresholdRejector(GaussianNB()).fit(X, y),
+    CascadeRejector(OneClassSVM(), GaussianNB()).fit(X, y),
+    CalibratedRejector(FrozenEstimator(OSNN().fit(X, y)), alpha=0.2).fit(X, y),
+]
+
+
+@pytest.mark.parametrize("model", FITTED, ids=str)
+def test_an_ensemble_of_fitted_models_is_refused(model):
+    frozen = FrozenEstimator(model)
+    for ensemble in (
+        CalibratedClassifierCV(frozen),
+        VotingClassifier([("a", frozen), ("b", frozen)]),
+        StackingClassifier([("a", model)], cv="prefit"),
+    ):
+        with pytest.raises(TypeError, match="would turn unknown into one of them"):
+            ensemble.fit(X, y).predict(FAR)
+
+
+def test_a_threshold_on_one_score_per_sample_is_refused():
+    with pytest.raises(TypeError, match="would turn unknown into one of them"):
+        FixedThresholdClassifier(OpenSetSVC()).fit(X, y == 1)
 
 
 def test_an_ensemble_inside_is_allowed():

@@ -17,6 +17,7 @@ from .base import (
     SearchSpec,
     Traits,
     canonical,
+    refuse_ensembles,
     resolve_unknown_label,
     set_labels,
     validate_targets,
@@ -208,6 +209,7 @@ class ThresholdRejector(OpenSetWrapper):
 
     def raw_scores(self, X):
         check_is_fitted(self)
+        refuse_ensembles(self)
         method = self._response(self.estimator_)
         scores = finite(getattr(self.estimator_, method)(canonical(X)))
         if scores.ndim == 1:
@@ -396,6 +398,7 @@ class CascadeRejector(OpenSetWrapper):
 
     def decision_function(self, X) -> np.ndarray:
         check_is_fitted(self)
+        refuse_ensembles(self)
         X = canonical(X)
         judge = getattr(self.rejector_, "decision_function", self.rejector_.predict)
         judge = getattr(self.rejector_, "known_score", judge)

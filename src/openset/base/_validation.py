@@ -137,6 +137,7 @@ def validate_samples(estimator: BaseEstimator, X: Any, *, accept_sparse: bool | 
     ndarray or CSR matrix of shape (n, d), float64
     """
     check_is_fitted(estimator)
+    refuse_ensembles(estimator)
     X = canonical(X)
     return validate_data(estimator, X, accept_sparse=accept_sparse, dtype=np.float64, reset=False)
 
@@ -190,20 +191,31 @@ def _check_sparse(X):
 
 
 # Meta-estimators that number the classes 0 to K - 1, so that -1, unknown, is their last class.
-_CLOSED_SET = ("sklearn.ensemble", "sklearn.multiclass", "sklearn.calibration", "imblearn.ensemble")
+_CLOSED_SET = (
+    "sklearn.calibration",
+    "sklearn.ensemble",
+    "sklearn.model_selection._classification_threshold",
+    "sklearn.multiclass",
+    "imblearn.ensemble",
+)
 _BETWEEN = ("openset.", "sklearn.", "joblib.", "imblearn.")
 
 
-def _refuse_ensembles(estimator):
-    """Raise TypeError where such a meta-estimator fits the estimator."""
-    # Nothing else tells an estimator who fits it, and the answers would be wrong without a word.
-    frame = sys._getframe(1)
+def refuse_ensembles(estimator: BaseEstimator) -> None:
+    """Raise TypeError where an ensemble that knows no unknown fits or asks the estimator.
+
+    Parameters
+    ----------
+    estimator : OpenSetClassifier
+    """
+    # Nothing else tells an estimator who calls it, and the answers would be wrong without a word.
+    frame: Any = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith(_CLOSED_SET):
             name = type(estimator).__name__
             raise TypeError(
-                f"{name} cannot be fitted inside an ensemble or meta-estimator of "
+                f"{name} cannot be used inside an ensemble or meta-estimator of "
                 f"{module.partition('._')[0]}: it knows only the classes of y and would turn "
                 "unknown into one of them. Put the ensemble inside, for example "
                 f"ThresholdRejector(BaggingClassifier(...)), or use {name} alone: it separates "
@@ -215,7 +227,7 @@ def _refuse_ensembles(estimator):
 
 
 def _require_labels(estimator, y):
-    _refuse_ensembles(estimator)
+    refuse_ensembles(estimator)
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
