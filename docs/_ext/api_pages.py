@@ -93,7 +93,7 @@ def _estimators() -> list[tuple[str, type]]:
 
 
 def _is_base(module: str, cls: type) -> bool:
-    return module == "openset.base" or cls.__name__ == "OpenSetWrapper"
+    return module == "openset.base" or cls.__name__ in ("OpenSetWrapper", "ShiftedWrapper")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -25,7 +26,7 @@ from .base import (
 from .base.fitted import require, warn_if_not_stored, warn_if_tree
 from .base.parameters import FRACTIONS
 
-__all__ = ["CascadeRejector", "OpenSetWrapper", "ThresholdRejector"]
+__all__ = ["CascadeRejector", "OpenSetWrapper", "ShiftedWrapper", "ThresholdRejector"]
 
 
 class OpenSetWrapper(OpenSetClassifier):
@@ -84,6 +85,10 @@ class OpenSetWrapper(OpenSetClassifier):
         if y.dtype.kind == "O":  # some estimators turn objects into strings of fixed width
             self.classes_ = self.classes_.astype(object)
         self.unknown_label_ = resolve_unknown_label(self.unknown_label, self.classes_)
+        self._take_features()
+
+    def _take_features(self) -> None:
+        """Take over number and names of the features, where the fitted estimator has them."""
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.estimator_, name):
@@ -93,6 +98,32 @@ class OpenSetWrapper(OpenSetClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+class ShiftedWrapper(OpenSetWrapper):
+    """Base class of wrappers that move the thresholds of a fitted open-set estimator."""
+
+    def moved(self) -> tuple[Callable, OpenSetClassifier]:
+        """Return the transformers as a function, and the estimator after them, moved.
+
+        Returns
+        -------
+        transform : callable
+        moved : OpenSetClassifier
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how it is moved.")
+
+    @property
+    def known_radius_(self) -> np.ndarray:
+        """(K,) distances from all positive support vectors beyond which a class rejects."""
+        return self.moved()[1].known_radius_
+
+    def far_scores(self) -> np.ndarray:
+        return self.moved()[1].far_scores()
+
+    def neighbourhood(self, X):
+        transform, moved = self.moved()
+        return moved.neighbourhood(transform(X))
 
 
 class ThresholdRejector(OpenSetWrapper):

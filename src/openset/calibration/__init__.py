@@ -3,10 +3,9 @@
 from ..base import group_scores, predict_groups
 from ..metrics import CostCurve, OperatingCurve, cost_curve, operating_curve
 from ._conformal import Exchangeability, find_unknowns
-from ._curve import Accuracy, Cost, UnknownRejected
+from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._mixture import Mixture, mixture
-from ._precision import Precision
 from ._rejector import CalibratedRejector, calibrate
 from ._strangers import StrangersAccepted
 

@@ -19,12 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import group_codes
 from ..utils import split_fitted
-from ..wrappers import OpenSetWrapper
+from ..wrappers import ShiftedWrapper
 from ._criterion import masses
 from ._known_rejected import group_levels
 from ._mixture import Mixture
 
-# How the arguments of earlier versions are spelt now.
+# How the arguments of earlier versions are spelt now, and their texts for `criterion`.
 NEW_SPELLING = {
     "per_class": "criterion=KnownRejected(alpha, within='class')",
     "by": "criterion=KnownRejected(alpha, own_class=True)",
@@ -32,6 +32,13 @@ NEW_SPELLING = {
     "confidence": "criterion=Precision(target, confidence, unknown_share)",
     "unknown_share": "criterion=Precision(..., unknown_share=...) or Cost(..., unknown_share=...)",
     "costs": "criterion=Cost(reject, wrong, accept_unknown, unknown_share)",
+}
+_OLD_CRITERIA = {
+    "fu": "KnownRejected(alpha), the default",
+    "precision": "Precision(target, confidence, unknown_share)",
+    "cost": "Cost(reject, wrong, accept_unknown, unknown_share)",
+    "aus": "UnknownRejected(share), share being 1 - alpha",
+    "hna": "Accuracy()",
 }
 
 _OLDER = (
@@ -79,7 +86,7 @@ class Exchangeability:
         )
 
 
-class ConformalClassifier(OpenSetWrapper):
+class ConformalClassifier(ShiftedWrapper):
     """An estimator that keeps the scores of its calibration samples.
 
     They are kept within classes, within categories or together, as ``within_`` says; a mass, and
@@ -88,6 +95,7 @@ class ConformalClassifier(OpenSetWrapper):
 
     thresholds_: np.ndarray
     categories_: np.ndarray | None
+    criterion: Any
     _known_scores: list[np.ndarray]
     _group_levels: np.ndarray | None
 
@@ -96,6 +104,15 @@ class ConformalClassifier(OpenSetWrapper):
         for name in parameters.keys() & NEW_SPELLING.keys():
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
         return super().__new__(cls)
+
+    def _validate_params(self) -> None:
+        if isinstance(old := self.criterion, str):
+            new = _OLD_CRITERIA.get(old, "one of the criteria of openset.calibration")
+            raise ValueError(
+                f"The 'criterion' parameter is an object, not a text; instead of criterion={old!r} "
+                f"use {new}."
+            )
+        super()._validate_params()
 
     def _keep_scores(self, scores, codes, groups, category, slack: float) -> None:
         """Keep the sorted scores (n, K) of the calibration samples, for p-values."""

@@ -55,6 +55,7 @@ class Criterion:
     takes: ClassVar[tuple[str, ...]] = ()
     # Whether known unknowns of the calibration samples may serve as its unknown samples.
     takes_known_unknowns: ClassVar[bool] = True
+    states_share: ClassVar[bool] = False  # whether unknown_share is a field
     # Without annotations: a criterion may have them as fields.
     within = None  # or "class" or "category": within what it holds
     unknown_share = None  # of the samples to come
@@ -82,8 +83,8 @@ class Criterion:
                 f"{self} needs X_unknown in fit, samples of no known class, or known unknowns: "
                 "rows of y that carry an explicit unknown_label."
             )
-        share = "unknown_share" in {f.name for f in fields(self)}
-        if share and not self.needs_unknown and X_unknown is not None and not passed_for_price:
+        unused = self.states_share and not self.needs_unknown and X_unknown is not None
+        if unused and not passed_for_price:
             raise ValueError(
                 f"X_unknown was passed, but {self} says that no unknown samples come. Set "
                 "unknown_share, or leave X_unknown out."
@@ -95,6 +96,23 @@ class Criterion:
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         """Choose the thresholds; raise ValueError if none keeps the criterion."""
         raise NotImplementedError
+
+    def check_share(self) -> None:
+        """Raise ValueError unless the share of unknown samples to come is one, or None."""
+        if self.unknown_share is not None:
+            check_fraction(type(self).__name__, "unknown_share", self.unknown_share, zero=True)
+
+    def among(self) -> str:
+        """The share of unknown samples to come, for the sentence."""
+        share = self.unknown_share
+        return f" where {share * 100:g} % are unknown" if share else ""
+
+    def all_rejected(self, weaker: str) -> ValueError:
+        """The error where unknown samples score as high as known ones."""
+        return ValueError(
+            f"Only a threshold that rejects all known samples satisfies {self}: the samples of "
+            f"X_unknown score too high. Choose {weaker}, or train a better estimator."
+        )
 
 
 def check_fraction(owner: str, name: str, value: Any, *, zero: bool = False) -> None:

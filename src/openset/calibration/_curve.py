@@ -1,15 +1,35 @@
-"""The trade-off of a threshold: what is accepted at each, and the criteria that choose on it."""
+"""The trade-off of a threshold: what is accepted at each, and the criteria that choose on it.
+
+Precision: thresholds are the scores of the held-out samples, from strict to lenient; a sample that
+sets a threshold is not counted. Each tests the hypothesis "precision < target", and the first that
+cannot be rejected ends the sequence (fixed-sequence testing), so no correction for the number of
+thresholds is needed. A sequence has a chance to begin only where many samples are accepted, but a
+high precision may hold at a low coverage only. So three sequences begin at a half, a quarter and an
+eighth of the samples, with a half, a quarter and a quarter of the allowed error.
+
+The threshold that is returned lies midway between the score that is not counted and the next higher
+one. Where these two are so close that rounding may exchange them, a stricter one that passed is
+taken: accepting some copies of a sample and rejecting others would break the promise.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import binom
 
 from ..metrics import Acceptance, check_costs
 from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
+from ._mixture import lower_limit, upper_limit
 from ._traffic import accepted_unknown
+
+# (share of the known samples that the first threshold accepts, share of the allowed error)
+_SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
+
+# Step of the targets that are tried for the message of an error.
+_STEP = 1e-3
 
 
 def count_calibration(scores: CalibrationScores) -> Acceptance:
@@ -122,10 +142,7 @@ class Accuracy(Criterion):
 def _unless_all_rejected(criterion, scores, curve, best: int) -> Thresholds:
     """The best threshold of a curve; ValueError if it is the first."""
     if best == 0:
-        raise ValueError(
-            f"Only a threshold that rejects all known samples satisfies {criterion}: the samples "
-            "of X_unknown score too high. Choose a weaker criterion, or train a better estimator."
-        )
+        raise criterion.all_rejected("a weaker criterion")
     return Thresholds(_common(scores, curve.thresholds, best))
 
 
@@ -159,10 +176,11 @@ class Cost(Criterion):
     accept_unknown: float
     unknown_share: float | None = None  # type: ignore[assignment]
 
+    states_share: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_costs(self.costs)
-        if self.unknown_share is not None:
-            check_fraction("Cost", "unknown_share", self.unknown_share, zero=True)
+        self.check_share()
 
     @property
     def costs(self) -> dict[str, float]:
@@ -172,8 +190,7 @@ class Cost(Criterion):
     @property
     def sentence(self) -> str:
         costs = ", ".join(f"{name}={value:g}" for name, value in self.costs.items())
-        share = f" where {self.unknown_share * 100:g} % are unknown" if self.unknown_share else ""
-        return f"least expected cost ({costs}){share}"
+        return f"least expected cost ({costs}){self.among()}"
 
     def thresholds(self, scores: CalibrationScores) -> Thresholds:
         curve = count_calibration(scores).cost_curve(self.costs, self.unknown_share or 0.0)
@@ -186,3 +203,102 @@ class Cost(Criterion):
             )
         values = _common(scores, curve.thresholds, best)
         return Thresholds(values, {"_cost_values": np.array(curve)})  # model files hold arrays
+
+
+@dataclass(frozen=True)
+class Precision(Criterion):
+    """Of the samples to come that are accepted, at least a share `target` gets the right class.
+
+    Price: the threshold is the lowest that can be shown to have this property; the higher
+    `target`, the more known samples are rejected.
+
+    Parameters
+    ----------
+    target : float in (0, 1), default=0.99
+        Share of right answers among all answers that name a class.
+    confidence : float in (0, 1), default=0.95
+        Probability, over calibration sets, that the promise is kept.
+    unknown_share : float in [0, 1), default=None
+        Share of unknown samples among those to come. If it is not 0, ``fit`` needs samples of
+        unknowns like those to come. None is 0: the promise is then about known samples.
+
+    Examples
+    --------
+    >>> from openset.calibration import Precision
+    >>> Precision(0.99).sentence
+    'at least 99 % of the answers that name a class are right, with confidence 0.95'
+    """
+
+    target: float = 0.99
+    confidence: float = 0.95
+    unknown_share: float | None = None  # type: ignore[assignment]
+
+    promises: ClassVar[bool] = True
+    states_share: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction("Precision", "target", self.target)
+        check_fraction("Precision", "confidence", self.confidence)
+        self.check_share()
+
+    @property
+    def sentence(self) -> str:
+        right = f"at least {self.target * 100:g} % of the answers that name a class are right"
+        return f"{right}{self.among()}, with confidence {self.confidence:g}"
+
+    def thresholds(self, scores: CalibrationScores) -> Thresholds:
+        counts = count_calibration(scores)
+        # Samples strictly above the score of a known one: those at or above the next higher score.
+        held = np.flatnonzero(np.isin(counts.thresholds[1:], scores.known.max(axis=1)))
+        above = Acceptance(*(values[held] for values in counts))
+        sizes = int(counts.known[-1]), int(counts.unknown[-1])
+        separate = is_gap(counts.thresholds, scores)[held]
+        best = self._most_lenient(above, separate, *sizes)
+        if best < 0:
+            raise self._too_ambitious(above, separate, *sizes)
+        limits = counts.thresholds[held[best]], counts.thresholds[held[best] + 1]
+        return Thresholds(np.full(len(scores.classes), between(*limits, scores.far)))
+
+    def _too_ambitious(self, above, separate, n_known, n_unknown) -> ValueError:
+        """The error that names the highest target that these samples can promise."""
+        highest = "no precision can be promised"
+        for lower in np.arange(np.floor((self.target - 1e-9) / _STEP), 0, -1) * _STEP:
+            point = replace(self, target=float(lower))
+            if point._most_lenient(above, separate, n_known, n_unknown, n_tests=1) >= 0:
+                highest = f"the highest target that they can promise is {lower:.3f}"
+                break
+        unknown = f" and {n_unknown} unknown" if n_unknown else ""
+        return ValueError(
+            f"target={self.target:g} cannot be promised with confidence={self.confidence:g} by "
+            f"{n_known} known{unknown} calibration samples; {highest}. Lower target or confidence, "
+            "give more samples, or train a better estimator."
+        )
+
+    def _most_lenient(self, above, separate, n_known, n_unknown, n_tests=None) -> int:
+        """Index of the last separate threshold that a sequence of tests reaches; -1 if none."""
+        last = -1
+        for start, share in _SEQUENCES:
+            error = share * (1 - self.confidence)
+            # With fewer samples not even a faultless sequence could pass its first test.
+            fewest = max(start * n_known, np.log(error) / np.log(self.target))
+            possible = np.flatnonzero(separate & (above.known >= fewest))
+            if not possible.size:
+                continue
+            begin = int(possible[0])
+            end = len(separate) if n_tests is None else begin + n_tests
+            part = Acceptance(*(values[begin:end] for values in above))
+            failed = np.flatnonzero(~self._passes(part, error, n_known, n_unknown))
+            n_passed = failed[0] if failed.size else len(part.right)
+            if n_passed:
+                last = max(last, int(possible[possible < begin + n_passed][-1]))
+        return last
+
+    def _passes(self, above, error, n_known, n_unknown) -> np.ndarray:
+        """(m,) bool: whether each threshold is shown to have the precision."""
+        if not self.unknown_share:
+            return binom.sf(above.right - 1, above.known, self.target) <= error
+        known = 1 - self.unknown_share
+        good = known * lower_limit(above.right, n_known, error / 4)
+        bad = known * upper_limit(above.wrong, n_known, error / 4)
+        bad += self.unknown_share * upper_limit(above.unknown, n_unknown, error / 2)
+        return good >= self.target * (good + bad)

@@ -258,9 +258,9 @@ def mixture(
         codes = _checked_codes(codes, calibration)
         rows = np.column_stack([rows, calibration.argmax(axis=1), codes])
         new = np.column_stack([new, traffic.argmax(axis=1)])
-    how: dict[str, Any] = {"confidence": confidence, "slack": slack}
-    how["random_state"] = random_state
-    return Mixture.from_rows(rows, new, n_classes, **how)
+    return Mixture.from_rows(
+        *(rows, new, n_classes), confidence=confidence, slack=slack, random_state=random_state
+    )
 
 
 def _scores(name: str, values: Any) -> np.ndarray:
@@ -280,6 +280,16 @@ def _checked_codes(codes: Any, calibration: np.ndarray) -> np.ndarray:
             f"at least once; missing {absent.tolist()!r}, given {np.unique(codes)[:10].tolist()!r}."
         )
     return codes.astype(np.intp)
+
+
+def lower_limit(k: Any, n: Any, error: float) -> np.ndarray:
+    """Lower Clopper-Pearson limits of a share: k of n."""
+    return np.where(k > 0, beta.ppf(error, np.maximum(k, 1), n - k + 1), 0.0)
+
+
+def upper_limit(k: Any, n: Any, error: float) -> np.ndarray:
+    """Upper Clopper-Pearson limits of a share: k of n."""
+    return np.where(k < n, beta.ppf(1 - error, k + 1, np.maximum(n - k, 1)), 1.0)
 
 
 def _ranks(n: int) -> np.ndarray:
@@ -323,12 +333,11 @@ def _at_least_any_mix(scores, codes, known, new, error, slack) -> float:
     for c in range(n_classes):
         mine = np.sort(scores[codes == c])
         above = _ranks(len(mine))[::-1]  # ranks from low scores to high
-        limit = beta.ppf(error / (2 * len(above) * n_classes), above, len(mine) - above + 1)
+        limit = lower_limit(above, len(mine), error / (2 * len(above) * n_classes))
         at = np.searchsorted(mine[len(mine) - above], thresholds)
         least = np.minimum(least, np.append(limit, 0.0)[at])
     x = len(new) - np.searchsorted(new, thresholds - slack)
-    each = error / (2 * len(thresholds))
-    upper = np.where(x < len(new), beta.ppf(1 - each, x + 1, np.maximum(len(new) - x, 1)), 1.0)
+    upper = upper_limit(x, len(new), error / (2 * len(thresholds)))
     return float(max(0.0, 1 - np.min(upper / np.maximum(least, 1e-12))))
 
 

@@ -21,10 +21,10 @@ from ..metrics import CostCurve, encode_labels
 from ..utils import answer_labels, decide, split_fitted, unwrap
 from ._conformal import NEW_SPELLING, ConformalClassifier
 from ._criterion import CalibrationScores, Criterion, finite_scores
-from ._curve import Accuracy, Cost, UnknownRejected
+from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
-from ._precision import Precision
 from ._samples import (
+    Unknown,
     check_given,
     check_not_fitted,
     encode_known,
@@ -42,15 +42,6 @@ from ._traffic import check_traffic, share_doubt, traffic_price, with_share
 # Where strangers come from that nobody passed; the rate that is stated is too high where
 # rate (K + 1) is less than _ENOUGH (benchmarks/promises.md).
 _WITHHELD, _ENOUGH = "known classes that were withheld: an estimate, probably too", 2
-
-# How the texts of earlier versions are spelt now.
-_OLD_CRITERIA = {
-    "fu": "KnownRejected(alpha), the default",
-    "precision": "Precision(target, confidence, unknown_share)",
-    "cost": "Cost(reject, wrong, accept_unknown, unknown_share)",
-    "aus": "UnknownRejected(share), share being 1 - alpha",
-    "hna": "Accuracy()",
-}
 
 
 class CalibratedRejector(ConformalClassifier):
@@ -287,20 +278,20 @@ class CalibratedRejector(ConformalClassifier):
         transform, model = split_fitted(self.estimator_)
         if automatic:
             self.unknown_label_ = model.unknown_label_
-        strangers: dict[str, Any] = {"X": X_unknown if point.needs_unknown else None}
-        strangers |= {"groups": given["unknown_groups"], "scores": None, "share": None}
-        strangers["traffic"] = X_traffic
+        others = Unknown(X_unknown if point.needs_unknown else None, given["unknown_groups"])
         if isinstance(point, StrangersAccepted) and X_unknown is not None:
             check_unseen(model, transform(X_unknown), seen, X_unknown)
         elif isinstance(point, StrangersAccepted):
-            strangers["scores"], strangers["groups"] = withheld_scores(
-                self.estimator, X, y, known, fit_rows, self.random_state
+            others = Unknown(
+                None, *withheld_scores(self.estimator, X, y, known, fit_rows, self.random_state)
             )
         names = None if given["categories"] is None else given["categories"][rows]
         samples = {"X": _safe_indexing(X, rows), "codes": encode_known(y[rows], self.classes_)}
-        return self._calibrate(point, samples | {"groups": groups}, names, strangers, X_unknown)
+        samples["groups"] = groups
+        self._calibrate(point, samples, names, others, X_unknown, X_traffic)
+        return self
 
-    def _calibrate(self, point, samples, names, strangers, X_unknown) -> CalibratedRejector:
+    def _calibrate(self, point, samples, names, others, X_unknown, X_traffic) -> None:
         """Set thresholds on samples (X, codes, groups) with categories `names` (n,), or None."""
         transform, model = split_fitted(self.estimator_)
         self.criterion_, self.within_, self.categories_ = point, point.within, None
@@ -312,23 +303,22 @@ class CalibratedRejector(ConformalClassifier):
         slack = score_slack(model, transform, samples["X"], scores)
         self._keep_scores(scores, samples["codes"], samples["groups"], category, slack)
         found = traffic = None
-        if strangers["traffic"] is not None:
-            traffic = finite_scores(model, transform(strangers["traffic"]))
+        if X_traffic is not None:
+            traffic = finite_scores(model, transform(X_traffic))
             found = self._mixture(traffic, 0.95)
             point = self.criterion_ = with_share(point, found)
             if point.needs_unknown:
-                strangers |= {"X": strangers["traffic"], "share": found.unknown_share}
+                others = Unknown(X_traffic, share=found.unknown_share)
         chosen = []
         for m, text in enumerate(whose):
             some = np.flatnonzero(category == m)
             part = {k: None if v is None else _safe_indexing(v, some) for k, v in samples.items()}
             part["whose"] = text
-            chosen.append(settled_thresholds(point, model, transform, part, strangers))
+            chosen.append(settled_thresholds(point, model, transform, part, others))
         for name in ("strangers_", "_cost_values", "traffic_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        for name, value in chosen[0].attributes.items():
-            setattr(self, name, value)
-        estimated = strangers["scores"] is not None
+        self.__dict__.update(chosen[0].attributes)
+        estimated = others.scores is not None
         if isinstance(point, StrangersAccepted):
             is_low = point.rate * (self.strangers_["identities"] + 1) >= _ENOUGH
             source = f"{_WITHHELD} {'low' if is_low else 'high'}"
@@ -338,7 +328,7 @@ class CalibratedRejector(ConformalClassifier):
         thresholds, lifted, conflict = resolve_conflict(
             thresholds, far, self.classes_, self.prefer, point
         )
-        estimated |= strangers["share"] is not None
+        estimated |= others.share is not None
         self.promise_ = bool(point.promises and not estimated and not lifted.any())
         withheld = getattr(model, "withheld_scores_", None)
         self.price_ = price_of(scores, category, unknown, withheld, thresholds)
@@ -357,9 +347,8 @@ class CalibratedRejector(ConformalClassifier):
         for message in filter(None, (conflict, lost_rejection(self.price_, point), near, *doubts)):
             # To the caller of fit or of calibrate, behind scikit-learn's decorator.
             warnings.warn(message, stacklevel=5)
-        alone = self.categories_ is None
-        self.thresholds_, self.lifted_ = (v[0] if alone else v for v in (thresholds, lifted))
-        return self
+        one = 0 if names is None else slice(None)
+        self.thresholds_, self.lifted_ = thresholds[one], lifted[one]
 
     def _criterion(self) -> Criterion:
         """The criterion that the parameters ask for."""
@@ -369,15 +358,6 @@ class CalibratedRejector(ConformalClassifier):
                 f"criterion={self.criterion} has its own parameters. Leave alpha out."
             )
         return self.criterion or KnownRejected(float(self.alpha))
-
-    def _validate_params(self) -> None:
-        if isinstance(self.criterion, str):
-            new = _OLD_CRITERIA.get(self.criterion, "one of the criteria of openset.calibration")
-            raise ValueError(
-                f"The 'criterion' parameter is an object, not a text; instead of "
-                f"criterion={self.criterion!r} use {new}."
-            )
-        super()._validate_params()
 
     @property
     def cost_curve_(self) -> CostCurve:
@@ -403,7 +383,7 @@ class CalibratedRejector(ConformalClassifier):
             Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
         check_is_fitted(self)
-        transform, moved = self._moved()
+        transform, moved = self.moved()
         Z = transform(X)
         if self.categories_ is None and categories is None:
             return moved.decision_function(Z)
@@ -466,17 +446,8 @@ class CalibratedRejector(ConformalClassifier):
         transform, model = split_fitted(self.estimator_)
         return model.inclusion_proba(transform(X))
 
-    @property
-    def known_radius_(self) -> np.ndarray:
-        """(K,) distances from all positive support vectors beyond which a class rejects."""
-        return self._moved()[1].known_radius_
-
-    def far_scores(self) -> np.ndarray:
-        return self._moved()[1].far_scores()
-
     def neighbourhood(self, X):
-        transform, moved = self._moved()
-        similar, distance, gap = moved.neighbourhood(transform(X))
+        similar, distance, gap = super().neighbourhood(X)
         if self._fit_rows is not None:  # the estimator was fitted to a part of the samples
             similar = np.where(similar < 0, -1, self._fit_rows[similar])
         return similar, distance, gap
@@ -513,8 +484,7 @@ class CalibratedRejector(ConformalClassifier):
             require(fits, "_fit_rows is shorter than the rows of the estimator")
         return sizes
 
-    def _moved(self):
-        """The transformers, and the last step with the lowest thresholds of all categories."""
+    def moved(self):  # with the lowest thresholds of all categories
         transform, model = split_fitted(self.estimator_)
         lowest = self.thresholds_.reshape(-1, self.thresholds_.shape[-1]).min(axis=0)
         return transform, model.with_thresholds(lowest)
@@ -606,9 +576,8 @@ def calibrate(
         raise ValueError(
             f"criterion={point} needs unknown samples, but all labels in y are known classes."
         )
-    unknown = (
-        None if known.all() or X_traffic is not None else _safe_indexing(Z, np.flatnonzero(~known))
-    )
+    others = np.flatnonzero(~known)
+    unknown = None if X_traffic is not None or not len(others) else _safe_indexing(Z, others)
     identities = y if groups is None else np.asarray(groups)
     if "unknown_groups" in point.takes and groups is None and np.any(y == final.unknown_label_):
         raise ValueError(
@@ -621,9 +590,8 @@ def calibrate(
         "unknown_groups": identities[~known] if "unknown_groups" in point.takes else None,
         "categories": None if categories is None else np.asarray(categories)[known],
     }
-    rejector._fit(
-        _safe_indexing(Z, np.flatnonzero(known)), y[known], unknown, given, True, X_traffic
-    )
+    Z_known = _safe_indexing(Z, np.flatnonzero(known))
+    rejector._fit(Z_known, y[known], unknown, given, True, X_traffic)
     if inside and isinstance(model, Pipeline):
         return type(model)([*steps[:-1], (steps[-1][0], rejector)])
     return rejector

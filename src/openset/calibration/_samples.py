@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +23,15 @@ from ._criterion import CalibrationScores, Criterion, Thresholds, finite_scores,
 _BAND = 1e-6
 _SAFETY = 10.0
 _LOOKUPS = 16
+
+
+class Unknown(NamedTuple):
+    """What stands for unknown samples: rows, the highest scores of withheld classes, or traffic."""
+
+    X: Any = None
+    groups: np.ndarray | None = None  # (m,) identities
+    scores: np.ndarray | None = None  # (m,) instead of X
+    share: float | None = None  # of unknown rows, if X is traffic
 
 
 def check_not_fitted(estimator: BaseEstimator) -> None:
@@ -124,17 +133,16 @@ def encode_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def settled_thresholds(
-    point: Criterion, model: OpenSetClassifier, transform: Callable, samples: dict, unknown: dict
+    point: Criterion, model: OpenSetClassifier, transform: Callable, samples: dict, unknown: Unknown
 ) -> Thresholds:
-    """Thresholds (K,) of the criterion."""
-    # `samples` are X, codes, groups and whose; `unknown` are X, groups and the unknown share
-    # if X is traffic, or the highest scores of withheld classes instead. Where scores are exact
-    # near the thresholds only, the criterion is asked again once they are nearly right.
+    """Thresholds (K,) of the criterion for samples: a dict of X, codes, groups and whose."""
+    # Where scores are exact near the thresholds only, the criterion is asked again once they are
+    # nearly right.
     chosen, Z = Thresholds(np.zeros(len(model.classes_))), transform(samples["X"])
-    Z_unknown = None if unknown["X"] is None else transform(unknown["X"])
+    Z_unknown = None if unknown.X is None else transform(unknown.X)
     others = np.empty((0, len(model.classes_)))
-    if unknown["scores"] is not None:
-        others = unknown["scores"][:, None]
+    if unknown.scores is not None:
+        others = unknown.scores[:, None]
     for _ in range(1 if np.isinf(model.exact_band) else 2):
         t = chosen.values
         moved = model.with_thresholds(t)
@@ -151,7 +159,9 @@ def settled_thresholds(
             CalibrationScores(
                 *(scores + t, samples["codes"], others, model.classes_, model.far_scores()),
                 *(_BAND * min(1.0, typical) + _SAFETY * noise, samples["groups"]),
-                *(unknown["groups"], samples["whose"], unknown["share"]),
+                unknown_groups=unknown.groups,
+                whose=samples["whose"],
+                share=unknown.share,
             )
         )
     return chosen

@@ -108,10 +108,7 @@ class StrangersAccepted(Criterion):
         trade_off = [_trade_off(scores, rate) for rate in rates]
         threshold = trade_off[rates.index(self.rate)]["threshold"]
         if not np.any(known >= threshold):
-            raise ValueError(
-                f"Only a threshold that rejects all known samples satisfies {self}: the samples of "
-                "X_unknown score too high. Choose a higher rate, or train a better estimator."
-            )
+            raise self.all_rejected("a higher rate")
         strangers_ = {"identities": n_identities, "trade_off": trade_off}
         return Thresholds(np.full(len(scores.classes), threshold), {"strangers_": strangers_})
 
@@ -150,7 +147,7 @@ def _trade_off(scores: CalibrationScores, rate: float) -> dict[str, float]:
 def withheld_scores(
     estimator: BaseEstimator, X: Any, y: np.ndarray, known: np.ndarray, fit_rows, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Highest scores of known classes by models that have not seen them, and class indices, (m,).
+    """Class indices of known rows, and highest scores by models that have not seen them, (m,).
 
     The classes are withheld in folds; each model is fitted to the fitting rows of the others.
     """
@@ -176,7 +173,7 @@ def withheld_scores(
         model = clone(estimator).fit(_safe_indexing(X, rows), y[rows])
         withheld = np.flatnonzero(fold == k)
         scores[withheld] = model.decision_function(_safe_indexing(X, withheld)).max(axis=1)
-    return scores[known], codes
+    return codes, scores[known]
 
 
 def check_unseen(model: Any, Z_unknown: Any, known_unknowns: Any, X_unknown: Any) -> None:

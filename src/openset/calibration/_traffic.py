@@ -6,7 +6,7 @@ unknown rows. Then (B - (1 - u) A) / u of the unknown rows are accepted.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,7 @@ _MOST = 0.999  # share of unknown rows
 
 def with_share(point: Criterion, found: Mixture) -> Criterion:
     """The criterion with the estimated share of unknown rows; ValueError if it cannot be used."""
-    states_share = "unknown_share" in {f.name for f in fields(point)}
-    if states_share and point.unknown_share is not None:
+    if point.states_share and point.unknown_share is not None:
         raise ValueError(
             f"X_traffic was passed, but {point} states unknown_share. Leave it at None to have it "
             "estimated, or leave X_traffic out."
@@ -31,7 +30,7 @@ def with_share(point: Criterion, found: Mixture) -> Criterion:
             f"No row of X_traffic seems to be unknown, and {point} needs some. Use KnownRejected, "
             "or pass X_unknown."
         )
-    if not states_share:
+    if not point.states_share:
         return point
     return _told(point, round(found.unknown_share, 3))
 
@@ -45,8 +44,7 @@ def _told(point: Criterion, share: float) -> Criterion:
 def share_doubt(point: Criterion, found: Mixture) -> str | None:
     """A warning where the traffic sets the thresholds, and may hold no unknown row at all."""
     low, high = found.unknown_interval
-    uses_share = point.needs_unknown or "unknown_share" in {f.name for f in fields(point)}
-    if low > 0 or not uses_share:
+    if low > 0 or not (point.needs_unknown or point.states_share):
         return None
     return (
         "The traffic may have no unknown rows: their estimated share is "

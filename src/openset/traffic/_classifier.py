@@ -18,7 +18,7 @@ from ..base import OpenSetClassifier, Traits, known_classes
 from ..base.fitted import require
 from ..calibration import Mixture, mixture
 from ..utils import Progress, split_fitted, unwrap
-from ..wrappers import OpenSetWrapper
+from ..wrappers import OpenSetWrapper, ShiftedWrapper
 from ._crossed import FOLDS, CrossedData, Gates
 
 _FEWEST = 0.05  # promised share of unknown rows from which the model learns
@@ -27,7 +27,7 @@ _INSIDE = 0.999  # a moved threshold stays above the score far away
 _TIE = 1e-9
 
 
-class TrafficClassifier(OpenSetWrapper):
+class TrafficClassifier(ShiftedWrapper):
     """An open-set estimator that learns from unlabelled rows in use.
 
     The estimator is fitted to the labelled samples. The traffic then moves its threshold, and
@@ -220,10 +220,7 @@ class TrafficClassifier(OpenSetWrapper):
             )
         self.classes_, self.unknown_label_ = final.classes_, final.unknown_label_
         self.n_known_unknowns_ = int(np.sum(codes == len(classes)))
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        self._take_features()
 
     def _checked_traffic(self, X_traffic):
         """The traffic, which the fitted estimator is able to score."""
@@ -295,7 +292,7 @@ class TrafficClassifier(OpenSetWrapper):
 
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        transform, moved = self._moved()
+        transform, moved = self.moved()
         Z = transform(X)
         scores = moved.decision_function(Z)
         if self.second_ is None:
@@ -307,24 +304,11 @@ class TrafficClassifier(OpenSetWrapper):
         behind = scores.max(axis=1, keepdims=True) - scores
         return np.minimum(scores, gate[:, None]) - _TIE * behind
 
-    def _moved(self):
-        """The transformers, and the first model with its moved threshold."""
+    def moved(self):
         transform, final = split_fitted(self.estimator_)
         if self.thresholds_[0] == 0:
             return transform, final
         return transform, final.with_thresholds(np.full(len(self.classes_), self.thresholds_[0]))
-
-    @property
-    def known_radius_(self) -> np.ndarray:
-        """(K,) distances from all positive support vectors beyond which a class rejects."""
-        return self._moved()[1].known_radius_
-
-    def far_scores(self) -> np.ndarray:
-        return self._moved()[1].far_scores()
-
-    def neighbourhood(self, X):
-        transform, moved = self._moved()
-        return moved.neighbourhood(transform(X))
 
     def add_classes(self, X: Any, y: Any) -> NoReturn:
         """Not available: a ValueError says what to do instead.

@@ -24,7 +24,7 @@ from ..utils import Progress, answer_labels, split_fitted
 
 FOLDS = 5
 _MOST = 20_000  # rows of traffic that are used
-_LIGHT = 1e-3  # rows that are less probably unknown are left out of the second fit
+LIGHT = 1e-3  # rows that are less probably unknown are left out of the fit
 # Softer than most searches choose: some of the negatives are known rows.
 _SOFTEST = 1.0
 # Thresholds that are tried: quantiles of the held-out labelled rows, and of the traffic.
@@ -128,23 +128,16 @@ class CrossedData:
 
     def stacked(self, transform):
         """All rows after the transformers: an array or a CSR matrix."""
-        Z, Z_traffic = transform(self.X), transform(self.X_traffic)
-        if issparse(Z) or issparse(Z_traffic):
-            return stack_sparse([Z, Z_traffic], format="csr")
-        return np.concatenate([np.asarray(Z), np.asarray(Z_traffic)])
+        return stack(transform(self.X), transform(self.X_traffic))
 
     def weights(self, scores, traffic, share: float, usable) -> np.ndarray:
         """Weights (n + N,) in the second fit: 1 for labelled rows, P(unknown) for traffic."""
         # Of the usable rows, scores (n + N,) of labelled ones and those of traffic (N,) are
         # compared.
         known, new = scores[: self.n][usable[: self.n] & self.held_out], traffic[usable[self.n :]]
-        target = np.repeat([1.0, 0.0], [len(known), len(new)])
-        rising = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        p = rising.fit(np.append(known, new), target).predict(new)
-        odds = p / np.maximum(1 - p, 1e-9)
-        unknown = 1 - np.minimum(1.0, odds * (1 - share) * len(new) / len(known))
+        unknown = unknown_probability(known, new, share)
         weight = np.repeat([1.0, 0.0], [self.n, len(traffic)])
-        weight[self.n :][usable[self.n :]] = np.where(unknown > _LIGHT, unknown, 0.0)
+        weight[self.n :][usable[self.n :]] = np.where(unknown > LIGHT, unknown, 0.0)
         return weight
 
     def fit_second(self, final: BaseEstimator, Z, weight: np.ndarray, rows: np.ndarray):
@@ -247,10 +240,10 @@ def _settled(fitted: BaseEstimator) -> BaseEstimator:
         name, last = fitted.steps[-1]
         heads = [(head, clone(step, safe=False)) for head, step in fitted.steps[:-1]]
         return type(fitted)([*heads, (name, _settled(last))])
-    return clone(fitted).set_params(**_width(fitted))
+    return clone(fitted).set_params(**width(fitted))
 
 
-def _width(fitted: BaseEstimator) -> dict[str, float]:
+def width(fitted: BaseEstimator) -> dict[str, float]:
     """The kernel width of a fitted model, if its parameter is a name: every fold has the same."""
     named = isinstance(getattr(fitted, "gamma", None), str)
     return {"gamma": float(fitted.gamma_[0])} if named else {}
@@ -259,7 +252,7 @@ def _width(fitted: BaseEstimator) -> dict[str, float]:
 def _second_params(final: BaseEstimator) -> dict[str, Any]:
     """Parameters of the model that learns from the traffic."""
     given = final.get_params(deep=False)
-    params = {"unknown_label": final.unknown_label_} | _width(final)
+    params = {"unknown_label": final.unknown_label_} | width(final)
     # The traffic shows where the unknown is, and the first gate keeps the regions bounded.
     params |= {k: v for k, v in (("lam", 0.0), ("ensure_bounded", False)) if k in given}
     C = given.get("C")
@@ -278,3 +271,26 @@ def _assign(codes: np.ndarray, n_folds: int, rng: np.random.RandomState) -> np.n
         if len(rows) > 1:
             folds[rng.permutation(rows)] = np.arange(len(rows)) % n_folds
     return folds
+
+
+def unknown_probability(known, new, share: float, counts=None) -> np.ndarray:
+    """P(unknown) (m,) of rows, from scores of known rows (n,) and of these; `counts` (m,) of each.
+
+    It assumes that the odds of known against mixed rows rise with the score.
+    """
+    n_known, n_new, weight = len(known), len(new), None
+    if counts is not None:  # both kinds weigh the same
+        weight = np.append(np.full(n_known, counts.sum() / n_known), counts)
+        n_known = n_new = 1
+    is_known = np.repeat([1.0, 0.0], [len(known), len(new)])
+    rising = IsotonicRegression(y_min=0.0, y_max=1.0)
+    p = rising.fit(np.append(known, new), is_known, sample_weight=weight).predict(new)
+    odds = p / np.maximum(1 - p, 1e-12)
+    return 1 - np.minimum(1.0, odds * (1 - share) * n_new / n_known)
+
+
+def stack(Z, others):
+    """The rows of two matrices, one below the other: an array or a CSR matrix."""
+    if issparse(Z) or issparse(others):
+        return stack_sparse([Z, others], format="csr")
+    return np.concatenate([np.asarray(Z), np.asarray(others)])

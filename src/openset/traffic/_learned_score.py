@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context, clone
-from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter
@@ -23,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, has_fi
 from ..base import known_classes, takes_known_unknowns
 from ..calibration import mixture
 from ..utils import split_fitted, unwrap
+from ._crossed import LIGHT, stack, unknown_probability, width
 
 _FOLDS = 3
-_LIGHT = 1e-3  # rows that are less probably unknown are left out of the fit
 
 
 class LearnedScore(BaseEstimator):
@@ -127,9 +126,8 @@ class LearnedScore(BaseEstimator):
         parts = transform(X_fit), transform(_safe_indexing(X, rest))
         self._Z, self._Z_rest = (Z if sparse.issparse(Z) else np.asarray(Z) for Z in parts)
         self.classes_, self.n_calibration_ = final.classes_, n_rest
-        self._final = clone(final).set_params(unknown_label=final.unknown_label_)
-        if isinstance(getattr(final, "gamma", None), str):
-            self._final.set_params(gamma=float(final.gamma_[0]))  # the width of the training part
+        # With the kernel width of the training part.
+        self._final = clone(final).set_params(unknown_label=final.unknown_label_, **width(final))
         self._known_scores = self._crossed_scores()
         return self
 
@@ -163,44 +161,24 @@ class LearnedScore(BaseEstimator):
                 f"X has shape {np.shape(batch)}, but the rows of fit have {self._Z.shape[1]} "
                 "features. Pass the same columns."
             )
-        mixed = _stacked(self._Z_rest, batch)
+        mixed = stack(self._Z_rest, batch)
         first, place, counts = _distinct(mixed)
         Z = _safe_indexing(mixed, first)
-        weight = counts * _unknown_probability(self._known_scores, final.known_score(Z), counts)
+        scores = final.known_score(Z)
+        share = mixture(self._known_scores, np.repeat(scores, counts)).unknown_share
+        weight = counts * unknown_probability(self._known_scores, scores, share, counts)
         fold, scores = np.arange(len(first)) % _FOLDS, np.empty(len(first))
         for k in range(_FOLDS):
-            rows = np.flatnonzero((fold != k) & (weight > _LIGHT))
+            rows = np.flatnonzero((fold != k) & (weight > LIGHT))
             labels = np.concatenate([self._y, np.full(len(rows), final.unknown_label_)])
             weights = np.append(np.ones(len(self._y)), weight[rows])
             model = clone(self._final).fit(
-                _stacked(self._Z, _safe_indexing(Z, rows)), labels, sample_weight=weights
+                stack(self._Z, _safe_indexing(Z, rows)), labels, sample_weight=weights
             )
             rest = np.flatnonzero(fold == k)
             scores[rest] = model.known_score(_safe_indexing(Z, rest))
         scores = scores[place]
         return scores[: self.n_calibration_], scores[self.n_calibration_ :]
-
-
-def _unknown_probability(known, scores, counts) -> np.ndarray:
-    """Probability of being unknown (m,), from scores of known rows (n,) and of mixed ones (m,).
-
-    It assumes that the odds of known against mixed rows rise with the score.
-    """
-    share = mixture(known, np.repeat(scores, counts)).unknown_share
-    values = np.append(known, scores)
-    is_known = np.append(np.ones(len(known)), np.zeros(len(scores)))
-    weight = np.append(np.full(len(known), counts.sum() / len(known)), counts)
-    regression = IsotonicRegression().fit(values, is_known, sample_weight=weight)
-    p = regression.predict(scores)
-    odds = p / np.maximum(1 - p, 1e-12)
-    return 1 - np.minimum(1.0, (1 - share) * odds)
-
-
-def _stacked(Z, others):
-    """The rows of two matrices, one below the other."""
-    if sparse.issparse(Z):
-        return sparse.vstack([Z, others], format="csr")
-    return np.vstack([np.asarray(Z), np.asarray(others)])
 
 
 def _distinct(Z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -187,7 +187,9 @@ def estimate_traffic(
             "first: openset.calibration.calibrate."
         )
     rejected = None
-    if getattr(final, "categories_", None) is None:
+    if getattr(final, "categories_", None) is None and np.ptp(thresholds) == 0:
+        rejected = float(np.mean(found.traffic_scores < thresholds[0]))
+    elif getattr(final, "categories_", None) is None:  # a threshold per class
         rejected = float(np.mean(model.predict(X_traffic) == final.unknown_label_))
     more = {"classes": classes, "rejected": rejected, "thresholds": thresholds}
     return TrafficReport(**vars(found), **more)
