@@ -167,5 +167,5 @@ class Display:
         self._draw(self._start(ax))
         return self
 
-    def _draw(self, ax: Any) -> None:
+    def _draw(self, ax: Any, *options: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not define how it is drawn.")

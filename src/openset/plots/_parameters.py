@@ -400,13 +400,11 @@ class EvidenceDisplay(Display):
         EvidenceDisplay
         """
         n_samples, log_evidence = monitor.history
-        alarm: dict[str, Any] = {
-            "log_threshold": monitor.log_threshold,
-            "alarm_at": monitor.alarm_at,
-        }
+        alarm: dict[str, Any] = {"log_threshold": monitor.log_threshold}
+        alarm["alarm_at"] = monitor.alarm_at
         return cls(n_samples=n_samples, log_evidence=log_evidence, **alarm).plot(ax=ax)
 
-    def _draw(self, ax: Any) -> None:
+    def _draw(self, ax):
         red, _, blue = class_colors(3)
         ten = np.log(10)
         (self.line_,) = ax.plot(self.n_samples, self.log_evidence / ten, color=blue)

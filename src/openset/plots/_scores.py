@@ -216,8 +216,28 @@ class KnownROCDisplay(_CurveDisplay):
     _named = False
 
 
+class _HistogramDisplay(Display):
+    """Histograms of scores."""
+
+    def plot(self, ax: Axes | None = None, *, bins: int | ArrayLike = 40) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax, bins
+            As for :meth:`from_estimator`.
+
+        Returns
+        -------
+        display
+            This object.
+        """
+        self._draw(self._start(ax), bins)
+        return self
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class ScoreHistogramDisplay(Display):
+class ScoreHistogramDisplay(_HistogramDisplay):
     """Histograms of the known score of known and of unknown samples.
 
     Each histogram has area 1. The line is the threshold 0: samples to the right are accepted.
@@ -310,19 +330,7 @@ class ScoreHistogramDisplay(Display):
         display = cls(known_scores=scores[is_known], unknown_scores=scores[~is_known])
         return display.plot(ax=ax, bins=bins)
 
-    def plot(self, ax: Axes | None = None, *, bins: int | ArrayLike = 40) -> ScoreHistogramDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax, bins
-            As for :meth:`from_estimator`.
-
-        Returns
-        -------
-        ScoreHistogramDisplay
-        """
-        axes: Any = self._start(ax)
+    def _draw(self, ax, bins):
         everything = np.concatenate([self.known_scores, self.unknown_scores])
         edges = np.histogram_bin_edges(everything, bins=bins)
         red, _, blue = class_colors(3)
@@ -334,15 +342,14 @@ class ScoreHistogramDisplay(Display):
         ):
             if n := len(scores := getattr(self, f"{name}_scores")):
                 style |= {"density": True, "histtype": "stepfilled"}
-                self.patches_ += axes.hist(scores, edges, label=f"{name}, {n} samples", **style)[2]
-        self.threshold_ = axes.axvline(0, color=INK, linewidth=1.2, linestyle="--")
-        axes.set(xlabel="highest acceptance score (0 or more: accepted)", ylabel="density")
-        self.legend_ = axes.legend()
-        return self
+                self.patches_ += ax.hist(scores, edges, label=f"{name}, {n} samples", **style)[2]
+        self.threshold_ = ax.axvline(0, color=INK, linewidth=1.2, linestyle="--")
+        ax.set(xlabel="highest acceptance score (0 or more: accepted)", ylabel="density")
+        self.legend_ = ax.legend()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TrafficDisplay(Display):
+class TrafficDisplay(_HistogramDisplay):
     """Scores of unlabelled traffic, and the part of them that is estimated to be known.
 
     The filled histogram is the traffic. The line is that of the calibration rows, scaled to the
@@ -426,19 +433,7 @@ class TrafficDisplay(Display):
         """
         return cls(report=report).plot(ax=ax, bins=bins)
 
-    def plot(self, ax: Axes | None = None, *, bins: int | ArrayLike = 40) -> TrafficDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax, bins
-            As for :meth:`from_estimator`.
-
-        Returns
-        -------
-        TrafficDisplay
-        """
-        axes: Any = self._start(ax)
+    def _draw(self, ax, bins):
         report, (red, _, blue) = self.report, class_colors(3)
         known, traffic = report.calibration_scores, report.traffic_scores
         edges = np.histogram_bin_edges(np.concatenate([known, traffic]), bins=bins)
@@ -446,28 +441,27 @@ class TrafficDisplay(Display):
         weights = np.full(len(traffic), 1 / len(traffic)), np.full(len(known), share / len(known))
         style: dict[str, Any] = {"facecolor": tint(red), "edgecolor": red}
         name = f"traffic, {len(traffic):,} rows"
-        (self.traffic_,) = axes.hist(
+        (self.traffic_,) = ax.hist(
             *(traffic, edges), weights=weights[0], histtype="stepfilled", label=name, **style
         )[2]
         name = f"known part, estimated {share:.1%} ({len(known):,} calibration rows)"
-        (self.known_,) = axes.hist(
+        (self.known_,) = ax.hist(
             *(known, edges), weights=weights[1], histtype="step", label=name, color=blue, lw=1.8
         )[2]
         low, high = report.thresholds.min(), report.thresholds.max()
         if low == high:
-            self.threshold_ = axes.axvline(low, color=INK, lw=1.2, ls="--", label="threshold")
+            self.threshold_ = ax.axvline(low, color=INK, lw=1.2, ls="--", label="threshold")
         else:
-            self.threshold_ = axes.axvspan(
+            self.threshold_ = ax.axvspan(
                 low, high, color=INK, alpha=0.2, lw=0, label="thresholds of the classes"
             )
         title = f"about {report.unknown_share:.1%} unknown"
         if report.unknown_at_least is not None:
             title += f"\nat least {report.unknown_at_least:.1%}, confidence {report.confidence:g}"
-        axes.set(xlabel="highest score of a class", ylabel="share of the traffic")
-        axes.set_title(title, fontsize="medium")
-        axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
-        self.legend_ = axes.legend()
-        return self
+        ax.set(xlabel="highest score of a class", ylabel="share of the traffic")
+        ax.set_title(title, fontsize="medium")
+        ax.set_ylim(0, 1.4 * ax.get_ylim()[1])  # room for the legend
+        self.legend_ = ax.legend()
 
 
 class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):

@@ -125,12 +125,10 @@ class Table:
             return
         first, spare = absent[0], [name for name in self.names if name not in names]
         close = get_close_matches(first.lower(), [name.lower() for name in spare], n=3)
-        similar = [name for name in spare if name.lower() in close]
-        if similar:
+        shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+        hint = f"; its columns are {shown}"
+        if similar := [name for name in spare if name.lower() in close]:
             hint = f"; did you mean {' or '.join(map(repr, similar))}?"
-        else:
-            shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
-            hint = f"; its columns are {shown}"
         more = f" (and {len(absent) - 1} more: {', '.join(absent[1:6])})" if absent[1:] else ""
         raise TableError(f"{self.path} has no column {first!r}, {purpose}{more}{hint}")
 
@@ -172,10 +170,8 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8", decimal: str = 
     elif suffix in _TYPED:
         table = _TYPED[suffix](path)
     else:
-        known = ", ".join([*_TEXT, *_TYPED])
-        raise TableError(
-            f"{path} has an unknown suffix {path.suffix!r}; use one of {known}, .csv.gz"
-        )
+        known = ", ".join([*_TEXT, *_TYPED, ".csv.gz"])
+        raise TableError(f"{path} has an unknown suffix {path.suffix!r}; use one of {known}")
     name, count = Counter(table.names).most_common(1)[0] if table.names else ("", 1)
     if count > 1:
         header = "; is the first line a header?" if name.replace(".", "").isdigit() else ""
@@ -201,9 +197,9 @@ def _warn_without_header(table: Table) -> None:
 def _standard_input(encoding: str, decimal: str) -> Table:
     folder = TemporaryDirectory(prefix="openset-")
     copy = Path(folder.name, "table")
-    with open(copy, "wb") as file:
+    with open(copy, "w+b") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    with open(copy, "rb") as file:
+        file.seek(0)
         head = file.read(4)
     suffix = ".parquet" if head == b"PAR1" else ".csv.gz" if head[:2] == b"\x1f\x8b" else ".csv"
     if not head:
@@ -242,6 +238,7 @@ class _Csv(Table):
     """Comma, semicolon, tab or bar between columns. All columns are text, so none is changed."""
 
     def __init__(self, path: Path, encoding: str):
+        super().__init__(path, [])
         self._encoding, self._packed = encoding, path.suffix.lower() == ".gz"
         with readable(path, encoding):
             file = pa.OSFile(str(path))
@@ -258,15 +255,16 @@ class _Csv(Table):
                 lines = csv.reader(StringIO(text, newline=""), delimiter=self._delimiter)
                 names = next(filter(None, lines), [])
             file.seek(0)
-            self._opened: Any = file, self._reader(file, names)
+            self._opened: Any = self._open(names, file)
             found = self._opened[1].schema
+            self.names = found.names
             if found.names != names or any(kind != pa.string() for kind in found.types):
-                file = pa.OSFile(str(path))
-                self._opened = file, self._reader(file, found.names)
-        super().__init__(path, found.names)
+                self._opened = self._open(self.names)
 
-    def _reader(self, file, names):
-        return pacsv.open_csv(
+    def _open(self, names, file=None):
+        """The file, and a reader that reads these columns as text."""
+        file = pa.OSFile(str(self._file)) if file is None else file
+        return file, pacsv.open_csv(
             pa.CompressedInputStream(file, "gzip") if self._packed else file,
             read_options=pacsv.ReadOptions(block_size=CSV_BLOCK, encoding=self._encoding),
             # Quoted line breaks are legal, and can only be found by parsing.
@@ -279,11 +277,8 @@ class _Csv(Table):
     def read(self):
         size = self._file.stat().st_size
         with readable(self.path, self._encoding):
-            opened, self._opened = self._opened, None  # the file is opened once to be read once
-            if opened is None:
-                file = pa.OSFile(str(self._file))
-                opened = file, self._reader(file, self.names)
-            file, reader = opened
+            # The file is opened once to be read once.
+            (file, reader), self._opened = self._opened or self._open(self.names), None
             with file, reader:
                 for batch in reader:
                     yield file.tell() / size, batch
@@ -317,7 +312,9 @@ def _delimiter(line: str) -> str:
 
 
 class _Parquet(Table):
-    """A Parquet file."""
+    """A Parquet file; one of a folder is read with the types that hold the values of all."""
+
+    types: pa.Schema | None = None
 
     def __init__(self, path: Path):
         with readable(path), pq.ParquetFile(path) as file:
@@ -329,18 +326,10 @@ class _Parquet(Table):
         with readable(self.path), pq.ParquetFile(self._file) as file:
             for batch in file.iter_batches(batch_size=CHUNK):
                 n_read += batch.num_rows
-                yield n_read / max(self.n_rows, 1), plain(batch)
-
-
-class _Part(_Parquet):
-    """One file of a folder, read with the types that hold the values of all of them."""
-
-    types: pa.Schema
-
-    def read(self):
-        for fraction, batch in super().read():
-            if batch.num_rows:
-                yield fraction, batch.select(self.types.names).cast(self.types)
+                batch = plain(batch)
+                if self.types is not None and batch.num_rows:
+                    batch = batch.select(self.types.names).cast(self.types)
+                yield n_read / max(self.n_rows, 1), batch
 
 
 class _Folder(Table):
@@ -350,7 +339,7 @@ class _Folder(Table):
         files = sorted(p for p in path.iterdir() if p.suffix.lower() in (".parquet", ".pq"))
         if not files:
             raise TableError(f"{path} is a folder without Parquet files (*.parquet)")
-        parts = [_Part(file) for file in files]
+        parts = [_Parquet(file) for file in files]
         names, types = parts[0].names, pa.schema([])
         for part in parts:
             if other := sorted(set(part.names) ^ set(names)):
@@ -448,29 +437,22 @@ class _Arrays(Table):
     def read(self):
         total = len(next(iter(self._columns.values())))
         for start in range(0, total, CHUNK):
-            arrays = []
             with readable(self.path):
-                for column in self._columns.values():
-                    piece = column[start : start + CHUNK]
-                    # In one piece, in the byte order of this machine.
-                    plain = np.ascontiguousarray(piece, dtype=piece.dtype.newbyteorder("="))
-                    arrays.append(pa.array(plain))
-                batch = pa.RecordBatch.from_arrays(arrays, names=self.names)
+                pieces = [column[start : start + CHUNK] for column in self._columns.values()]
+                # In one piece, in the byte order of this machine.
+                arrays = [np.ascontiguousarray(p, dtype=p.dtype.newbyteorder("=")) for p in pieces]
+                batch = pa.RecordBatch.from_arrays([*map(pa.array, arrays)], names=self.names)
             yield min(start + CHUNK, total) / total, batch
 
 
 def _numpy(path: Path) -> Table:
-    """Arrays with equal numbers of rows: a vector y is column y, a matrix A columns A0, A1, ...
-
-    Those of a matrix X, and of the array of a .npy file, are x0, x1, ..., so that a model takes
-    both. The columns of a structured array are its fields.
-    """
+    """Arrays with equal numbers of rows: a vector y is column y, a matrix A columns A0, A1, ..."""
+    # Those of a matrix X, and of the array of a .npy file, are x0, x1, ..., so that a model takes
+    # both. The columns of a structured array are its fields.
     loaded, packed = _load(path, path), text_suffix(path) == ".npz"
     if isinstance(loaded, np.ndarray) == packed:
-        trouble = "is an archive of arrays; rename it to .npz"
-        if packed:
-            trouble = "holds one array; rename it to .npy"
-        raise TableError(f"{path} {trouble}")
+        trouble = ("holds one array", "npy") if packed else ("is an archive of arrays", "npz")
+        raise TableError("{} {}; rename it to .{}".format(path, *trouble))
     if packed:
         with loaded:
             arrays = {name: _load(path, loaded, name) for name in loaded.files}
@@ -561,22 +543,18 @@ class _TextWriter:
         self._file.write(head.getvalue().encode())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        try:
-            content = self._rendered(batch, "none")
-        except pa.ArrowInvalid:  # a separator, a quote or a line break in some text of the batch
+        how = {"include_header": False, "delimiter": self._delimiter}
+        for quoting in ("none", "needed"):
+            sink = pa.BufferOutputStream()
             try:
-                content = self._rendered(batch, "needed")
-            except pa.ArrowInvalid as error:
-                raise TableError(
-                    f"a text table cannot hold every column ({error}); write .parquet instead"
-                ) from error
-        self._file.write(content)
-
-    def _rendered(self, batch, quoting):
-        sink = pa.BufferOutputStream()
-        how = {"include_header": False, "delimiter": self._delimiter, "quoting_style": quoting}
-        pacsv.write_csv(batch, sink, pacsv.WriteOptions(**how))
-        return sink.getvalue()
+                pacsv.write_csv(batch, sink, pacsv.WriteOptions(**how, quoting_style=quoting))
+                break
+            except pa.ArrowInvalid as error:  # such as a separator or a quote in some text
+                if quoting == "needed":
+                    raise TableError(
+                        f"a text table cannot hold every column ({error}); write .parquet instead"
+                    ) from error
+        self._file.write(sink.getvalue())
 
     def close(self):
         self._file.close()
