@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, gen_batches, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..metrics import encode_labels
-from ..utils import answer_labels, decide
+from ..utils import answer_labels, chosen_width, decide
 from ._explain import explain, neighbourhood_of
 from .fitted import check_attributes, check_fitted_labels
 from .parameters import SearchSpec, Traits
@@ -377,10 +377,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         self.check_no_class_lost(y)
-        if not isinstance(getattr(self, "gamma", None), str):
+        if not (width := chosen_width(self)):
             return self.fit(X, y)
-        gamma = float(self.gamma_[0])
-        grown = clone(self).set_params(gamma=gamma).fit(X, y)
+        grown = clone(self).set_params(**width).fit(X, y)
         self.__dict__.update(vars(grown) | self.get_params(deep=False))
         return self
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
 from ..metrics import CostCurve, encode_labels
-from ..utils import answer_labels, decide, split_fitted, unwrap
+from ..utils import answer_labels, decide, replace_final, split_fitted, unwrap
 from ._conformal import NEW_SPELLING, ConformalClassifier
 from ._criterion import CalibrationScores, Criterion, finite_scores
 from ._curve import Accuracy, Cost, Precision, UnknownRejected
@@ -563,8 +563,8 @@ def calibrate(
     541 samples, promise kept: True
     """
     transform, final = split_fitted(model)
-    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-    inside = steps[-1][1] is final  # else a search or another wrapper stays around it
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    inside = last is final  # else a search or another wrapper stays around it
     rejector = CalibratedRejector(FrozenEstimator(final if inside else model), **operating_point)
     rejector._validate_params()
     point, y = rejector._criterion(), np.asarray(y)
@@ -592,6 +592,4 @@ def calibrate(
     }
     Z_known = _safe_indexing(Z, np.flatnonzero(known))
     rejector._fit(Z_known, y[known], unknown, given, True, X_traffic)
-    if inside and isinstance(model, Pipeline):
-        return type(model)([*steps[:-1], (steps[-1][0], rejector)])
-    return rejector
+    return replace_final(model, rejector) if inside else rejector

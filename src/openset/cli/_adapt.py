@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -46,7 +46,7 @@ def adapt(
     from openset.persistence import descent, read_model, save_model
     from openset.tables import TableError, TableModel, open_table
     from openset.traffic import TrafficClassifier
-    from openset.utils import unwrap
+    from openset.utils import replace_final, unwrap
 
     options.prepare_output(output)
     scorer = TableModel(*read_model(model), n_jobs=jobs)
@@ -74,7 +74,7 @@ def adapt(
         "new_kinds": new_kinds,
         "price": adapted.price_,
     }
-    result = _with_final(scorer.model, adapted) if adapted.learned_ else scorer.model
+    result = replace_final(scorer.model, adapted) if adapted.learned_ else scorer.model
     kept = {k: v for k, v in scorer.card.items() if k in ("data", "steps", "parameters", "search")}
     more = {"descent": descent(model, {"adapted": told})}
     certificate = certificate_card(unwrap(result))
@@ -83,10 +83,3 @@ def adapt(
         typer.echo(json.dumps({"classes": card["classes"], **more}, indent=1))
         return
     say(*describe_adaptation(told), f"saved {output}")
-
-
-def _with_final(model: Any, final: Any) -> Any:
-    """The model with another open-set estimator as its last step."""
-    if not hasattr(model, "steps"):
-        return final
-    return type(model)([*model.steps[:-1], (model.steps[-1][0], final)])

@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing, indexable
 from ..calibration import CalibratedRejector
 from ..discovery import Decisions
 from ..model_selection import OpenSetSearchCV
-from ..utils import Progress, decide, split_fitted, unwrap
+from ..utils import Progress, chosen_width, decide, replace_final, split_fitted, unwrap
 from ._harness import MethodResult, evaluate_method, stratified_rows
 
 
@@ -443,7 +443,7 @@ def learn_decisions(
         "removed": [str(label) for label in remove],
         "renamed": {str(old): str(new) for old, new in rename.items()},
     }
-    return Learned(_put_back(model, taught), changes, report, warnings)
+    return Learned(replace_final(model, taught), changes, report, warnings)
 
 
 def _indexable(Z):
@@ -465,8 +465,7 @@ def _stack(*parts):
 
 def _without_operating_point(model, warnings):
     """The model inside a rejector that was calibrated on samples which are not given here."""
-    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-    final = steps[-1][1]
+    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if not (isinstance(final, CalibratedRejector) and isinstance(final.estimator, FrozenEstimator)):
         return model
     warnings.append(
@@ -474,8 +473,7 @@ def _without_operating_point(model, warnings):
         "again, on samples of all classes, with openset.calibration.calibrate or `openset "
         "calibrate`"
     )
-    inner = final.estimator_.estimator
-    return type(model)([*steps[:-1], (steps[-1][0], inner)]) if len(steps) > 1 else inner
+    return replace_final(model, final.estimator_.estimator)
 
 
 def _with_params(final, y, junk):
@@ -496,9 +494,7 @@ def _with_params(final, y, junk):
 def _fit(final, Z, y, junk):
     """The method of `final`, with its parameters, fitted to all rows."""
     params, y = _with_params(final, y, junk)
-    if isinstance(getattr(final, "gamma", None), str):
-        params["gamma"] = float(final.gamma_[0])  # the width that was chosen
-    return clone(final).set_params(**params).fit(_stack(Z, junk), y)
+    return clone(final).set_params(**params | chosen_width(final)).fit(_stack(Z, junk), y)
 
 
 def _grow(final, Z, y, junk, warnings):
@@ -551,15 +547,3 @@ def _hold_out(y, unknown_label, rng):
             test.append(rows[: len(rows) // 5])
     held = np.sort(np.concatenate(test)) if test else np.empty(0, dtype=np.intp)
     return np.setdiff1d(np.arange(len(y)), held), held
-
-
-def _put_back(model, final):
-    """The model with another open-set estimator inside, as :func:`split_fitted` finds it."""
-    if isinstance(model, Pipeline):
-        name, last = model.steps[-1]
-        return type(model)([*model.steps[:-1], (name, _put_back(last, final))])
-    if isinstance(model, FrozenEstimator):
-        return FrozenEstimator(_put_back(model.estimator, final))
-    if hasattr(model, "best_estimator_"):
-        return _put_back(model.best_estimator_, final)
-    return final

@@ -17,6 +17,7 @@ from ..base.machines import merge_copies, per_class, row_keys, solve_classes
 from ..base.parameters import BOXES, SCALED_GAMMAS, kernel_search
 from ..kernels import Kernel
 from ..solver import Settings, decision_values, one_class_problem, svm_problem
+from ..utils import chosen_width
 from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
 
 # lambda in the default search: dense where regions are still large.
@@ -229,8 +230,7 @@ class OpenSetSVC(KernelMachineClassifier):
                 "does not keep them. Call fit with all data."
             )
         self.check_no_class_lost(y)
-        gamma = self.gamma_[0] if isinstance(self.gamma, str) else self.gamma
-        grown = clone(self).set_params(gamma=gamma)
+        grown = clone(self).set_params(**chosen_width(self))
         training = merge_copies(grown.prepare(X, y, sample_weight, self.min_classes))
         self.check_no_class_lost(grown.classes_.tolist())  # for want of weight
         missing = np.isin(row_keys(self.support_vectors_), row_keys(training.X), invert=True).sum()

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from ..utils import Progress, answer_labels, split_fitted
+from ..utils import Progress, answer_labels, chosen_width, split_fitted
 
 FOLDS = 5
 _MOST = 20_000  # rows of traffic that are used
@@ -240,19 +240,13 @@ def _settled(fitted: BaseEstimator) -> BaseEstimator:
         name, last = fitted.steps[-1]
         heads = [(head, clone(step, safe=False)) for head, step in fitted.steps[:-1]]
         return type(fitted)([*heads, (name, _settled(last))])
-    return clone(fitted).set_params(**width(fitted))
-
-
-def width(fitted: BaseEstimator) -> dict[str, float]:
-    """The kernel width of a fitted model, if its parameter is a name: every fold has the same."""
-    named = isinstance(getattr(fitted, "gamma", None), str)
-    return {"gamma": float(fitted.gamma_[0])} if named else {}
+    return clone(fitted).set_params(**chosen_width(fitted))  # every fold has the same width
 
 
 def _second_params(final: BaseEstimator) -> dict[str, Any]:
     """Parameters of the model that learns from the traffic."""
     given = final.get_params(deep=False)
-    params = {"unknown_label": final.unknown_label_} | width(final)
+    params = {"unknown_label": final.unknown_label_} | chosen_width(final)
     # The traffic shows where the unknown is, and the first gate keeps the regions bounded.
     params |= {k: v for k, v in (("lam", 0.0), ("ensure_bounded", False)) if k in given}
     C = given.get("C")

@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, has_fi
 
 from ..base import known_classes, takes_known_unknowns
 from ..calibration import mixture
-from ..utils import split_fitted, unwrap
-from ._crossed import LIGHT, stack, unknown_probability, width
+from ..utils import chosen_width, split_fitted, unwrap
+from ._crossed import LIGHT, stack, unknown_probability
 
 _FOLDS = 3
 
@@ -127,7 +127,9 @@ class LearnedScore(BaseEstimator):
         self._Z, self._Z_rest = (Z if sparse.issparse(Z) else np.asarray(Z) for Z in parts)
         self.classes_, self.n_calibration_ = final.classes_, n_rest
         # With the kernel width of the training part.
-        self._final = clone(final).set_params(unknown_label=final.unknown_label_, **width(final))
+        self._final = clone(final).set_params(
+            unknown_label=final.unknown_label_, **chosen_width(final)
+        )
         self._known_scores = self._crossed_scores()
         return self
 

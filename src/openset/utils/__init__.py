@@ -17,6 +17,8 @@ from ._contract import (
     split_pipeline,
     unwrap,
 )
+from ._contract import chosen_width as chosen_width
+from ._contract import replace_final as replace_final
 from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
 from ._parallel import Progress, interrupts, steps_of_fit, thread_map
 

@@ -245,6 +245,24 @@ def _transform(heads, X):
     return X
 
 
+def replace_final(model: BaseEstimator, final: BaseEstimator) -> BaseEstimator:
+    """The model with another open-set estimator inside, where :func:`split_fitted` finds it."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return type(model)([*model.steps[:-1], (name, replace_final(last, final))])
+    if isinstance(model, FrozenEstimator):
+        return FrozenEstimator(replace_final(model.estimator, final))
+    if hasattr(model, "best_estimator_"):
+        return replace_final(model.best_estimator_, final)
+    return final
+
+
+def chosen_width(final: BaseEstimator) -> dict[str, float]:
+    """The kernel width of a fitted model as a parameter, if its own is a name such as "scale"."""
+    named = isinstance(getattr(final, "gamma", None), str)
+    return {"gamma": float(final.gamma_[0])} if named else {}
+
+
 def split_pipeline(estimator: BaseEstimator) -> tuple[BaseEstimator | None, BaseEstimator, str]:
     """Split an estimator, fitted or not, into transformers, final step and parameter prefix.
 
