@@ -296,10 +296,7 @@ _ML = "ai.onnx.ml"
 
 
 def to_onnx(
-    model: BaseEstimator,
-    *,
-    feature_names: Sequence[str] | None = None,
-    dtype: str = "float64",
+    model: BaseEstimator, *, feature_names: Sequence[str] | None = None, dtype: str = "float64"
 ) -> onnx.ModelProto:
     """Write a fitted model as an ONNX graph of standard operators.
 

@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from openset.persistence import load_model, read_card
+from openset import OpenSetSearchCV, OpenSetSVC
+from openset.persistence import load_model, read_card, save_model
 from openset.tables import TableModel, open_table
 from openset.traffic import TrafficClassifier
 
@@ -115,3 +118,15 @@ def test_few_rows(fails, trained, tmp_path):
     arguments = ("adapt", trained.model, tmp_path / "few.csv", "--data", trained.train)
     line = fails(*arguments, "-o", tmp_path / "x.skops")
     assert "X_traffic has 4 rows; at least 10 are needed" in line
+
+
+def test_transformers_inside_a_search_stay(trained, traffic, run, tmp_path):
+    table, model = pd.read_csv(trained.train), tmp_path / "search.skops"
+    pipeline = make_pipeline(StandardScaler(), OpenSetSVC(n_jobs=1))
+    search = OpenSetSearchCV(pipeline, {"opensetsvc__lam": [0.1, 0.3]}, n_repeats=1, random_state=0)
+    save_model(search.fit(table[FEATURES], table.kind), model)
+    arguments = (model, traffic, "--data", trained.train, "-t", "kind", "-o", tmp_path / "a.skops")
+    result = run("adapt", *arguments, "--new-kinds", 0, "--jobs", 1)
+    assert result.exit_code == 0 and "learned from" in result.stdout, result.stderr
+    assert rejected(tmp_path / "a.skops", blobs(seed=8)) < 0.25
+    assert rejected(tmp_path / "a.skops", between(100, 7)) > 0.5

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 
 from ._criterion import (
     SLACK,
@@ -27,6 +27,7 @@ from ._criterion import (
     mass_quantile,
     width,
 )
+from ._samples import held_out_scores
 
 # Rates of the trade-off that is told; folds of classes that are withheld one after the other.
 _RATES = (0.1, 0.01, 0.001)
@@ -167,13 +168,7 @@ def withheld_scores(
     fold_of = check_random_state(random_state).permutation(np.arange(len(classes)) % n_folds)
     fold = np.full(len(y), -1)  # known unknowns are fitted in every fold, and never scored
     fold[known] = fold_of[codes]
-    scores = np.empty(len(y))
-    for k in range(n_folds):
-        rows = fit_rows[fold[fit_rows] != k]
-        model = clone(estimator).fit(_safe_indexing(X, rows), y[rows])
-        withheld = np.flatnonzero(fold == k)
-        scores[withheld] = model.decision_function(_safe_indexing(X, withheld)).max(axis=1)
-    return codes, scores[known]
+    return codes, held_out_scores(estimator, X, y, fold, fit_rows)[known]
 
 
 def check_unseen(model: Any, Z_unknown: Any, known_unknowns: Any, X_unknown: Any) -> None:

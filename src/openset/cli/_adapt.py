@@ -1,13 +1,13 @@
 """``openset adapt``: a model and unlabelled rows in, a model that has learned from them out."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, reported, say
+from openset.cli._learn import save_taught
+from openset.cli._options import READS, reported
 from openset.cli._text import describe_adaptation
 
 
@@ -42,11 +42,10 @@ def adapt(
     from sklearn.frozen import FrozenEstimator
 
     from openset.calibration import CalibratedRejector
-    from openset.evaluation import certificate_card
-    from openset.persistence import descent, read_model, save_model
+    from openset.persistence import descent, read_model
     from openset.tables import TableError, TableModel, open_table
     from openset.traffic import TrafficClassifier
-    from openset.utils import replace_final, unwrap
+    from openset.utils import replace_final
 
     options.prepare_output(output)
     scorer = TableModel(*read_model(model), n_jobs=jobs)
@@ -75,11 +74,5 @@ def adapt(
         "price": adapted.price_,
     }
     result = replace_final(scorer.model, adapted) if adapted.learned_ else scorer.model
-    kept = {k: v for k, v in scorer.card.items() if k in ("data", "steps", "parameters", "search")}
     more = {"descent": descent(model, {"adapted": told})}
-    certificate = certificate_card(unwrap(result))
-    card = save_model(result, output, kept | more | {"certificate": certificate})
-    if as_json:
-        typer.echo(json.dumps({"classes": card["classes"], **more}, indent=1))
-        return
-    say(*describe_adaptation(told), f"saved {output}")
+    save_taught(result, output, scorer.card, more, None if as_json else describe_adaptation(told))

@@ -136,12 +136,7 @@ def fit(
         distributed = tables.part_readers(table, training, kept)
     with nullcontext() if scheduler is None else connect(scheduler):
         fitted = evaluation.fit_method(
-            search,
-            X,
-            y,
-            groups=groups,
-            max_tuning_rows=search_rows,
-            distributed=distributed,
+            search, X, y, groups=groups, max_tuning_rows=search_rows, distributed=distributed
         )
     if in_parts:
         summary["rows"] = summary["rows_used"] = fitted.n_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,10 +54,9 @@ def learn(
     import numpy as np
 
     from openset.discovery import Decisions, read_decisions
-    from openset.evaluation import certificate_card, learn_decisions
-    from openset.persistence import descent, read_model, save_model
+    from openset.evaluation import learn_decisions
+    from openset.persistence import descent, read_model
     from openset.tables import TableError, TableModel, open_table
-    from openset.utils import unwrap
 
     options.prepare_output(output)
     if not (decisions or unknown or remove or rename):
@@ -94,14 +93,24 @@ def learn(
     )
     for warning in learned.warnings:
         complain(f"warning: {warning}")
-    kept = {k: card[k] for k in ("data", "steps", "parameters", "search") if k in card}
     more = {"learned": learned.report, "descent": descent(model, learned.changes)}
-    certificate = certificate_card(unwrap(learned.model))
-    written = save_model(learned.model, output, kept | more | {"certificate": certificate})
-    if as_json:
+    lines = describe_changes(learned.changes, learned.report)
+    save_taught(learned.model, output, card, more, None if as_json else lines)
+
+
+def save_taught(model: Any, output: Path, card: dict, more: dict, lines: list[str] | None) -> None:
+    """Save a model that learned, with `more` on its card, and tell it: in lines, or as JSON."""
+    from openset.evaluation import certificate_card
+    from openset.persistence import save_model
+    from openset.utils import unwrap
+
+    kept = {k: card[k] for k in ("data", "steps", "parameters", "search") if k in card}
+    certificate = {"certificate": certificate_card(unwrap(model))}
+    written = save_model(model, output, kept | more | certificate)
+    if lines is None:
         typer.echo(json.dumps({"classes": written["classes"], **more}, indent=1))
-        return
-    say(*describe_changes(learned.changes, learned.report), f"saved {output}")
+    else:
+        say(*lines, f"saved {output}")
 
 
 def _check_class(name: str, classes, option: str) -> None:

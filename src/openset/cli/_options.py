@@ -67,8 +67,7 @@ TrueTarget = Annotated[
 NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to write."), WRITES]
 NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write."), WRITES]
 Features = Annotated[
-    str | None,
-    typer.Option(help="Feature columns, comma-separated; default: all usable ones."),
+    str | None, typer.Option(help="Feature columns, comma-separated; default: all usable ones.")
 ]
 Drop = Annotated[str | None, typer.Option(help="Columns to ignore, comma-separated.")]
 Missing = Annotated[

@@ -148,12 +148,7 @@ def _pictures(table: Path, column: str, names: dict, output: Path) -> dict:
 
 
 # The first bytes of the images that browsers show; SVG, which can hold scripts, is none of them.
-_IMAGES = {
-    b"\x89PNG": "png",
-    b"\xff\xd8\xff": "jpeg",
-    b"GIF87a": "gif",
-    b"GIF89a": "gif",
-}
+_IMAGES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
 
 
 def _embedded(folder: Path, name, where: str, output: Path) -> str:

@@ -46,9 +46,7 @@ def _default_store(plan) -> Path:
 
 
 _Study = Annotated[
-    Path,
-    typer.Argument(help="TOML file of the study.", metavar="STUDY"),
-    Role("reads", more=_code),
+    Path, typer.Argument(help="TOML file of the study.", metavar="STUDY"), Role("reads", more=_code)
 ]
 _Store = Annotated[
     Path | None,

@@ -124,8 +124,7 @@ class ExtremeValueMachine(OpenSetClassifier):
         "weibull_": "",
     }
     search_spec = SearchSpec(
-        {"default": {"tail_size": _TAILS, "threshold": FRACTIONS}},
-        after_fit=("threshold",),
+        {"default": {"tail_size": _TAILS, "threshold": FRACTIONS}}, after_fit=("threshold",)
     )
 
     def __init__(

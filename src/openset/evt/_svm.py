@@ -306,8 +306,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         known_unknowns="negatives of every SVM, not of the one-class machines",
     )
     search_spec = kernel_search(
-        {"C": BOXES, "delta_R": _THRESHOLDS},
-        after_fit=("delta_tau", "delta_R"),
+        {"C": BOXES, "delta_R": _THRESHOLDS}, after_fit=("delta_tau", "delta_R")
     )
 
     class_attributes = (

@@ -100,7 +100,7 @@ class SIMCA(DistanceClassifier):
         "per_class": ["boolean"],
     }
     fitted_attributes = {
-        **{"means_": "K d", "components_": "K a d", "deviations_": "K a", "moments_": "K four"},
+        **{"means_": "K d", "components_": "K a d", "deviations_": "K a", "moments_": "K four"}
     }
     traits = Traits(
         "SIMCA", one_class=True, bounded=True, known_unknowns="they can lower the radius"

@@ -13,14 +13,7 @@ from ._counts import (
     oscr_area,
     oscr_curve,
 )
-from ._curves import (
-    Acceptance,
-    CostCurve,
-    OperatingCurve,
-    check_costs,
-    cost_curve,
-    operating_curve,
-)
+from ._curves import Acceptance, CostCurve, OperatingCurve, check_costs, cost_curve, operating_curve
 from ._prediction import (
     OpenSetReport,
     accuracy_known,

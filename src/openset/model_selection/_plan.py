@@ -44,10 +44,7 @@ PAPER_GRIDS: dict[str, Grid] = {
     "WSVM": {"gamma": _GAMMAS, "delta_R": [2.0**k for k in range(-7, 1)]},
     "PISVM": {"gamma": _GAMMAS, "threshold": FRACTIONS},
     # The paper has no grid for this one. Among equally good tails the longest fit its results.
-    "ExtremeValueMachine": {
-        "tail_size": [1000, 200, 100, 50, 25, 10, 5],
-        "threshold": FRACTIONS,
-    },
+    "ExtremeValueMachine": {"tail_size": [1000, 200, 100, 50, 25, 10, 5], "threshold": FRACTIONS},
 }
 
 

@@ -22,15 +22,7 @@ from ._path import Members, Run, carry, identity_start, run_slice
 from ._problem import Batch, Problem, Solved, feasible_start, near_identity
 from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
-from ._state import (
-    ITERATION,
-    Box,
-    RowStore,
-    add_outside,
-    compare_and_swap,
-    copy_values,
-    summarise,
-)
+from ._state import ITERATION, Box, RowStore, add_outside, compare_and_swap, copy_values, summarise
 from ._tuning import tuning
 
 # What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.

@@ -29,16 +29,7 @@ from ._ranks import (
 )
 from ._store import Store
 from ._study import Study
-from .page import (
-    Cell,
-    Page,
-    Report,
-    duration,
-    mark_best,
-    number,
-    p_value,
-    with_error,
-)
+from .page import Cell, Page, Report, duration, mark_best, number, p_value, with_error
 
 _SECONDS = ["seconds_search", "seconds_fit", "seconds_predict"]
 

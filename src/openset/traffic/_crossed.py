@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
+from ..calibration import held_out_scores
 from ..utils import Progress, answer_labels, chosen_width, split_fitted
 
 FOLDS = 5
@@ -155,13 +156,8 @@ class CrossedData:
         """Sorted highest scores of labelled rows, by models that do not know their class."""
         fold_of = self.rng.permutation(np.arange(len(self.labels) - 1) % n_folds)
         fold = np.append(fold_of, -1)[self.codes[: self.n]]
-        scores = []
-        for k in range(n_folds):
-            rows, rest = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            model = clone(self.template).fit(_safe_indexing(self.X, rows), self.y[rows])
-            scores.append(model.decision_function(_safe_indexing(self.X, rest)).max(axis=1))
-            self.progress.step()
-        return np.sort(np.concatenate(scores))
+        every = held_out_scores(self.template, self.X, self.y, fold, on_fold=self.progress.step)
+        return np.sort(every[fold >= 0])
 
 
 @dataclass(frozen=True)

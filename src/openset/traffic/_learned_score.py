@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter
 
 from ..base import known_classes, takes_known_unknowns
-from ..calibration import mixture
+from ..calibration import held_out_scores, mixture
 from ..utils import chosen_width, split_fitted, unwrap
 from ._crossed import LIGHT, stack, unknown_probability
 
@@ -130,17 +130,9 @@ class LearnedScore(BaseEstimator):
         self._final = clone(final).set_params(
             unknown_label=final.unknown_label_, **chosen_width(final)
         )
-        self._known_scores = self._crossed_scores()
+        scores = held_out_scores(self._final, self._Z, self._y, np.arange(len(self._y)) % _FOLDS)
+        self._known_scores = scores[np.isin(self._y, self.classes_)]
         return self
-
-    def _crossed_scores(self) -> np.ndarray:
-        """Scores of the known training rows by machines that have not seen them."""
-        fold, scores = np.arange(len(self._y)) % _FOLDS, np.empty(len(self._y))
-        for k in range(_FOLDS):
-            fit, rest = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            model = clone(self._final).fit(_safe_indexing(self._Z, fit), self._y[fit])
-            scores[rest] = model.known_score(_safe_indexing(self._Z, rest))
-        return scores[np.isin(self._y, self.classes_)]
 
     def batch_scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Learn from calibration rows and batch, and score both.

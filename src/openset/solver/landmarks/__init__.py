@@ -1,14 +1,7 @@
 """Landmark (Nyström) machines of all classes, for training sets too large for the exact ones."""
 
 from ._choice import choose_rows, spread_over_classes
-from ._features import (
-    LandmarkFeatures,
-    Query,
-    TrainingRows,
-    Worst,
-    block_violators,
-    training_rows,
-)
+from ._features import LandmarkFeatures, Query, TrainingRows, Worst, block_violators, training_rows
 from ._fit import LandmarkSolution, LandmarkTask, solve_landmarks
 
 __all__ = [
