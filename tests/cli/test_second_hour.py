@@ -92,11 +92,53 @@ def test_a_target_that_is_a_measurement(fails, trained, tmp_path):
     assert "it looks like an identifier or a measurement, not a class" in told
 
 
-def test_integers_that_no_float_holds(fails, tmp_path):
+def test_a_measurement_that_is_often_repeated(run, fails, tmp_path):
+    values = np.arange(160) % 32
+    table = blobs().assign(kind=values / 10)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = "fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops"
+    result = run(*fit, "--turns", 0, "--jobs", 1, "--method", "centroids")
+    assert "'kind' of" in result.stderr and "has 32 different numbers; it looks" in result.stderr
+    table.assign(kind=values).to_csv(tmp_path / "t.csv", index=False)  # may be codes of classes
+    result = run(*fit, "--turns", 0, "--jobs", 1, "--method", "centroids")
+    assert result.exit_code == 0 and "looks like a measurement" not in result.stderr
+    ages = np.r_[18, 18 + np.arange(159) % 40]
+    table.assign(kind=ages)[:100].to_csv(tmp_path / "t.csv", index=False)
+    assert "if 'kind' is a measurement, divide it into a few classes" in fails(*fit)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_integers_that_no_float_holds(name, fails, trained, tmp_path):
     table = blobs().assign(width=2**53 + 1 + 2 * np.arange(160))
-    table.to_parquet(tmp_path / "t.parquet")
-    told = fails("fit", tmp_path / "t.parquet", "-t", "kind", "-o", tmp_path / "m.skops")
+    write = table.to_parquet if name.endswith("parquet") else table.to_csv
+    write(tmp_path / name, index=False)
+    told = fails("fit", tmp_path / name, "-t", "kind", "-o", tmp_path / "m.skops")
     assert "column 'width' has 160 integers beyond 2^53, which a float64 cannot hold" in told
+    told = fails("predict", trained.model, tmp_path / name, "-o", tmp_path / "a.csv")
+    assert f"has {'' if name == 't.parquet' else chr(39)}9007199254740993" in told
+    assert told.endswith("in data row 1; the model needs a number not more than 2^53")
+
+
+def test_large_numbers_that_are_no_integers_beyond(run, trained, tmp_path):
+    cells = ["9e15", str(2**53), f" -{2**53} ", "9007199254740995.0", "NA"]
+    table = blobs().astype({"width": object})
+    table.loc[: len(cells) - 1, "width"] = cells
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = "fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops"
+    result = run(*fit, "--turns", 0, "--jobs", 1, "--missing", "drop")
+    assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_one_integer_beyond_among_other_cells(mark, fails, tmp_path):
+    table = blobs()
+    table["width"] = [str(v).replace(".", mark) for v in table["width"]]
+    table.loc[[3, 8], "width"] = ["NA", "-12345678901234567890"]
+    sep = ";" if mark == "," else ","
+    table.to_csv(tmp_path / "t.csv", index=False, decimal=mark, sep=sep)
+    fit = "fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops"
+    told = fails(*fit, "--missing", "median", "--decimal", mark)
+    assert "has 1 integers beyond 2^53" in told and "data row 9: '-12345678901234567890'" in told
 
 
 @pytest.mark.parametrize("scale", ["minmax", "unit", "none"])

@@ -239,7 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             values, bad = numbers(batch.column(name), table.decimal)
             if len(bad):
                 content = batch.column(name)[int(bad[0])].as_py()
-                kind = "not more than 2^53" if isinstance(content, int) else "there"
+                kind = "not more than 2^53" if _is_whole(str(content)) else "there"
                 if re.match(_DECIMAL_COMMA, str(content)):
                     kind += "; if this is one, use --decimal ,"
                 raise TableError(
@@ -379,7 +379,7 @@ class _Column:
         values, bad = numbers(cells, self._decimal)
         if len(bad) and not self._n_bad:
             self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
-            self._too_large = pa.types.is_integer(cells.type)
+            self._too_large = _is_whole(self._first[1])
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._chunks.append(values)
@@ -402,6 +402,8 @@ class _Column:
     def categories(self) -> list[str]:
         """The values of a categorical column, sorted; empty if it is another kind of column."""
         n_numbers = self._n_rows - np.isnan(self.values).sum()
+        if self._too_large:
+            return []
         mostly_text = self._n_bad and n_numbers < _MEANT_AS_NUMBERS * (n_numbers + self._n_bad)
         if not mostly_text or not self._levels:
             return []
@@ -490,7 +492,7 @@ def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarra
             column = pc.replace_substring(column, ".", " ")
             column = pc.replace_substring(column, ",", ".")
         try:
-            return _as_float(column), np.empty(0, dtype=np.intp)
+            return _without_large(_as_float(column), column)
         except pa.ArrowInvalid:
             text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(pc.equal(pc.utf8_lower(text), "true"), "1", text)
@@ -498,7 +500,8 @@ def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarra
         missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array([*_MISSING, None]))
         number = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
         bad = np.flatnonzero(~pc.or_(missing, number).to_numpy(zero_copy_only=False))
-        return _as_float(pc.if_else(number, text, None)), bad
+        values, large = _without_large(_as_float(pc.if_else(number, text, None)), text)
+        return values, np.union1d(bad, large)
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     if any(test(kind) for test in tests):
         try:
@@ -509,6 +512,28 @@ def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarra
             return _as_float(pc.if_else(bad, None, column)), np.flatnonzero(bad)
     present = column.is_valid().to_numpy(zero_copy_only=False)
     return np.full(len(column), np.nan), np.flatnonzero(present)
+
+
+def _without_large(values, texts):
+    """Values (n,), NaN where the text is an integer beyond 2^53, and the rows of these."""
+    rows = np.flatnonzero(np.abs(values) >= 2**53)
+    cells = texts.take(pa.array(rows)).to_pylist()
+    # 2^53 + 1 is rounded to 2^53.
+    large = [
+        _is_whole(c) and (abs(values[r]) > 2**53 or abs(int(c)) > 2**53)
+        for r, c in zip(rows, cells, strict=True)
+    ]
+    if any(large):
+        rows = rows[large]
+        values = values.copy()
+        values[rows] = np.nan
+        return values, rows
+    return values, rows[:0]
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text is an integer, in digits."""
+    return re.fullmatch(r"\s*[+-]?\d+\s*", text) is not None
 
 
 def _as_float(column):

@@ -26,6 +26,9 @@ _UNKNOWN_NAMES = {
     *("out-of-scope", "out_of_scope", "background", "reject", "rest", "n/a", "misc"),
 }
 
+# More different numbers than this in a target may be a measurement.
+_MANY = 20
+
 
 @dataclass
 class TrainingData:
@@ -58,10 +61,12 @@ class TrainingData:
         counts = {c: int(np.sum(self.y == c)) for c in classes.tolist()}
         small = [f"{c!r} ({n})" for c, n in counts.items() if n < fewest]
         if small:
+            measured = len(labels) > _MANY and all(map(_is_number, labels.tolist()))
+            hint = f"; if {self.target!r} is a measurement, divide it into a few classes first"
             raise TableError(
                 f"too few rows of {shortened(small)}; at least {fewest} of each class are needed "
                 "to hold out, tune and fit: add rows, remove these, or name the other classes "
-                "with --known"
+                "with --known" + hint * measured
             )
         used = np.isin(self.y, classes) | (self.y == label if explicit >= 0 else False)
         return Choice(classes, label, used)
@@ -134,10 +139,17 @@ def read_training(
         raise TableError(f"{table.path} has no class in any row of the target {target!r}")
     if len(used) == 1:
         raise TableError(f"{where} has only one class, {used.pop()!r}; at least two are required")
-    if len(used) > max(20, n_labelled // 2):
+    if len(used) > max(_MANY, n_labelled // 2):
         raise TableError(
             f"{where} has {len(used):,} different values in {n_labelled:,} rows; it looks like an "
             "identifier or a measurement, not a class"
+        )
+    integers = all(map(is_integer, used))
+    if len(used) > _MANY and not integers and all(map(_is_number, used)):
+        warnings.warn(
+            f"{where} has {len(used)} different numbers; it looks like a measurement, and each "
+            "number is learned as a class. If it is one, divide it into a few classes first",
+            stacklevel=2,
         )
     kept = _complete(table, encoder, X)
     if missing == "error" and n_labelled < len(X):
@@ -148,7 +160,6 @@ def read_training(
     kept &= labelled
     if not kept.any():
         raise TableError(f"{table.path} has no row without a missing value; try --missing median")
-    integers = all(map(is_integer, used))
     labels = np.array([to_integer(t) if t in used else 0 for t in texts] if integers else texts)
     groups = None if group is None else required_texts(table, group, members)[kept]
     return TrainingData(table.path, target, X[kept], labels[codes[kept]], encoder, len(X), groups)
@@ -255,6 +266,13 @@ def is_integer(text: str) -> bool:
     text = text.removesuffix(".0")  # as pandas writes integers with gaps
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and str(int(text)) == text and len(text) < 18
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def to_integer(text: str) -> int:
