@@ -93,6 +93,10 @@ def test_monitor_and_review_tell_the_share(run, fails, trained, table, tmp_path)
     assert f"estimate from all scores: {line}" in run(*review).stdout
     assert json.loads(run(*review, "--json").stdout)["traffic"] == share
     assert "give both" in fails("monitor", state, "--model", model, code=2)
+    comma = tmp_path / "comma.csv"
+    pd.read_csv(table).to_csv(comma, index=False, sep=";", decimal=",")
+    told = run("monitor", state, "--model", model, "--data", comma, "--decimal", ",", "--json")
+    assert json.loads(told.stdout)["traffic"] == share
 
 
 def test_no_share_without_held_out_scores(run, fails, table, tmp_path):
@@ -103,6 +107,8 @@ def test_no_share_without_held_out_scores(run, fails, table, tmp_path):
     told = run("review", tmp_path / "a.csv", *more, "-o", tmp_path / "r.html")
     assert told.exit_code == 0, told.stderr
     assert "estimate" not in told.stdout
+    told = fails("traffic", model, table)
+    assert "use `openset calibrate` on other rows of known classes first" in told
     told = fails("monitor", tmp_path / "state", "--rate", 0.3, *more)
     assert "holds no scores of rows that it was not fitted to" in told
 

@@ -129,6 +129,7 @@ WRONG = {
         "--test": ("mean", "--test.*'mean' is not one of 'rate', 'scores'"),
         "--alpha": ("7", f"--alpha.*{AT_MOST}1"),
         "--encoding": ("utf-99 --reference {new}", ENCODING),
+        "--decimal": ("x", "--decimal.*'x' is not one of '.', ','"),
     },
     "review": {
         "ANSWERS": ("{new}", "no column 'prediction', which `openset predict` writes"),

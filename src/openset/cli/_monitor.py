@@ -45,6 +45,7 @@ def monitor(
         float, typer.Option(min=0, max=1, help="Largest probability of ever raising a false alarm.")
     ] = 0.05,
     encoding: options.Encoding = "utf-8",
+    decimal: options.Decimal = ".",
     as_json: options.AsJson = False,
 ) -> None:
     """Start a monitor for `openset predict --monitor FILE`, or show its state."""
@@ -53,7 +54,7 @@ def monitor(
 
     if rate is not None and reference is not None:
         raise UsageError("--rate and --reference exclude each other; give one of them")
-    share = None if model is data is None else _share(model, data, encoding)
+    share = None if model is data is None else _share(model, data, encoding, decimal)
     if rate is None and reference is None:
         if not file.exists():
             raise FileNotFoundError(
@@ -77,7 +78,7 @@ def monitor(
     tell(started, as_json, share)
 
 
-def _share(model: Path | None, data: Path | None, encoding: str) -> dict:
+def _share(model: Path | None, data: Path | None, encoding: str, decimal: str) -> dict:
     """How much of the table is unknown."""
     from openset.persistence import read_model
     from openset.tables import TableModel, open_table
@@ -85,7 +86,7 @@ def _share(model: Path | None, data: Path | None, encoding: str) -> dict:
     if model is None or data is None:
         raise UsageError("--model and --data together tell the share of unknown rows; give both")
     scorer = TableModel(*read_model(model))
-    X, _ = scorer.read(open_table(data, encoding))
+    X, _ = scorer.read(open_table(data, encoding, decimal))
     share = estimated_share(scorer.final, scorer.transform(X))
     if share is None:
         raise ValueError(

@@ -23,6 +23,11 @@ def traffic(
     from openset.traffic import estimate_traffic
 
     scorer = TableModel(*read_model(model), n_jobs=jobs)
+    if not _has_scores(scorer.final):
+        raise ValueError(
+            f"{model} holds no scores of rows that it was not fitted to; use `openset calibrate` on "
+            "other rows of known classes first, or fit it with --calibration or --turns"
+        )
     X, _ = scorer.read(open_table(data, encoding, decimal))
     report = estimate_traffic(scorer.final, scorer.transform(X))
     if as_json:
@@ -31,11 +36,15 @@ def traffic(
         say_wrapped(str(report))
 
 
+def _has_scores(model: Any) -> bool:
+    return hasattr(model, "mixture") or hasattr(model, "fold_rows_")
+
+
 def estimated_share(model: Any, Z: Any) -> dict[str, Any] | None:
     """How much of rows Z is unknown; None without held-out scores or with fewer than 10 rows."""
     from openset.traffic import estimate_traffic
 
-    if not (hasattr(model, "mixture") or hasattr(model, "fold_rows_")):
+    if not _has_scores(model):
         return None
     try:
         told = estimate_traffic(model, Z).as_dict()
