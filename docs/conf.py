@@ -78,13 +78,9 @@ html_css_files = ["openset.css"]
 html_js_files = ["copy.js"]
 html_show_sourcelink = False
 html_copy_source = False
-# Where the project lives: from pyproject.toml, once it says so.
-_urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"].get("urls", {})
+_urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
 html_theme_options = {
-    "external_links": [
-        *({"name": name, "url": url} for name, url in _urls.items()),
-        {"name": "Paper", "url": "https://doi.org/10.1109/TSMC.2021.3074496"},
-    ],
+    "external_links": [{"name": name, "url": url} for name, url in _urls.items()],
     "navbar_align": "left",
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],

@@ -54,6 +54,7 @@ def test_installs_into_an_empty_environment(built, tmp_path, kind):
 def test_the_wheel_holds_the_data_of_the_package(built):
     (wheel,) = built.glob("*.whl")
     names = set(ZipFile(wheel).namelist())
-    for name in ("py.typed", "datasets/catalogue.csv", "study/page.css"):
-        assert f"openset/{name}" in names
+    files = {path for path in (ROOT / "src" / "openset").rglob("*.*") if path.is_file()}
+    wanted = {path.relative_to(ROOT / "src").as_posix() for path in files if "__" not in str(path)}
+    assert "openset/datasets.csv" in wanted and wanted <= names
     assert not any(name.startswith(("tests", "benchmarks")) for name in names)

@@ -7,6 +7,7 @@ function codeOf(block) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  if (!navigator.clipboard) return; // of a page that came without https
   document.querySelectorAll("div.highlight").forEach((block) => {
     const button = Object.assign(document.createElement("button"),
       { type: "button", className: "copy", textContent: "Copy" });

@@ -25,8 +25,8 @@ def traffic(
     scorer = TableModel(*read_model(model), n_jobs=jobs)
     if not _has_scores(scorer.final):
         raise ValueError(
-            f"{model} holds no scores of rows that it was not fitted to; use `openset calibrate` on "
-            "other rows of known classes first, or fit it with --calibration or --turns"
+            f"{model} holds no scores of rows that it was not fitted to; use `openset calibrate` "
+            "on other rows of known classes first, or fit it with --calibration or --turns"
         )
     X, _ = scorer.read(open_table(data, encoding, decimal))
     report = estimate_traffic(scorer.final, scorer.transform(X))
