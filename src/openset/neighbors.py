@@ -203,17 +203,9 @@ class KthDistances:
     The product takes all features, or few directions that hold most of the variance, where there
     are such. With x = (u, v), u the part in these directions, a.b <= a_u.b_u + |a_v| |b_v|: the
     norm of the rest is one more feature.
-
-    Parameters
-    ----------
-    B : ndarray of shape (m, d), float64
-        Rows sorted by class.
-    starts : ndarray of shape (K + 1,)
-        The rows of class c are starts[c], ..., starts[c + 1] - 1.
-    n_jobs : int or None
-        Number of threads.
-    device : {"cpu", "cuda", "auto"}
     """
+
+    # B (m, d) is sorted by class: the rows of class c are starts[c], ..., starts[c + 1] - 1.
 
     def __init__(self, B: np.ndarray, starts: np.ndarray, n_jobs: int | None, device: str):
         self._B, self._starts, self._n_jobs, self._size = B, starts, n_jobs, _BLOCK

@@ -357,10 +357,8 @@ def _sorted_scores(scores, groups, members):
 def p_value(
     calibration: np.ndarray, mass: np.ndarray | None, scores: np.ndarray, slack: float
 ) -> np.ndarray:
-    """(1 + #{i: s_i <= s}) / (n + 1) for sorted calibration scores (n,), or their mass (n + 1,).
-
-    Scores up to `slack` above s count as equal to it: rounding must not lower a p-value.
-    """
+    """(1 + #{i: s_i <= s}) / (n + 1) for sorted calibration scores (n,), or their mass (n + 1,)."""
+    # Scores up to `slack` above s count as equal to it: rounding must not lower a p-value.
     below = np.searchsorted(calibration, scores + slack, side="right")
     return (1 + below) / (len(calibration) + 1) if mass is None else mass[below]
 

@@ -322,11 +322,9 @@ def _at_least(known, new, error, slack) -> float:
 
 
 def _at_least_any_mix(scores, codes, known, new, error, slack) -> float:
-    """Lower limit of the unknown share if the classes have any shares among the known rows.
-
-    Limits of A_c hold at all ranks of a class together, so at any threshold the next higher rank
-    gives one: A_c does not increase.
-    """
+    """Lower limit of the unknown share if the classes have any shares among the known rows."""
+    # Limits of A_c hold at all ranks of a class together, so at any threshold the next higher rank
+    # gives one: A_c does not increase.
     thresholds = known[len(known) - _ranks(len(known))]
     least = np.ones(len(thresholds))
     n_classes = codes.max() + 1
@@ -369,11 +367,9 @@ def _read(above, x, n, n_new):
 
 
 def _class_shares(codes, cell, new, n_classes, error, rng):
-    """Shares (K,) of the classes among the known rows above a score, and intervals (K, 2).
-
-    `codes`, `cell` (n,) are classes and answers of the calibration rows, `new` (N,) those of the
-    traffic; the answer K is a row below the score.
-    """
+    """Shares (K,) of the classes among the known rows above a score, and intervals (K, 2)."""
+    # `codes`, `cell` (n,) are classes and answers of the calibration rows, `new` (N,) those of the
+    # traffic; the answer K is a row below the score.
     confusion = np.zeros((n_classes, n_classes + 1))
     np.add.at(confusion, (codes, cell), 1)
     counts = np.bincount(new, minlength=n_classes + 1)
@@ -393,10 +389,8 @@ def _class_shares(codes, cell, new, n_classes, error, rng):
 
 
 def _em(confusion, counts):
-    """Class shares (R, K) from counts (R, K, K + 1) by class and answer, and of answers (R, K + 1).
-
-    The answers of each class are smoothed by one row with the mean answers of all classes.
-    """
+    """Shares (R, K) from counts by class and answer (R, K, K + 1), and by answer (R, K + 1)."""
+    # The answers of each class are smoothed by one row with the mean answers of all classes.
     n_classes = confusion.shape[1]
     right = np.trace(confusion[..., :-1], axis1=1, axis2=2) / confusion.sum(axis=(1, 2))
     kept = confusion[..., :-1].sum(axis=(1, 2)) / confusion.sum(axis=(1, 2))

@@ -186,11 +186,9 @@ def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.nda
 
 
 def _noise(model, transform, X, scores, rows) -> float:
-    """Largest difference of scores (n, K), or (n, 1) highest ones, between rows alone and a batch.
-
-    Sums in single precision, of a kernel machine or of a wrapped classifier, depend on the number
-    of samples in the batch. How much depends on the model, so it is measured.
-    """
+    """Largest difference of scores (n, K), or highest ones (n, 1), of rows alone and in a batch."""
+    # Sums in single precision, of a kernel machine or of a wrapped classifier, depend on the number
+    # of samples in the batch. How much depends on the model, so it is measured.
     alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
     if scores.shape[1] == 1:
         alone = alone.max(axis=1, keepdims=True)
@@ -216,10 +214,8 @@ _NEAR = 0.05
 def resolve_conflict(
     thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: Criterion
 ) -> tuple[np.ndarray, np.ndarray, str | None]:
-    """Thresholds (M, K) that bound the accepted region if `prefer` says so; which were lifted; why.
-
-    `far` (K,) are the scores far away from all samples, inf where they are not known.
-    """
+    """Thresholds (M, K), lifted to bound the accepted region if `prefer` says so; which; why."""
+    # `far` (K,) are the scores far away from all samples, inf where they are not known.
     conflict = (thresholds <= far) & np.isfinite(far)
     if prefer == "bounded" and np.any(far == np.inf):
         raise ValueError(

@@ -115,10 +115,8 @@ class StrangersAccepted(Criterion):
 
 
 def stranger_threshold(scores: CalibrationScores, rate: float) -> float:
-    """The lowest threshold for `rate`: above the highest score at or above which more mass lies.
-
-    It is midway to the next higher score of any sample.
-    """
+    """The lowest threshold for `rate`: above the highest score at or above which more mass lies."""
+    # It is midway to the next higher score of any sample.
     known, strangers = scores.known.max(axis=1), scores.unknown.max(axis=1)
     highest = -mass_quantile(-strangers, scores.unknown_groups, rate)
     every = np.unique(np.concatenate([strangers, known]))
@@ -148,10 +146,8 @@ def _trade_off(scores: CalibrationScores, rate: float) -> dict[str, float]:
 def withheld_scores(
     estimator: BaseEstimator, X: Any, y: np.ndarray, known: np.ndarray, fit_rows, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Class indices of known rows, and highest scores by models that have not seen them, (m,).
-
-    The classes are withheld in folds; each model is fitted to the fitting rows of the others.
-    """
+    """Class indices of known rows, and highest scores by models that have not seen them, (m,)."""
+    # The classes are withheld in folds; each model is fitted to the fitting rows of the others.
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
             "StrangersAccepted needs X_unknown and unknown_groups in fit, strangers with their "
@@ -172,10 +168,8 @@ def withheld_scores(
 
 
 def check_unseen(model: Any, Z_unknown: Any, known_unknowns: Any, X_unknown: Any) -> None:
-    """Raise ValueError if strangers were fitted to as known unknowns: those of y, or of the model.
-
-    `Z_unknown` are the strangers as the model sees them.
-    """
+    """Raise ValueError if strangers were fitted to as known unknowns, of y or of the model."""
+    # `Z_unknown` are the strangers as the model sees them.
     pairs = [(X_unknown, known_unknowns)]
     kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
     if kept is not None:

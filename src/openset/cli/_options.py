@@ -146,10 +146,8 @@ def usage() -> Iterator[None]:
 
 
 def split(names: str | None, option: str) -> list[str] | None:
-    """The items of a comma-separated list, at least one; None if the option was not given.
-
-    A name that has a comma is in double quotes, as in a CSV file.
-    """
+    """The items of a comma-separated list, at least one; None if the option was not given."""
+    # A name that has a comma is in double quotes, as in a CSV file.
     if names is None:
         return None
     found = next(csv.reader([names], skipinitialspace=True)) if '"' in names else names.split(",")
@@ -189,10 +187,8 @@ def prepare_output(output: Path) -> None:
 
 
 def reported(command: Callable) -> Callable:
-    """Decorate a command so that an error is one line and an exit code, not a traceback.
-
-    If OPENSET_DEBUG is set in the environment, errors are raised, for bug reports.
-    """
+    """Decorate a command so that an error is one line and an exit code, not a traceback."""
+    # If OPENSET_DEBUG is set in the environment, errors are raised, for bug reports.
 
     @wraps(command)
     def guarded(**arguments):
@@ -295,10 +291,8 @@ class _File(NamedTuple):
 
 
 def guard(command: Callable, arguments: dict[str, Any]) -> AbstractContextManager:
-    """Raise FileExistsError if an output is a file that the command reads or writes otherwise.
-
-    The context holds the lock of a model that the command replaces.
-    """
+    """Raise FileExistsError if an output is a file that the command reads or writes otherwise."""
+    # The context holds the lock of a model that the command replaces.
     from openset.utils import update_lock  # late: --help must not load what computes
 
     files = []

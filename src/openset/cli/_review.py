@@ -152,10 +152,8 @@ _IMAGES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89
 
 
 def _embedded(folder: Path, name, where: str, output: Path) -> str:
-    """The image as an address that holds it; empty where there is none.
-
-    The page may be passed on, so it gets images only, and none from outside the folder.
-    """
+    """The image as an address that holds it; empty where there is none."""
+    # The page may be passed on, so it gets images only, and none from outside the folder.
     path = (folder / str(name or "")).resolve()
     if not path.is_file():
         return ""

@@ -150,11 +150,9 @@ def _groups(model, Z, scores):
 
 
 def _small_groups(model, Z, rows, rest):
-    """Parts of the positions `rest`, close to each other, and their mean distances; largest first.
-
-    They are the components of the graph that joins each sample to its nearest neighbour, if that is
-    near.
-    """
+    """Parts of the positions `rest` that are close together, and mean distances; largest first."""
+    # They are the components of the graph that joins each sample to its nearest neighbour, if that
+    # is near.
     if len(rest) < 2:
         return []
     points, metric = in_own_space(model, _safe_indexing(Z, rows))

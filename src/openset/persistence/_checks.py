@@ -89,11 +89,9 @@ def memory_limit(n_bytes: int) -> int:
 
 
 def checked_copy(file: IO[bytes], n_bytes: int, trusted: Collection[str]) -> IO[bytes]:
-    """Return an archive of the checked members alone, with the types named where they are now.
-
-    Raises ForeignTypesError if the description asks for a type that is neither `trusted` nor one
-    that every model file may hold, TooLargeError, or ValueError if the file is damaged.
-    """
+    """Return an archive of the checked members alone, with the types named where they are now."""
+    # Raises ForeignTypesError if the description asks for a type that is neither `trusted` nor one
+    # that every model file may hold, TooLargeError, or ValueError if the file is damaged.
     limit = memory_limit(n_bytes)
     with ZipFile(file) as archive:
         names = archive.namelist()

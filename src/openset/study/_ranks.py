@@ -220,11 +220,9 @@ def describe_cells(results: Results, study: Study | None) -> pd.DataFrame:
 
 
 def lambda_used(done: pd.DataFrame) -> pd.DataFrame:
-    """By method and dataset: how many tasks, the machines that recorded lambda, how often raised.
-
-    Columns ``chosen`` (mean over tasks of the searched value, a dictionary by its mean), ``tasks,
-    machines, raised, median, largest``; only methods with a parameter ``lam``.
-    """
+    """By method and dataset: tasks, the machines that recorded lambda, how often it was raised."""
+    # Columns ``chosen`` (mean over tasks of the searched value, a dictionary by its mean), ``tasks,
+    # machines, raised, median, largest``; only methods with a parameter ``lam``.
     rows = []
     columns = [done[name] for name in ("method", "dataset", "params", "extra")]
     for method, dataset, params, extra in zip(*columns, strict=True):

@@ -248,10 +248,8 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
 
 
 def describe_fit(result: MethodResult, truth: np.ndarray) -> dict[str, Any]:
-    """What a row tells about its fit: the classes of the test rows, and the lambda of each class.
-
-    ``raised`` counts the classes whose lambda the fit had to raise above the chosen one.
-    """
+    """What a row tells about its fit: the classes of the test rows, the lambda of each class."""
+    # ``raised`` counts the classes whose lambda the fit had to raise above the chosen one.
     known = result.evaluation.classes.tolist()
     found: dict[str, Any] = {"n_classes": len({*known, *np.unique(truth).tolist()})}
     final = unwrap(result.fitted.model)

@@ -277,11 +277,9 @@ def _is_table(X):
 def read_columns(
     encoder: TableEncoder, table: Table, target: str | None = None, group: str | None = None
 ) -> tuple[np.ndarray, pa.ChunkedArray, pa.ChunkedArray]:
-    """Fit an encoder to a table that is read once.
-
-    Returns the features of all rows, (n, d), NaN where a value is missing, the target and the
-    column `group`.
-    """
+    """Fit an encoder to a table that is read once."""
+    # Returns the features of all rows, (n, d), NaN where a value is missing, the target and the
+    # column `group`.
     encoder._validate_params()
     features = None if encoder.features is None else list(encoder.features)
     table.require([] if target is None else [target], "the target")
@@ -481,11 +479,9 @@ class _Column:
 
 
 def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
-    """A column as float64 (n,), NaN where there is no number, and the rows that are invalid.
-
-    True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these, nor
-    a text that means a missing value; also if it holds an integer that float64 cannot.
-    """
+    """A column as float64 (n,), NaN where there is no number, and the rows that are invalid."""
+    # True and false are 1 and 0. A row is invalid if it holds neither a number, nor one of these,
+    # nor a text that means a missing value; also if it holds an integer that float64 cannot.
     kind, types = column.type, pa.types
     if _is_text(column):
         if decimal == ",":  # a point is then no part of a number

@@ -264,10 +264,8 @@ def _assign(codes: np.ndarray, n_folds: int, rng: np.random.RandomState) -> np.n
 
 
 def unknown_probability(known, new, share: float, counts=None) -> np.ndarray:
-    """P(unknown) (m,) of rows, from scores of known rows (n,) and of these; `counts` (m,) of each.
-
-    It assumes that the odds of known against mixed rows rise with the score.
-    """
+    """P(unknown) (m,) of rows, from scores of known rows (n,) and of these; counts (m,) of each."""
+    # It assumes that the odds of known against mixed rows rise with the score.
     n_known, n_new, weight = len(known), len(new), None
     if counts is not None:  # both kinds weigh the same
         weight = np.append(np.full(n_known, counts.sum() / n_known), counts)
