@@ -28,7 +28,7 @@ from ._ranks import (
     short_names,
 )
 from ._store import Store
-from ._study import Study
+from ._study import MEASURES, Study
 from .page import Cell, Page, Report, duration, mark_best, number, p_value, with_error
 
 _SECONDS = ["seconds_search", "seconds_fit", "seconds_predict"]
@@ -307,7 +307,11 @@ def _add_results(report: Report, data: Results) -> None:
             by_method = dict(zip(group["method"], shown, strict=True))
             rows.append([dataset, str(n), *(by_method.get(m, "–") for m in names)])
         head, folded = ["dataset", "n", *names.values()], measure != data.measures[0]
-        report.add_table(f"results-{measure}", f"{measure}.", head, rows, part, folded=folded)
+        caption = (  # stands alone in LaTeX
+            f"{measure} ({MEASURES[measure].replace('_', ' ')}) with n known classes: means over "
+            "the runs and standard deviations; the best of each row in bold."
+        )
+        report.add_table(f"results-{measure}", caption, head, rows, part, folded=folded)
 
 
 def _add_fits(report: Report, data: Results, study: Study | None) -> None:
@@ -340,7 +344,8 @@ def _add_fits(report: Report, data: Results, study: Study | None) -> None:
     shown = lam.assign(**values, method=[names[m] for m in lam["method"]])[columns]
     rows = shown.astype(str).to_numpy().tolist()
     head = ["method", "dataset", "tasks", "chosen", "machines", "median used", "largest", "raised"]
-    report.add_table("lambda", "Lambda by dataset.", head, rows, lam, 2, folded=True)
+    caption = "Lambda by method and dataset: chosen by the search, and used by the machines."
+    report.add_table("lambda", caption, head, rows, lam, 2, folded=True)
 
 
 def _add_times(report: Report, data: Results) -> None:
@@ -364,7 +369,8 @@ def _add_times(report: Report, data: Results) -> None:
     ]
     head = ["method", "tasks", "search", "fit", "predict", "longest task", "total"]
     values = table.assign(tasks=grouped.size()).reset_index()
-    report.add_table("times", "By method.", head, rows, values)
+    caption = "Times by method: medians per task, and the total of all tasks."
+    report.add_table("times", caption, head, rows, values)
     by_dataset = times.groupby(["dataset", "method"], observed=True)["total"].sum() / 3600
     hours = by_dataset.unstack().rename(columns=str)
     hours["all"] = hours.sum(axis=1)
