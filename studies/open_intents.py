@@ -5,13 +5,13 @@ Run as a script::
     python studies/open_intents.py reference PUBLISHED reference.csv
     python studies/open_intents.py rules studies/open_intents.toml RESULTS rules.csv.gz
     python studies/open_intents.py report studies/open_intents.toml RESULTS FOLDER \
-        --published PUBLISHED --rules rules.csv.gz
+        --published PUBLISHED --rules rules.csv.gz --others RESULTS RESULTS
 
 PUBLISHED is ``textoir_published.json``, the means of TEXTOIR's table. The first command writes its
 accuracies as a table of reference results, for ``openset study report --reference``. The second
 fits the finished tasks again, with the parameters they chose, and measures them at other operating
 points. The third writes the report of the study from its exported results, with the published
-rows, the operating curves and the other rules.
+rows, the operating curves and the other rules; the methods of other exports join the table.
 """
 
 from __future__ import annotations
@@ -207,35 +207,47 @@ def point_of(record: dict, accuracy: float) -> dict:
     return {"rejected": fine[best], "accuracy": accuracy, "f1": curves["f1"][best]}
 
 
-def published_section(published: Path, control="OpenSetSVC"):
-    """A section with the published table: accuracy and F1 averaged over the classes."""
+def published_section(published: Path, others=(), control="OpenSetSVC"):
+    """A section with the published table; methods of `others` are named with their folder."""
 
     def add_published(page, tables, done):
         theirs = reference(published, both=True).pivot_table(
             index="method", columns=["dataset", "n_known", "measure"], values="mean", sort=False
         )
-        means = chosen(done).groupby(["method", "dataset", "n_known"])[["accuracy", "f1"]].mean()
-        ours = means.stack().unstack([1, 2, 3]).reindex(columns=theirs.columns)
-        reached = ours.loc[control]
-        above_all = int((reached > theirs.max()).sum())
-        above_best = int((reached > theirs.loc["DA-ADB"]).sum())
+        ours = pd.concat([chosen(done), *map(labelled, others)])
+        ours = ours.groupby(["method", "dataset", "n_known"], sort=False)[["accuracy", "f1"]].mean()
+        ours = ours.stack().unstack([1, 2, 3]).reindex(columns=theirs.columns)
+        above = {
+            name: (ours > limit).sum(axis=1)
+            for name, limit in (("all", theirs.max()), ("DA-ADB", theirs.loc["DA-ADB"]))
+        }
         page.section("The published table")
         page.paragraph(
             "Accuracy and F1 averaged over the known classes and the open class, in percent, means "
-            f"of ten seeds. {control} is above every published row in {above_all} of "
-            f"{len(reached)} figures, and above DA-ADB in {above_best}. The published methods "
-            "fine-tune BERT or LLaMA for every draw; ours use frozen embeddings."
+            f"of ten seeds. {control} is above every published row in {above['all'][control]} of "
+            f"{len(theirs.columns)} figures, and above DA-ADB in {above['DA-ADB'][control]}. The "
+            "published methods fine-tune BERT or LLaMA for every draw; ours use frozen embeddings."
         )
         both = pd.concat([ours, theirs])
         best = both.max()
         rows = [
-            [method, *mark_best([number(value, 2) for value in row], row, best)]
+            [
+                method,
+                *(str(count.get(method, "")) for count in above.values()),
+                *mark_best([number(value, 2) for value in row], row, best),
+            ]
             for method, row in both.iterrows()
         ]
         head = [f"{d.partition('-')[0]} {n} {measure}" for d, n, measure in both.columns]
-        page.table(["method", *head], rows)
+        page.table(["method", "above all published", "above DA-ADB", *head], rows)
 
     return add_published
+
+
+def labelled(results: str) -> pd.DataFrame:
+    """:func:`chosen` of an export, with the name of its folder behind each method."""
+    table = chosen(read_results(results))
+    return table.assign(method=table["method"] + f", {Path(results).parent.name}")
 
 
 def rules_section(rules: Path, published: Path | None, control="OpenSetSVC"):
@@ -287,7 +299,7 @@ def rules_section(rules: Path, published: Path | None, control="OpenSetSVC"):
     return add_rules
 
 
-def report(study, results, folder, published=None, rules=None) -> Path:
+def report(study, results, folder, published=None, rules=None, others=()) -> Path:
     """Write the report of the study from its exported results."""
     from openset.study import write_report
 
@@ -296,7 +308,7 @@ def report(study, results, folder, published=None, rules=None) -> Path:
         sections.insert(1, rules_section(Path(rules), published and Path(published)))
     if published is not None:
         table = reference(Path(published))
-        sections.insert(0, published_section(Path(published)))
+        sections.insert(0, published_section(Path(published), others))
     return write_report(
         read_results(results),
         folder,
@@ -319,6 +331,7 @@ def main():
     other.add_argument("folder")
     other.add_argument("--published", type=Path)
     other.add_argument("--rules", type=Path)
+    other.add_argument("--others", nargs="*", default=(), help="exports of other studies")
     third = commands.add_parser(
         "rules", help="measure other rules with the parameters that were chosen"
     )
@@ -333,7 +346,7 @@ def main():
         rows = measure_rules(a.study, a.results, a.data_home, ["OpenSetSVC"])
         pd.DataFrame(rows).to_csv(a.csv, index=False)
     else:
-        print(report(a.study, a.results, a.folder, a.published, a.rules))
+        print(report(a.study, a.results, a.folder, a.published, a.rules, a.others))
 
 
 if __name__ == "__main__":

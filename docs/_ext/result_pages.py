@@ -28,6 +28,8 @@ _ABOUT = {
     "study-paper": "The paper's experiments, with the paper's search",
     "study-better": "The same experiments with our default search",
     "study-open_intents": "Open intents: CLINC150 and BANKING77 in the protocol of TEXTOIR",
+    "study-open_intents_lambda": "The same with lambda searched, the plain SVM, SIMCA and ViM",
+    "study-open_intents_searched": "The same with lambda or one threshold from the search alone",
     "open_intents_rule": "How the rule of that study was chosen, without test rows",
     "gain": "What does the default search gain over the one of the paper?",
     "clinc150": "150 intents and out-of-scope queries: accuracy at several operating points",

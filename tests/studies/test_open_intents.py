@@ -71,12 +71,14 @@ def test_report(tools, evaluation, golden_dir, tmp_path):
         *(STUDIES / "open_intents.toml", tmp_path / "r.csv", tmp_path / "out"),
         published=golden_dir / "textoir_published.json",
         rules=tmp_path / "rules.csv",
+        others=[tmp_path / "r.csv"],
     )
     text = page.read_text()
     for words in ("tuning on the test could reach", "Operating curves", "Other rules", "DA-ADB"):
         assert words in text
     assert "train, alpha 0.12, 0.12, 0.08 by ratio" in text  # refit has not all shares
     assert "refit, alpha 0.15, 0.12, 0.08 by ratio" not in text
+    assert f"OSNN, {tmp_path.name}" in text
     point = found["chosen"]
     assert f"{100 * point['accuracy']:.2f} / {100 * point['f1']:.2f}" in text
 

@@ -17,7 +17,6 @@ from openset.cli import (
     _review,
     _study,
     _traffic,
-    _warm,
 )
 
 app = typer.Typer(
@@ -29,7 +28,7 @@ app = typer.Typer(
 for command in (
     *(_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.evaluate, _info.info),
     *(_monitor.monitor, _review.review, _learn.learn, _adapt.adapt, _traffic.traffic),
-    *(_compare.compare, _info.export, _datasets.datasets, _compare.demo, _warm.warm),
+    *(_compare.compare, _info.export, _datasets.datasets, _compare.demo),
 ):
     app.command()(command)
 app.add_typer(_study.app, name="study")
