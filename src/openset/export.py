@@ -15,7 +15,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -311,9 +313,9 @@ def to_onnx(
         A fitted estimator of the SVM family, PI-SVM, W-SVM, EVM, LDA, centroids or k-NN, or a
         Pipeline, a search or a :class:`openset.CalibratedRejector` of one. A Pipeline may fill gaps
         by SimpleImputer, scale by MinMaxScaler, StandardScaler, MaxAbsScaler, RobustScaler or
-        Normalizer, and project by PCA. Of a model that begins with a
-        :class:`openset.tables.TableEncoder`, ``X`` holds the columns of numbers, and a second input
-        ``categories``, string of shape (n, q), those of categories.
+        Normalizer, and project by PCA; these steps may be frozen, or be in a Pipeline of their own.
+        Of a model that begins with a :class:`openset.tables.TableEncoder`, ``X`` holds the columns
+        of numbers, and a second input ``categories``, string of shape (n, q), those of categories.
     feature_names : sequence of str, default=None
         Names of the d features, in their order; None takes those that the model was fitted with,
         if any.
@@ -414,6 +416,12 @@ def _scores(graph, estimator, x):
 
 def _transform(graph, step, x):
     if step is None or step == "passthrough":
+        return x
+    if isinstance(step, FrozenEstimator):
+        return _transform(graph, step.estimator, x)
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            x = _transform(graph, part, x)
         return x
     if _is_table_encoder(step):
         return _encode(graph, step, x)

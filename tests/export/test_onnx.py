@@ -168,6 +168,13 @@ def test_scalers(scaler, blobs):
     _assert_equal(model, points + shift)
 
 
+def test_steps_that_are_pipelines_or_frozen(blobs):
+    X, y, points = blobs
+    frozen = FrozenEstimator(make_pipeline(RobustScaler(), "passthrough").fit(X))
+    steps = frozen, make_pipeline(StandardScaler(), PCA(4)), OpenSetSVC()
+    _assert_equal(make_pipeline(*steps).fit(X, y), points)
+
+
 def test_rows_of_no_length_are_not_normalized(blobs):
     X, y, _ = blobs
     model = make_pipeline(Normalizer(), OpenSetSVC()).fit(X, y)
