@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -190,3 +191,19 @@ def test_copied_code_has_neither_prompts_nor_output(tmp_path):
         ]
         assert browser.run("return document.querySelectorAll('button.copy').length") == 2
         assert browser.log("browser") == []
+
+
+@pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="no chromium with chromedriver")
+def test_code_of_the_documentation_is_copied_without_prompts(tmp_path):
+    script = Path(__file__).resolve().parents[2] / "docs" / "_static" / "copy.js"
+    session = ">>> x = 1\n>>> for i in [x]:\n...     print(i)\n...\n1\n>>> x\n1\n"
+    command = "openset fit a.csv   # no >>> prompt\n"
+    blocks = [f'<div class="highlight"><pre>{escape(s)}</pre></div>' for s in (session, command)]
+    page = tmp_path / "page.html"
+    page.write_text(f'<script src="{script.as_uri()}"></script>' + "".join(blocks), "utf-8")
+    with open_browser(tmp_path / "profile", *LAPTOP) as browser:
+        browser.post("url", url=page.as_uri())
+        copied = browser.run("return [...document.querySelectorAll('pre')].map(codeOf)")
+        n_buttons = browser.run("return document.querySelectorAll('button.copy').length")
+    assert copied == ["x = 1\nfor i in [x]:\n    print(i)\n\nx", command.strip()]
+    assert n_buttons == 2
