@@ -8,21 +8,18 @@ import sys
 import pytest
 
 PROGRAM = """
-import json, sys, time
+import json, sys
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from openset import OpenSetSVC
 X = np.random.default_rng(0).normal(size=(60, 4))
 y = np.arange(60) % 3
-start = time.perf_counter()
-model = OpenSetSVC(n_jobs=2).fit(X, y)
-model.predict(X)
-seconds = time.perf_counter() - start
+OpenSetSVC(n_jobs=2).fit(X, y).predict(X)
 ours = [module for name, module in sys.modules.items() if name.partition(".")[0] == "openset"]
 functions = {f for m in ours for f in vars(m).values() if isinstance(f, Dispatcher)}
 hits = sum(sum(f.stats.cache_hits.values()) for f in functions)
 misses = sum(sum(f.stats.cache_misses.values()) for f in functions)
-print(json.dumps([seconds, hits, misses]))
+print(json.dumps([hits, misses]))
 """
 
 
@@ -39,14 +36,10 @@ def _first_fit(cache):
 
 @pytest.mark.slow
 def test_first_fit_compiles_once(tmp_path):
-    seconds, _, compiled, told = _first_fit(tmp_path)
-    print(f"first fit: {seconds:.1f} s, {compiled} functions compiled")
-    assert compiled > 0
+    loaded, compiled, told = _first_fit(tmp_path)
+    assert loaded == 0
+    assert 0 < compiled <= 85  # each costs time: they were 150, and are 67
     assert told.count("compiling the solver") == 1
-    assert seconds < 60  # the aim is 15; a loaded machine must not fail here
-    again, loaded, compiled, told = _first_fit(tmp_path)
-    print(f"second process: {again:.2f} s, {loaded} functions loaded")
-    assert compiled == 0
+    loaded, compiled, told = _first_fit(tmp_path)
+    assert loaded > 0 and compiled == 0
     assert not told
-    assert loaded > 0
-    assert again < seconds / 2
