@@ -43,7 +43,7 @@ def test_every_command_declares_what_it_reads_and_writes():
     # Datasets are found by name in the data home; a store is never laid onto a Parquet file.
     assert undeclared == {(c, "data_home") for c in ("datasets", "study run", "study retry")}
     writing = {c for c in COMMANDS if any(r and r.kind == "writes" for r in _roles(c).values())}
-    assert set(COMMANDS) - writing == {"info", "datasets", "demo", "traffic"}
+    assert set(COMMANDS) - writing == {"info", "datasets", "demo", "traffic", "warm"}
 
 
 PAIRS = [

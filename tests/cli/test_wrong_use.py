@@ -1,10 +1,12 @@
 """One wrong use of every option of every command: the message names the option and the value."""
 
 import re
+from pathlib import Path
 
 import pytest
 import typer
 
+import openset.cli
 from openset.cli import app
 
 from .conftest import blobs
@@ -327,6 +329,16 @@ def test_flags_have_no_value_in_the_help(name, run):
     told = run(*name.split(), "--help").output
     flags = [line for line in told.splitlines() if "<bool>" in line and "--help" not in line]
     assert not flags
+
+
+def test_no_command_is_missing():
+    """Every function that a module of the folder offers as a command is in the app."""
+    code = [path.read_text() for path in Path(openset.cli.__file__).parent.glob("_*.py")]
+    offered = re.findall(r"^@reported\ndef (\w+)", "\n".join(code), re.MULTILINE)
+    reached = {command.callback.__name__ for _, command in commands()}
+    assert len(offered) > 15
+    assert set(offered) <= reached
+    assert set(NEEDS) == {name for name, _ in commands()} - {"demo"}
 
 
 def test_every_option_is_used_wrongly():

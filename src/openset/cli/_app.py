@@ -17,6 +17,7 @@ from openset.cli import (
     _review,
     _study,
     _traffic,
+    _warm,
 )
 
 app = typer.Typer(
@@ -28,7 +29,7 @@ app = typer.Typer(
 for command in (
     *(_fit.fit, _calibrate.calibrate, _predict.predict, _evaluate.evaluate, _info.info),
     *(_monitor.monitor, _review.review, _learn.learn, _adapt.adapt, _traffic.traffic),
-    *(_compare.compare, _info.export, _datasets.datasets, _compare.demo),
+    *(_compare.compare, _info.export, _datasets.datasets, _compare.demo, _warm.warm),
 ):
     app.command()(command)
 app.add_typer(_study.app, name="study")

@@ -173,7 +173,8 @@ def grid_of(final: BaseEstimator, preset: str) -> Grid:
         entries = (PAPER_GRIDS.get(cls.__name__) for cls in type(final).__mro__)
         grid = next(filter(None, entries), grids.get("default", {}))
     # A subclass may have fewer parameters than the method it derives from.
-    return {name: values for name, values in grid.items() if name in final.get_params(deep=False)}
+    own = final.get_params()
+    return {name: values for name, values in grid.items() if name.partition("__")[0] in own}
 
 
 def preset_grid(
