@@ -30,6 +30,19 @@ def test_classes_are_renamed_and_removed_without_tables(run, trained, tmp_path):
     assert "b" not in after
 
 
+def test_what_comes_next_is_a_command(run, trained, tmp_path):
+    predicts = "next: openset predict {} TABLE  # answers new rows"
+    assert predicts.format(trained.model) in trained.output
+    assert f"calibrate {trained.model} TABLE --target kind  # sets how many" in trained.output
+    out = tmp_path / "my model"
+    told = run("learn", trained.model, "--rename", "a=alpha", "-o", out).stdout
+    assert predicts.format(f"'{out}'") in told
+    told = run("calibrate", trained.model, trained.train, "-t", "kind", "-o", out).stdout
+    assert predicts.format(f"'{out}'") in told
+    told = run("monitor", tmp_path / "state", "--rate", 0.1).stdout
+    assert f"next: openset predict MODEL TABLE --monitor {tmp_path / 'state'}  # counts" in told
+
+
 def test_answers_go_to_standard_output(run, trained, tmp_path):
     run("predict", trained.model, trained.train, "-o", tmp_path / "answers.csv")
     result = run("predict", trained.model, trained.train)

@@ -137,6 +137,7 @@ def calibrate(
         typer.echo(json.dumps(card, indent=1))
         return
     say(*describe_operating_point(card), f"saved {output}")
+    options.say_next("answers new rows", "predict", output, "TABLE")
 
 
 def _check_traffic(traffic: Path | None, others: dict[str, Any]) -> None:

@@ -168,6 +168,10 @@ def fit(
         typer.echo(json.dumps(card, indent=1))
         return
     say(*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)")
+    options.say_next("answers new rows", "predict", output, "TABLE")
+    if not calibration:
+        other = "calibrate", output, "TABLE", "--target", target
+        options.say_next("sets how many known rows are rejected", *other)
 
 
 def _kept_back(y, classes, groups, share: float, seed: int):

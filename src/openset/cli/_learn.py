@@ -111,6 +111,7 @@ def save_taught(model: Any, output: Path, card: dict, more: dict, lines: list[st
         typer.echo(json.dumps({"classes": written["classes"], **more}, indent=1))
     else:
         say(*lines, f"saved {output}")
+        options.say_next("answers new rows", "predict", output, "TABLE")
 
 
 def _check_class(name: str, classes, option: str) -> None:

@@ -76,6 +76,8 @@ def monitor(
         _check_new(file)
         started.save(file)
     tell(started, as_json, share)
+    if not as_json:
+        options.say_next("counts their answers", "predict", "MODEL", "TABLE", "--monitor", file)
 
 
 def _share(model: Path | None, data: Path | None, encoding: str, decimal: str) -> dict:

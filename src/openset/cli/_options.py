@@ -8,6 +8,7 @@ import csv
 import io
 import logging
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -244,6 +245,11 @@ def printable(text: str) -> str:
 def say(*lines: str, err: bool = False) -> None:
     """Print lines of text, which may hold names from untrusted files."""
     typer.echo("\n".join(printable(line) for line in lines), err=err)
+
+
+def say_next(purpose: str, *command: object) -> None:
+    """Print a command that may come next, as a shell reads it, and what it is for."""
+    say(f"next: {shlex.join(map(str, ('openset', *command)))}  # {purpose}")
 
 
 def say_wrapped(*lines: str) -> None:
