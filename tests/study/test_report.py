@@ -198,6 +198,14 @@ def test_missing_of_a_study(frame, tmp_path):
     assert "there is nothing to rank yet" in html  # no cell has its five runs
 
 
+def test_recorded_classes_bound_what_is_planned(frame, tmp_path):
+    """A set that is not listed: its rows tell that nine known classes would leave none unknown."""
+    own = frame[frame["dataset"] == "own <set>"].assign(extra='{"fit": {"n_classes": 9}}')
+    study = Study("tiny", ("own <set>",), (OSSVM, SVM), (3, 6, 9), runs=4)
+    write_report(own, tmp_path, study=study)
+    assert set(read(tmp_path, "missing")["n_known"]) == {6}
+
+
 def test_ratios_without_the_data(frame, tmp_path):
     """Nobody knows how many classes a quarter is, so the rows say what was planned."""
     own = frame[frame["dataset"] == "own <set>"]

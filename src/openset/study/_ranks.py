@@ -91,7 +91,7 @@ def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
 
 
 def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
-    if study is not None and (tasks := list(study.tasks(_class_counts(study)))):
+    if study is not None and (tasks := list(study.tasks(_class_counts(study, rows)))):
         return pd.DataFrame(tasks, columns=KEY)
     # Without a study, or if class counts are unknown: every method and run in every block.
     blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
@@ -100,11 +100,13 @@ def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
     return blocks.merge(runs, how="cross").merge(methods, how="cross")
 
 
-def _class_counts(study: Study) -> dict[str, float]:
-    """Number of classes of each dataset; infinite if unknown, as a report needs no data."""
-    counts: dict[str, float] = {}
+def _class_counts(study: Study, rows: pd.DataFrame) -> dict[str, float]:
+    """Classes of each dataset, recorded in `rows` or listed; infinite if unknown without data."""
+    counts: dict[str, float] = dict(_recorded_counts(rows))
     table = {row.name: row for row in dataset_table()}
     for name in study.datasets:
+        if name in counts:
+            continue
         row = None if study.protocol else table.get(name)
         known = row and (row.n_classes or (row.published and row.published[2]))
         if known:
@@ -115,6 +117,11 @@ def _class_counts(study: Study) -> dict[str, float]:
         except (ImportError, OSError, ValueError):
             counts[name] = np.inf
     return counts
+
+
+def _recorded_counts(rows: pd.DataFrame) -> dict[str, int]:
+    fits = [recorded(text).get("fit") for text in rows["extra"]]
+    return {name: fit["n_classes"] for name, fit in zip(rows["dataset"], fits, strict=True) if fit}
 
 
 def cells(rows: pd.DataFrame) -> pd.DataFrame:
@@ -206,14 +213,11 @@ def _rank(results: Results, methods: list[str], blocks: pd.Index, unit: list[str
 
 def describe_cells(results: Results, study: Study | None) -> pd.DataFrame:
     """Columns of `BLOCK`, ``n_classes, openness`` of the finished cells; NaN where not known."""
-    counts = pd.Series(_class_counts(study) if study else {}, dtype=float)
-    counts = counts[np.isfinite(counts)].astype(int).to_dict()
     done = results.done
-    for dataset, text in zip(done["dataset"], done["extra"], strict=True):
-        if fit := recorded(text).get("fit"):
-            counts[dataset] = fit["n_classes"]
+    counts = _class_counts(study, done) if study else _recorded_counts(done)
     table = done[BLOCK].drop_duplicates().sort_values(BLOCK, ignore_index=True)
     table["n_classes"] = table["dataset"].astype(str).map(counts).astype(float)
+    table["n_classes"] = table["n_classes"].where(np.isfinite(table["n_classes"]))
     pairs = zip(table["n_known"], table["n_classes"], strict=True)
     table["openness"] = [np.nan if np.isnan(k) else openness(int(n), int(k)) for n, k in pairs]
     return table
