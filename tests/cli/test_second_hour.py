@@ -202,8 +202,8 @@ def test_one_bar_for_search_fit_and_turns(turns, trained, tmp_path):
     lines = told.decode().replace("\r\n", "\n").split("\n")
     bars = [line for line in lines if "s left" in line and not line.startswith("read,")]
     assert len(bars) == 1
-    states = [state for state in bars[0].split("\r") if state]
-    assert re.search(r"\[#{24}\] (\d+)/\1, 0 s left +$", states[-1])
+    states = [state for state in bars[0].split("\r") if state.strip()]
+    assert re.search(r"\[#{24}\] (\d+)/\1, 0 s left $", states[-1])
     titles = list(dict.fromkeys(state.partition(" [")[0] for state in states))
     reports = [f"held-out report, turn {k} of {turns}" for k in range(1, turns + 1)]
     assert titles == ["tuning and fitting", *reports]

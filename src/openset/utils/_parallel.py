@@ -333,5 +333,6 @@ class Progress:
         bar = "#" * filled + "." * (24 - filled)
         text = f"{self._title} [{bar}] {self._done}/{self._total}, {left:.0f} s left "
         end = "\n" if self._done >= self._total else "\r"
-        print(text.ljust(self._width), end=end, file=sys.stderr, flush=True)
+        clear = " " * self._width + "\r" if len(text) < self._width else ""
+        print(clear + text, end=end, file=sys.stderr, flush=True)
         self._width = len(text)
