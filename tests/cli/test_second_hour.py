@@ -142,6 +142,16 @@ def test_large_numbers_that_are_no_integers_beyond(run, trained, tmp_path):
     assert result.exit_code == 0, result.stderr
 
 
+def test_categories_may_be_long_integers(run, tmp_path):
+    codes = np.array(["12345678901234567890", "red", "blue"])[np.arange(160) % 3]
+    blobs().assign(colour=codes).to_csv(tmp_path / "t.csv", index=False)
+    fit = "fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.skops"
+    result = run(*fit, "--turns", 0, "--jobs", 1, "--method", "centroids")
+    assert result.exit_code == 0, result.stderr
+    categories = read_card(tmp_path / "m.skops")["data"]["categories"]
+    assert categories == {"colour": ["12345678901234567890", "blue", "red"]}
+
+
 @pytest.mark.parametrize("mark", [".", ","])
 def test_one_integer_beyond_among_other_cells(mark, fails, tmp_path):
     table = blobs()

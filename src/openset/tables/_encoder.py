@@ -368,7 +368,7 @@ class _Column:
         self._chunks: list[np.ndarray] = []
         self._n_rows, self._n_bad = 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
-        self._too_large = False  # whether these are integers beyond 2^53
+        self._too_large = False  # whether all of them are integers beyond 2^53
         self._only_commas = True  # whether all of them have a decimal comma
         self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
         self._levels: set[str] | None = set()  # its values; None if there are too many
@@ -377,7 +377,9 @@ class _Column:
         values, bad = numbers(cells, self._decimal)
         if len(bad) and not self._n_bad:
             self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
-            self._too_large = _is_whole(self._first[1])
+            self._too_large = True
+        if len(bad) and self._too_large:
+            self._too_large = _all_whole(cells.take(pa.array(bad)))
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._chunks.append(values)
@@ -525,6 +527,13 @@ def _without_large(values, texts):
         values[rows] = np.nan
         return values, rows
     return values, rows[:0]
+
+
+def _all_whole(cells):
+    """Whether all cells, valid ones, are integers, or texts of integers."""
+    if not _is_text(cells):
+        return pa.types.is_integer(cells.type)
+    return all(_is_whole(cell.as_py()) for cell in cells)
 
 
 def _is_whole(text: str) -> bool:
