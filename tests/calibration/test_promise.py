@@ -92,3 +92,15 @@ def test_closed_set_classifiers_through_a_threshold():
     assert not model.bounded_.any()
     assert not hasattr(model, "known_radius_")
     assert not hasattr(model, "inclusion_proba")
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars"])
+def test_data_frames(module):
+    frame = pytest.importorskip(module).DataFrame
+    X, y = load_wine(return_X_y=True)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    table = frame(dict(zip(names, StandardScaler().fit_transform(X).T, strict=True)))
+    model = CalibratedRejector(OpenSetSVC(), alpha=0.1, random_state=0).fit(table, y)
+    expected = CalibratedRejector(OpenSetSVC(), alpha=0.1, random_state=0).fit(np.asarray(table), y)
+    assert_array_equal(model.thresholds_, expected.thresholds_)
+    assert_array_equal(model.predict(table), expected.predict(np.asarray(table)))

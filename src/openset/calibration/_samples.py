@@ -189,7 +189,8 @@ def _noise(model, transform, X, scores, rows) -> float:
     """Largest difference of scores (n, K), or highest ones (n, 1), of rows alone and in a batch."""
     # Sums in single precision, of a kernel machine or of a wrapped classifier, depend on the number
     # of samples in the batch. How much depends on the model, so it is measured.
-    alone = np.vstack([finite_scores(model, transform(_safe_indexing(X, [i]))) for i in rows])
+    singles = (_safe_indexing(X, row) for row in rows[:, None])  # polars takes no list of np.intp
+    alone = np.vstack([finite_scores(model, transform(single)) for single in singles])
     if scores.shape[1] == 1:
         alone = alone.max(axis=1, keepdims=True)
     return np.abs(alone - scores[rows]).max()
