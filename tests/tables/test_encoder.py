@@ -190,6 +190,22 @@ def test_commas_dates_and_gaps_are_refused_when_asked_for(tmp_path):
         encoder.fit(table)
 
 
+@pytest.mark.parametrize("text", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%d.%m.%Y", "%m/%d/%Y"])
+def test_dates_that_repeat_are_no_category(tmp_path, text):
+    """Text or not, new rows have other dates: CSV and Parquet give the same features."""
+    table = rows()
+    table["when"] = pd.date_range("2024-01-01", periods=9).repeat(34)[:300]
+    from_dates = TableEncoder(drop=["kind"], missing="median").fit(table)
+    as_text = table.assign(when=table.when.dt.strftime(text))
+    encoder = TableEncoder(drop=["kind"], missing="median").fit(as_text)
+    assert encoder.get_feature_names_out().tolist() == from_dates.get_feature_names_out().tolist()
+    assert list(encoder.dropped_) == ["kind", "when"]
+    chosen = TableEncoder(features=["width", "when"]).fit(as_text)
+    assert len(chosen.categories_["when"]) == 9  # --features decides
+    codes = as_text.assign(when=as_text.when + "-a")
+    assert "when" in TableEncoder(drop=["kind"], missing="median").fit(codes).categories_
+
+
 def test_a_pipeline_in_python(tmp_path):
     table = rows().dropna()
     model = make_pipeline(TableEncoder(drop=["kind"]), MinMaxScaler(), OpenSetSVC(gamma=1.0)).fit(

@@ -24,6 +24,10 @@ _MISSING = ["", "na", "n/a", "nan", "null", "none", "?", "-"]
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 # A number with a decimal comma.
 _DECIMAL_COMMA = r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$"
+# As text, in the order of ISO 8601 or with the year last; a time may follow.
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ][\d:.+Z-]+)?$"
+)
 # Larger numbers cannot be squared, so distances would overflow.
 _LARGEST = 1e150
 
@@ -319,7 +323,8 @@ def _choose(encoder, table, target, columns, dropped):
     for column in columns.values():
         column.check_decimals(table)
     for name, column in columns.items():
-        values = column.categories() if chosen or not column.names_parts() else []
+        passing = not chosen and (column.names_parts() or column.names_dates())
+        values = [] if passing else column.categories()
         reason = "" if chosen or values else column.reason()
         if values:
             categories[name] = values
@@ -409,6 +414,10 @@ class _Column:
             return []
         repeated = 2 <= len(self._levels) <= self._n_rows / 2
         return sorted(self._levels) if repeated else []
+
+    def names_dates(self) -> bool:
+        """Whether all values are dates, as text; new rows have others."""
+        return bool(self._levels) and all(_DATE.match(value) for value in self._levels or ())
 
     def names_parts(self) -> bool:
         """Whether the values are train, test, oos_test and the like, which new rows do not have."""
