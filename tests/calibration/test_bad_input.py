@@ -63,6 +63,8 @@ def test_bad_parameters(iris, frozen, params, message):
 def test_old_arguments_name_the_new_spelling(frozen, name):
     with pytest.raises(TypeError, match=f"no parameter '{name}'; use criterion="):
         CalibratedRejector(frozen, **{name: 1})
+    with pytest.raises(TypeError, match=f"no parameter '{name}'; use criterion="):
+        CalibratedRejector(frozen).set_params(**{name: 1})
     with pytest.raises(TypeError, match="unexpected keyword argument 'alpa'"):
         CalibratedRejector(frozen, alpa=0.1)
 

@@ -27,7 +27,7 @@ from ._mixture import Mixture
 # How the arguments of earlier versions are spelt now, and their texts for `criterion`.
 NEW_SPELLING = {
     "per_class": "criterion=KnownRejected(alpha, within='class')",
-    "by": "criterion=KnownRejected(alpha, own_class=True)",
+    "by": "criterion=KnownRejected(alpha, own_class=True) for 'own'; 'highest' is the default",
     "precision": "criterion=Precision(target, confidence, unknown_share)",
     "confidence": "criterion=Precision(target, confidence, unknown_share)",
     "unknown_share": "criterion=Precision(..., unknown_share=...) or Cost(..., unknown_share=...)",
@@ -86,6 +86,12 @@ class Exchangeability:
         )
 
 
+def _refuse_old(cls: type, parameters: dict[str, Any]) -> None:
+    """Raise TypeError for an argument of an earlier version."""
+    for name in parameters.keys() & NEW_SPELLING.keys():
+        raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
+
+
 class ConformalClassifier(ShiftedWrapper):
     """An estimator that keeps the scores of its calibration samples.
 
@@ -101,9 +107,12 @@ class ConformalClassifier(ShiftedWrapper):
 
     def __new__(cls, *args: Any, **parameters: Any):
         # Here, so that the signature of the class is that of its __init__.
-        for name in parameters.keys() & NEW_SPELLING.keys():
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
+        _refuse_old(cls, parameters)
         return super().__new__(cls)
+
+    def set_params(self, **params: Any):
+        _refuse_old(type(self), params)
+        return super().set_params(**params)
 
     def _validate_params(self) -> None:
         if isinstance(old := self.criterion, str):
