@@ -324,11 +324,10 @@ def test_wrong_usage_exits_with_2(line, run, files, tmp_path):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("name", [name for name, _ in commands()])
+@pytest.mark.parametrize("name", ["", "study", *(name for name, _ in commands())])
 def test_flags_have_no_value_in_the_help(name, run):
     told = run(*name.split(), "--help").output
-    flags = [line for line in told.splitlines() if "<bool>" in line and "--help" not in line]
-    assert not flags
+    assert "--help" in told and "<bool>" not in told
 
 
 def test_no_command_is_missing():

@@ -81,7 +81,7 @@ def calibrate(
     ] = None,
     per_class: Annotated[
         bool,
-        typer.Option("--per-class", metavar="", help="Keep --alpha in every class separately."),
+        typer.Option("--per-class", help="Keep --alpha in every class separately."),
     ] = False,
     by: Annotated[
         Literal["highest", "own"] | None,

@@ -59,7 +59,7 @@ def export(
     model: options.Model,
     onnx: Annotated[Path, typer.Option("--onnx", help="ONNX file to write."), WRITES],
     float32: Annotated[
-        bool, typer.Option("--float32", metavar="", help="Take numbers of 32 bits instead of 64.")
+        bool, typer.Option("--float32", help="Take numbers of 32 bits instead of 64.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -110,8 +110,7 @@ Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
 Decimal = Annotated[
     Literal[".", ","], typer.Option(help="Decimal mark of the numbers in a text table.")
 ]
-# An empty metavar: newer versions of typer would print <bool>.
-AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON instead of text.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 METHODS = ", ".join(method.command for method in registry.METHODS if method.command)
 
@@ -127,7 +126,6 @@ def with_version(
         bool,
         typer.Option(
             "--version",
-            metavar="",
             help="Print the version.",
             callback=_print_version,
             is_eager=True,
