@@ -56,7 +56,10 @@ def take_packed(panels, index):
 def rows_of(Z, panels):
     """Rows of a product with the panels: the array Z, with zeros up to a multiple of 6 rows."""
     rows = np.zeros((-(-Z.shape[0] // ROWS) * ROWS, Z.shape[1]), dtype=panels.dtype)
-    rows[: len(Z)] = Z
+    # Loops: in an assignment of arrays Numba would compile an error message about their shapes.
+    for i in range(Z.shape[0]):
+        for f in range(Z.shape[1]):
+            rows[i, f] = Z[i, f]
     return rows
 
 
@@ -67,7 +70,8 @@ def rows_of_packed(panels, index):
     rows = np.zeros((-(-index.size // ROWS) * ROWS, panels.shape[1]), dtype=panels.dtype)
     for k in range(index.size):
         i = index[k]
-        rows[k] = panels[i // width, :, i % width]
+        for f in range(panels.shape[1]):
+            rows[k, f] = panels[i // width, f, i % width]
     return rows
 
 
