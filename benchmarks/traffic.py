@@ -3,6 +3,8 @@
     python -m benchmarks.traffic run OUT --cache FOLDER [--runs 3]
     python -m benchmarks.traffic table OUT
     python -m benchmarks.traffic intents OUT [--runs 10]
+    python -m benchmarks.traffic threshold OUT [--runs 10]
+    python -m benchmarks.traffic intents-table OUT
     python -m benchmarks.traffic time
 
 `run` goes on where it was stopped: OUT has a line for each case. The base searches are those of
@@ -13,6 +15,7 @@ of the unknown classes are in the traffic, the others are judged.
 
 import argparse
 import csv
+import functools
 import os
 import time
 import warnings
@@ -21,9 +24,10 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from sklearn.metrics import f1_score
+from sklearn.frozen import FrozenEstimator
 
-from openset import OpenSetSVC
+from openset import CalibratedRejector, OpenSetSVC
+from openset.calibration import Accuracy
 from openset.datasets import load_dataset
 from openset.traffic import TrafficClassifier
 
@@ -130,44 +134,89 @@ def table(out):
         )
 
 
-def intents(out, runs):
+def intents(out, runs, judge):
     """Open intents, 1,000 unlabelled test rows: accuracy and F1 on the other test rows, in percent.
 
     Writes a line per case: dataset, ratio, seed, and the two measures of the model as it is, with
-    the best threshold seen on these test rows, and of both rules.
+    the best threshold seen on these test rows, and of the rules of `judge`.
     """
     out.touch()
     done = {tuple(row[:3]) for row in csv.reader(out.open())}
     for seed, name, ratio in product(range(runs), INTENTS, RATIOS):
         if (name, str(ratio), str(seed)) in done:
             continue
-        data = load_dataset(name, data_home=HOME)
-        X, y, part = data.data, data.target.astype(str), data.split
-        labels = np.unique(y[part == "train"])
-        n_known, seen = round(len(labels) * ratio), np.isin(part, ("train", "val"))
-        known = np.random.RandomState(seed).choice(labels, n_known, replace=False)
-        fit = seen & np.isin(y, known)
-        test = np.random.default_rng(seed).permutation(np.flatnonzero(~seen))
-        traffic, test = test[:ROWS], test[ROWS:]
-        truth = np.where(np.isin(y[test], known), y[test], "open")
+        case = intent_case(name, ratio, seed)
         svc = OpenSetSVC(gamma=2.0, C=8.0, unknown_label="open")
-        plain = svc.fit(X[fit], y[fit])
-        scores, names = plain.known_score(X[test]), plain.predict_known(X[test])
-        thresholds = np.quantile(scores, np.linspace(0, 1, 201))
-        tried = [intent_measures(truth, np.where(scores >= t, names, "open")) for t in thresholds]
-        found = [*intent_measures(truth, plain.predict(X[test])), *np.max(tried, axis=0)]
-        for new_kinds in NEW_KINDS.values():
-            model = TrafficClassifier(OpenSetSVC(**svc.get_params()), new_kinds, random_state=0)
-            model.fit(X[fit], y[fit], X[traffic])
-            found += intent_measures(truth, model.predict(X[test]))
+        plain = svc.fit(*case["labelled"])
+        X, truth = case["test"]
+        matrix = plain.decision_function(X)
+        scores, codes = matrix.max(axis=1), matrix.argmax(axis=1)
+        thresholds = np.append(0.0, np.quantile(scores, np.linspace(0, 1, 201)))
+        is_known, n_known = truth != "open", matrix.shape[1]
+        true = np.where(is_known, np.searchsorted(plain.classes_, truth), n_known)
+        tried = [intent_measures(true, np.where(scores >= t, codes, n_known)) for t in thresholds]
+        found = [*tried[0], *np.max(tried[1:], axis=0)]
+        for model in judge(svc, case):
+            found += intent_measures(truth, model.predict(X))
         with out.open("a") as file:
             csv.writer(file, lineterminator="\n").writerow([name, ratio, seed, *np.round(found, 2)])
 
 
+@functools.cache
+def intent_data(name):
+    """Embeddings, labels and parts of a dataset of intents."""
+    data = load_dataset(name, data_home=HOME)
+    return data.data, data.target.astype(str), data.split
+
+
+def intent_case(name, ratio, seed):
+    """Rows of known intents, those of "train" and of "val", traffic, and test rows with truth."""
+    X, y, part = intent_data(name)
+    labels = np.unique(y[part == "train"])
+    n_known, seen = round(len(labels) * ratio), np.isin(part, ("train", "val"))
+    known = np.random.RandomState(seed).choice(labels, n_known, replace=False)
+    mine = np.isin(y, known)
+    test = np.random.default_rng(seed).permutation(np.flatnonzero(~seen))
+    traffic, test = test[:ROWS], test[ROWS:]
+    rows = {"labelled": seen & mine, "train": (part == "train") & mine}
+    rows["val"] = (part == "val") & mine
+    case = {key: (X[some], y[some]) for key, some in rows.items()}
+    truth = np.where(mine[test], y[test], "open")
+    return case | {"traffic": X[traffic], "test": (X[test], truth)}
+
+
+def learned(svc, case):
+    """Both rules of NEW_KINDS, learned from the traffic."""
+    for new_kinds in NEW_KINDS.values():
+        model = TrafficClassifier(OpenSetSVC(**svc.get_params()), new_kinds, random_state=0)
+        yield model.fit(*case["labelled"], case["traffic"])
+
+
+def moved(svc, case):
+    """The threshold alone: fitted to "train", calibrated on "val", whose rows are like the test."""
+    inner = OpenSetSVC(**svc.get_params()).fit(*case["train"])
+    model = CalibratedRejector(FrozenEstimator(inner), criterion=Accuracy(balanced=False))
+    yield model.fit(*case["val"], X_traffic=case["traffic"])
+
+
+def intents_table(out):
+    """Print means over seeds of the lines that `intents` wrote: accuracy / F1."""
+    found = defaultdict(list)
+    for name, ratio, _, *values in csv.reader(out.open()):
+        found[name, float(ratio)].append([float(v) for v in values])
+    for (name, ratio), values in sorted(found.items()):
+        pairs = np.mean(values, axis=0).reshape(-1, 2)
+        figures = " | ".join(f"{a:.1f} / {f1:.1f}" for a, f1 in pairs)
+        print(f"| {name} | {ratio:.0%} | {len(values)} | {figures} |")
+
+
 def intent_measures(truth, answers):
     """Accuracy, and F1 averaged over the classes and the open class, in percent."""
-    f1 = f1_score(truth, answers, average="macro", zero_division=0)
-    return [100 * np.mean(truth == answers), 100 * f1]
+    labels, codes = np.unique(np.append(truth, answers), return_inverse=True)
+    n, true = len(labels), codes[: len(truth)]
+    right = np.bincount(true[truth == answers], minlength=n)
+    f1 = 2 * right / np.bincount(codes, minlength=n)
+    return [100 * np.mean(truth == answers), 100 * f1.mean()]
 
 
 def adapt_time():
@@ -187,17 +236,22 @@ def adapt_time():
     )
 
 
+JUDGES = {"intents": learned, "threshold": moved}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["run", "table", "intents", "time"])
+    parser.add_argument("part", choices=["run", "table", *JUDGES, "intents-table", "time"])
     parser.add_argument("out", type=Path, nargs="?", help="CSV file of the cases")
     parser.add_argument("--cache", type=Path, help="folder of the base searches")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     if options.part == "time":
         adapt_time()
-    elif options.part == "intents":
-        intents(options.out, options.runs)
+    elif options.part in JUDGES:
+        intents(options.out, options.runs, JUDGES[options.part])
+    elif options.part == "intents-table":
+        intents_table(options.out)
     elif options.part == "table":
         table(options.out)
     else:

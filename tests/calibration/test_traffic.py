@@ -152,3 +152,21 @@ def test_a_share_that_may_be_zero_is_warned_of(lda, data, point):
         warnings.simplefilter("error")
         model.fit(X, y, X_traffic=X_traffic)
         CalibratedRejector(lda, alpha=0.1).fit(X, y, X_traffic=X[:300])
+
+
+def test_a_small_traffic_costs_little(lda, data):
+    """400 rows choose a threshold that is within half a point of the best, on average."""
+    calibration, _, (X, y) = data
+    scores = lda.decision_function(X)
+    best, codes = scores.max(axis=1), scores.argmax(axis=1)
+
+    def accuracy(t):
+        return np.mean(np.where(best >= t, codes, -1) == y)
+
+    highest = max(accuracy(t) for t in np.quantile(best, np.linspace(0, 1, 200)))
+    losses = []
+    for seed in range(3):
+        rows = mixed(np.random.default_rng(seed), 400, 0.3)[0]
+        model = CalibratedRejector(lda, criterion=Accuracy(balanced=False))
+        losses.append(highest - accuracy(model.fit(*calibration, X_traffic=rows).thresholds_[0]))
+    assert np.mean(losses) < 0.005

@@ -56,6 +56,7 @@ class Criterion:
     # Whether known unknowns of the calibration samples may serve as its unknown samples.
     takes_known_unknowns: ClassVar[bool] = True
     states_share: ClassVar[bool] = False  # whether unknown_share is a field
+    maximizes: ClassVar[bool] = False  # whether the threshold is the best one of a curve
     # Without annotations: a criterion may have them as fields.
     within = None  # or "class" or "category": within what it holds
     unknown_share = None  # of the samples to come

@@ -23,7 +23,7 @@ from scipy.stats import binom
 from ..metrics import Acceptance, check_costs
 from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
 from ._mixture import lower_limit, upper_limit
-from ._traffic import accepted_unknown
+from ._traffic import accepted_unknown, drawn_threshold, resampled
 
 # (share of the known samples that the first threshold accepts, share of the allowed error)
 _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
@@ -59,6 +59,22 @@ def _common(scores: CalibrationScores, thresholds: np.ndarray, i: int) -> np.nda
     lowest = thresholds[-1] - 1e-3 * max(1.0, abs(thresholds[-1]))
     value = between(thresholds[i], np.append(thresholds, lowest)[i + 1], scores.far)
     return np.full(len(scores.classes), value)
+
+
+def settle(point: Criterion, scores: CalibrationScores) -> Thresholds:
+    """Thresholds (K,) of a criterion; a best one on traffic is the mean of bootstrap samples."""
+    chosen = point.thresholds(scores)
+    if scores.share is None or not point.maximizes:
+        return chosen
+    # The curve is flat at its maximum: the best threshold of one sample is a noisy one.
+    drawn = [t for part in resampled(scores) for t in drawn_threshold(point, part)]
+    if not drawn:
+        return chosen
+    best = np.append(scores.known.max(axis=1), scores.unknown.max(axis=1))
+    tried = np.unique(best)[::-1]
+    possible = np.flatnonzero(is_gap(tried, scores))
+    nearest = possible[np.abs(tried[possible] - np.mean(drawn)).argmin()]
+    return Thresholds(_common(scores, tried, int(nearest)), chosen.attributes)
 
 
 @dataclass(frozen=True)
@@ -110,6 +126,7 @@ class Accuracy(Criterion):
     balanced: bool = True
 
     needs_unknown: ClassVar[bool] = True  # type: ignore[misc]
+    maximizes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.balanced, bool):
@@ -177,6 +194,7 @@ class Cost(Criterion):
     unknown_share: float | None = None  # type: ignore[assignment]
 
     states_share: ClassVar[bool] = True
+    maximizes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_costs(self.costs)

@@ -26,7 +26,7 @@ _BISECTIONS = 32
 
 # The estimate: thresholds, the smallest share of the calibration rows above them, and the number of
 # standard errors of the limit that chooses among them.
-_GRID, _LEAST, _Z = 40, 0.3, 2.0
+_GRID, _LEAST, _Z = 40, 0.5, 2.0
 
 _RESAMPLES, _EM_STEPS = 100, 50
 _BINS, _ALIKE = 8, 0.01  # of the test that the upper tails are alike, and its level

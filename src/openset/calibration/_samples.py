@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from ..base import OpenSetClassifier, group_codes
 from ..metrics import encode_labels
 from ._criterion import CalibrationScores, Criterion, Thresholds, finite_scores, width
+from ._curve import settle
 
 # Scores closer than the band count as equal: those of equal samples may differ by rounding. It is
 # _BAND and _SAFETY times the largest difference, over _LOOKUPS samples, between the score of a
@@ -166,14 +167,15 @@ def settled_thresholds(
         size = np.abs(scores + t).max(axis=1)
         typical = np.median(size) or size.max() or 1.0
         noise = _noise(moved, transform, samples["X"], best[:, None], rows)
-        chosen = point.thresholds(
+        chosen = settle(
+            point,
             CalibrationScores(
                 *(scores + t, samples["codes"], others, model.classes_, model.far_scores()),
                 *(_BAND * min(1.0, typical) + _SAFETY * noise, samples["groups"]),
                 unknown_groups=unknown.groups,
                 whose=samples["whose"],
                 share=unknown.share,
-            )
+            ),
         )
     return chosen
 

@@ -6,6 +6,7 @@ unknown rows. Then (B - (1 - u) A) / u of the unknown rows are accepted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -102,28 +103,40 @@ def _rejected(scores: CalibrationScores, thresholds: np.ndarray, share: float) -
     return float(np.clip(1 - (traffic - (1 - share) * known) / share, 0.0, 1.0))
 
 
-def _intervals(
-    point: Criterion, scores: CalibrationScores, thresholds: np.ndarray
-) -> dict[str, list[float]]:
-    """Bootstrap intervals: of the threshold, if traffic sets it, and of rejected unknown rows."""
+def resampled(scores: CalibrationScores) -> Iterator[CalibrationScores]:
+    """Bootstrap samples of calibration rows and traffic, each with its estimated share."""
     rng = np.random.default_rng(0)
     n, n_new = len(scores.known), len(scores.unknown)
-    drawn: dict[str, list[float]] = {"threshold": [], "unknown": []}
     for _ in range(_RESAMPLES):
         rows, new = rng.integers(n, size=n), rng.integers(n_new, size=n_new)
         known, traffic = scores.known[rows], scores.unknown[new]
         best = known.max(axis=1, keepdims=True), traffic.max(axis=1, keepdims=True)
         found = Mixture.from_rows(*best, slack=scores.band, reason="only the share is asked for")
-        share = found.unknown_share
-        if share == 0:
-            continue
-        part = scores._replace(known=known, codes=scores.codes[rows], unknown=traffic, share=share)
-        drawn["unknown"].append(_rejected(part, thresholds, share))
-        again = _told(point, share) if point.unknown_share else point
-        try:
-            drawn["threshold"] += again.thresholds(part).values[:1].tolist()
-        except ValueError:  # no threshold keeps the criterion on these rows
-            continue
-    if not point.needs_unknown:
-        del drawn["threshold"]
+        if found.unknown_share:
+            yield scores._replace(
+                known=known,
+                codes=scores.codes[rows],
+                unknown=traffic,
+                share=found.unknown_share,
+            )
+
+
+def drawn_threshold(point: Criterion, part: CalibrationScores) -> list[float]:
+    """The threshold that a criterion sets on a bootstrap sample; empty if none keeps it."""
+    again = _told(point, part.share or 0.0) if point.unknown_share else point
+    try:
+        return again.thresholds(part).values[:1].tolist()
+    except ValueError:
+        return []
+
+
+def _intervals(
+    point: Criterion, scores: CalibrationScores, thresholds: np.ndarray
+) -> dict[str, list[float]]:
+    """Bootstrap intervals: of the threshold, if traffic sets it, and of rejected unknown rows."""
+    drawn: dict[str, list[float]] = {"threshold": [], "unknown": []}
+    for part in resampled(scores):
+        drawn["unknown"].append(_rejected(part, thresholds, part.share or 0.0))
+        if point.needs_unknown:
+            drawn["threshold"] += drawn_threshold(point, part)
     return {k: np.quantile(v, [0.025, 0.975]).tolist() for k, v in drawn.items() if v}
