@@ -340,6 +340,27 @@ def test_no_command_is_missing():
     assert set(NEEDS) == {name for name, _ in commands()} - {"demo"}
 
 
+def test_pages_name_commands_and_options_that_exist():
+    root = Path(__file__).parents[2]
+    known = {name: {o for p in c.params for o in p.opts} | {"--help"} for name, c in commands()}
+    named = set()
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md")]
+    for page in (path for path in pages if not {"measured", "_build"} & set(path.parts)):
+        text = page.read_text("utf-8").replace("\\\n", " ")
+        fenced = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        for line in [*"\n".join(fenced).splitlines(), *re.findall(r"`([^`\n]+)`", text)]:
+            for name, rest in re.findall(r"\bopenset ((?:study )?[a-z]+)\b([^|#;&]*)", line):
+                where = f"{page.name}: openset {name}{rest}"
+                assert name in known or name in ("demo", "study"), where
+                options = set(re.findall(r"(?<=\s)--?[a-z][\w-]*", rest))
+                assert name == "study" or options <= known[name], where
+                named.add(name)
+    groups = {name.split()[0] for name in known} - {"demo"}
+    assert groups == {name.split()[0] for name in named} - {"demo"}
+    readme = (root / "README.md").read_text("utf-8")
+    assert [name for name in groups if not re.search(rf"(`|openset ){name}", readme)] == []
+
+
 def test_every_option_is_used_wrongly():
     found = {(name, p) for name, command in commands() for p in parameters(command)}
     tried = {(name, option) for name, options in WRONG.items() for option in options}
