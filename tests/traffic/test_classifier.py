@@ -267,6 +267,14 @@ def test_wrong_use(parameters, change, message, data):
         TrafficClassifier(**({"estimator": OSNN()} | parameters)).fit(**arguments)
 
 
+def test_what_fits_it_without_traffic_is_told(data):
+    X, y = data[:2]
+    with pytest.raises(ValueError, match=r"X_traffic is None.*FrozenEstimator"):
+        CalibratedRejector(TrafficClassifier(OpenSetSVC())).fit(X, y)
+    with pytest.raises(ValueError, match="X_traffic is None"):
+        TrafficClassifier(OpenSetSVC()).fit(X, y)
+
+
 class OnItself(TrafficClassifier):
     """For checks that know of no traffic."""
 

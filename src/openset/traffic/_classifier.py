@@ -161,7 +161,7 @@ class TrafficClassifier(ShiftedWrapper):
         self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, X_traffic: Any) -> TrafficClassifier:
+    def fit(self, X: Any, y: Any, X_traffic: Any = None) -> TrafficClassifier:
         """Fit the estimator to the labelled samples, and learn from the traffic if that helps.
 
         Parameters
@@ -171,13 +171,18 @@ class TrafficClassifier(ShiftedWrapper):
         y : array-like of shape (n,)
             Their classes.
         X_traffic : array-like of shape (N, d), or whatever the estimator takes
-            Unlabelled samples, known and unknown ones mixed.
+            Unlabelled samples, known and unknown ones mixed; must be passed.
 
         Returns
         -------
         self
         """
         _check_method(unwrap(self.estimator))
+        if X_traffic is None:  # as where another estimator, such as a search, fits this one
+            raise ValueError(
+                "X_traffic is None. Pass unlabelled samples, or fit the estimator alone. To "
+                "calibrate a TrafficClassifier, fit it first and pass FrozenEstimator(it)."
+            )
         X, y, _ = self.check_targets(X, y)
         (X,) = indexable(X)
         self._fit_first(X, y)
@@ -224,10 +229,6 @@ class TrafficClassifier(ShiftedWrapper):
 
     def _checked_traffic(self, X_traffic):
         """The traffic, which the fitted estimator is able to score."""
-        if X_traffic is None:
-            raise ValueError(
-                "X_traffic is None. Pass unlabelled samples, or fit the estimator alone."
-            )
         (X_traffic,) = indexable(X_traffic)
         if _num_samples(X_traffic) < _ROWS:
             raise ValueError(
