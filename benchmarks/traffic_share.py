@@ -188,7 +188,8 @@ def batch(data, known, sizes, kinds, seed):
     X, y = data
     n_fit, n_rest, n_known, n_unknown = sizes
     rows = rng.permutation(np.flatnonzero(np.isin(y, known)))[: n_fit + n_rest + n_known]
-    new = rng.permutation(np.setdiff1d(y, np.append(known, "oos").astype(y.dtype)))[:kinds]
+    new = np.setdiff1d(y, known)
+    new = rng.permutation(new[new.astype(str) != "oos"])[:kinds]
     others = rng.permutation(np.flatnonzero(np.isin(y, new)))[:n_unknown]
     labelled, batch = rows[: n_fit + n_rest], np.append(rows[n_fit + n_rest :], others)
     svc = OpenSetSVC(gamma=2.0, C=1.0)
