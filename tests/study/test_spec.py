@@ -52,6 +52,8 @@ def test_search_and_grids_reach_the_search(tmp_path):
     ("changes", "message"),
     [
         ({"dataset": '["x"]'}, "no key 'dataset'; did you mean 'datasets'"),
+        ({"search": '{preset = ["paper"]}'}, r"\[search\]: The 'preset' parameter"),
+        ({"search": "{n_repeats = 0x" + 5000 * "f" + "}"}, "digits"),
         ({"runs": None}, "'runs' is missing"),
         ({"runs": '"2"'}, "runs = '2' must be of type int"),
         ({"runs": "true"}, "runs = True must be of type int"),

@@ -323,3 +323,13 @@ def test_a_store_that_another_process_is_making(tmp_path):
         assert store.rows() == []
     timer.join()
     other.close()
+
+
+def test_damage_that_sqlite_quotes(tmp_path):
+    """Of a damaged schema SQLite's own message may be no text."""
+    path = tmp_path / "s.sqlite"
+    Store(path, create=True).close()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE", b"CREATE \xdd\xdd\xdd\xdd\xdd"))
+    with pytest.raises(StoreError, match="damaged|not a file of results"):
+        Store(path)

@@ -288,6 +288,8 @@ class Store:
             yield
         except (sqlite3.Error, OverflowError) as error:  # integers have 64 bits
             raise StoreError(f"{self.path}: {_explain(str(error))}") from error
+        except UnicodeDecodeError as error:  # of SQLite's own message, which quotes the file
+            raise StoreError(f"{self.path}: {_explain('malformed')}") from error
 
 
 def _typed(row: Row) -> Row:

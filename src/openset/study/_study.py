@@ -342,6 +342,7 @@ def load_study(path: str | os.PathLike) -> Study:
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, huge numbers, deep lists
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
+        repr(content)  # raises for an integer that is too long for a message
         study = _checked({"name": path.stem, **content}, path.resolve().parent)
         if study.record:
             study.recorder  # noqa: B018 (raises if there is no such function)
@@ -461,15 +462,15 @@ def _check_search(study: Study, method: str) -> None:
             f"add its grid as [grids.{method}]."
         )
     search = study.make_search(method)
+    try:
+        search._validate_params()
+    except ValueError as error:  # scikit-learn's message names the parameter and its range
+        raise ValueError(f"[search]: {error}") from None
     if not search.describe()["grid"]:
         raise ValueError(
             f"method {method!r} has no grid: declare search_spec, or add [grids.{method}] with a "
             "list of values per parameter."
         )
-    try:
-        search._validate_params()
-    except ValueError as error:  # scikit-learn's message names the parameter and its range
-        raise ValueError(f"[search]: {error}") from None
     grid = study.grids.get(method, {})
     _check_names(grid, search.estimator.get_params(), f"parameter of {method}")
     for name, values in grid.items():
