@@ -331,5 +331,5 @@ def test_damage_that_sqlite_quotes(tmp_path):
     Store(path, create=True).close()
     content = path.read_bytes()
     path.write_bytes(content.replace(b"CREATE TABLE", b"CREATE \xdd\xdd\xdd\xdd\xdd"))
-    with pytest.raises(StoreError, match="damaged|not a file of results"):
+    with pytest.raises(StoreError, match=r"damaged|not a file of results"):
         Store(path)
