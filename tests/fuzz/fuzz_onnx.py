@@ -169,6 +169,14 @@ class Case(NamedTuple):
         if isinstance(final, WSVM):  # its scores jump where a CAP is equal to the threshold
             cap = final.raw_scores(transform(self.rows(numbers, texts)))[..., 0]
             changes[(np.abs(cap - final.delta_tau) < _TIE).any(axis=1)] = np.inf
+        if isinstance(final, OpenSetKNN):  # a graph takes |x|^2 + |z|^2 - 2 x.z for small distances
+            X = transform(self.rows(numbers, texts))
+            distances = (final.radius_ - final.decision_function(X)).min(axis=1)
+            kept = final.kept_samples()[0]
+            X = X / np.linalg.norm(X, axis=1, keepdims=True) if final.normalize else X
+            norms = [((A - kept.mean(axis=0)) ** 2).sum(axis=1) for A in (X, kept)]
+            error = 16 * np.finfo(np.float64).eps * np.maximum(norms[0], norms[1].max())
+            changes = np.maximum(changes, error / np.maximum(distances, np.sqrt(error)))
         return changes
 
 
