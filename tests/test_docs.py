@@ -36,6 +36,9 @@ CHECKS = {
     *("RT01", "RT02", "YD01"),
 }
 
+# Rooms that other rooms call: names that `openset` itself does not offer may have a summary alone.
+INTERNAL = ("openset.base.", "openset.solver.", "openset.utils.")
+
 PAGES = sorted(path for path in DOCS.glob("**/*.md") if path.parent.name in ("docs", "methods"))
 FENCE = re.compile(r"^```\{doctest\}\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -78,10 +81,8 @@ def test_docstring(path):
         errors.pop("GL08", None)  # an overriding method inherits its docstring
     if is_dataclass(value) or (inspect.isclass(value) and issubclass(value, tuple)):
         errors.pop("PR01", None)  # its fields are listed as attributes
-    if path in ("openset.solver.landmarks.TrainingRows",):
-        errors.pop("PR01", None)  # the constructor of a Protocol takes anything
-    if path.startswith("openset.solver.KernelRows"):
-        errors = errors.keys() - {"PR01", "RT01", "YD01"}  # only the solver calls these
+    if path.startswith(INTERNAL) and path.split(".")[2] not in openset.__all__:
+        errors = errors.keys() - {"PR01", "RT01", "YD01"}  # one line with shapes is enough
     assert not errors
 
 
