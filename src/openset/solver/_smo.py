@@ -62,24 +62,32 @@ class _Step(NamedTuple):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _apply_step(state, step, height, start, stop):
+def _apply_step(state, step, height):
     """Apply `step`; return the largest v where beta can grow, the smallest where it can shrink."""
-    # `height` becomes v - reference where beta can shrink, inf elsewhere.
+    # Also the block of rows that holds the first. `height` becomes v - reference where beta can
+    # shrink, inf elsewhere.
     v, grow, shrink = state.v, state.grow, state.shrink
     size, row_i, row_j = step
     reference = state.reference[0]
     top = -np.inf
     bottom = np.inf
-    # Unsigned indices: Numba then omits the wrap-around test, which would prevent vectorisation.
-    for t in range(np.uint64(start), np.uint64(stop)):
-        # Subtracted in float64, where it is exact: v must not drift away from p - K beta.
-        x = v[t] - size * (np.float64(row_i[t]) - np.float64(row_j[t]))
-        v[t] = x
-        top = fmax(top, x + grow[t])
-        x += shrink[t]
-        bottom = fmin(bottom, x)
-        height[t] = np.float32(x - reference)
-    return top, bottom
+    block = 0
+    for start in range(0, v.size, BLOCK):
+        block_top = -np.inf
+        # Unsigned indices: Numba then omits the wrap-around test, which would prevent
+        # vectorisation.
+        for t in range(np.uint64(start), np.uint64(min(v.size, start + BLOCK))):
+            # Subtracted in float64, where it is exact: v must not drift away from p - K beta.
+            x = v[t] - size * (np.float64(row_i[t]) - np.float64(row_j[t]))
+            v[t] = x
+            block_top = fmax(block_top, x + grow[t])
+            x += shrink[t]
+            bottom = fmin(bottom, x)
+            height[t] = np.float32(x - reference)
+        if block_top > top:
+            top = block_top
+            block = start
+    return top, block, bottom
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -97,11 +105,18 @@ def _gain(height_i, height_t, k_ii, k_tt, k_it):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _best_gain(height_i, height, row_i, diagonal, k_ii, start, stop):
+def _best_gain(height_i, height, row_i, diagonal, k_ii):
+    """Largest gain of a pair with row i, and the block of rows that holds the partner."""
     best = np.float32(0.0)
-    for t in range(np.uint64(start), np.uint64(stop)):
-        best = fmax(best, _gain(height_i, height[t], k_ii, diagonal[t], row_i[t]))
-    return best
+    block = 0
+    for start in range(0, height.size, BLOCK):
+        gain = np.float32(0.0)
+        for t in range(np.uint64(start), np.uint64(min(height.size, start + BLOCK))):
+            gain = fmax(gain, _gain(height_i, height[t], k_ii, diagonal[t], row_i[t]))
+        if gain > best:
+            best = gain
+            block = start
+    return best, block
 
 
 @njit(cache=True, nogil=True)
@@ -122,22 +137,11 @@ def smo(store, maker, box, state, tol, max_iter):
     n_iter = 0
     while True:
         pair[0] = pair[1] = -1
-        top = -np.inf
-        bottom = np.inf
-        block = 0
-        for start in range(0, m, BLOCK):
-            block_top, block_bottom = _apply_step(
-                state, _Step(step, row_i, row_j), height, start, min(m, start + BLOCK)
-            )
-            if block_top > top:
-                top = block_top
-                block = start
-            bottom = min(bottom, block_bottom)
+        top, i, bottom = _apply_step(state, _Step(step, row_i, row_j), height)
         if top - bottom <= max(tol, CLOSED * max(abs(top), abs(bottom))):
             return OPTIMAL, -1, n_iter, top, bottom
         if n_iter >= max_iter:
             return PAUSED, -1, n_iter, top, bottom
-        i = block
         while v[i] + state.grow[i] != top:
             i += 1
         pair[0] = i
@@ -148,17 +152,10 @@ def smo(store, maker, box, state, tol, max_iter):
 
         k_ii = diagonal[i]
         height_i = np.float32(top - reference[0])
-        best = np.float32(0.0)
-        block = 0
-        for start in range(0, m, BLOCK):
-            gain = _best_gain(height_i, height, row_i, diagonal, k_ii, start, min(m, start + BLOCK))
-            if gain > best:
-                best = gain
-                block = start
+        best, j = _best_gain(height_i, height, row_i, diagonal, k_ii)
         if best > 0.0:
             # The scalar code may round the last bit differently from the vector code.
             best *= np.float32(1.0 - 1e-6)
-            j = block
             while _gain(height_i, height[j], k_ii, diagonal[j], row_i[j]) < best:
                 j += 1
         else:  # the gap is too small for float32, relative to this reference

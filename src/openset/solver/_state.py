@@ -14,7 +14,7 @@ from ..utils.compiled import FAST, njit
 OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART, STALLED = 0, 1, 2, 3, 4
 
 # Rows per block of a reduction: short enough to search for an index, long enough to vectorise.
-BLOCK = 256
+BLOCK = 64
 
 # Rows whose work takes about as long as what an iteration does once.
 ITERATION = 512

@@ -156,6 +156,8 @@ def njit(**options) -> Callable[[Callable], Callable]:
     cached = options.pop("cache", False)
     # No wrapper for pointers from C, which nothing here uses: a twentieth of the time to compile.
     options.setdefault("no_cfunc_wrapper", True)
+    # The test for a divisor of zero, which is an error in Python, keeps LLVM from vectorising.
+    options.setdefault("error_model", "numpy")
 
     def decorate(function):
         compiled = numba.njit(**options)(function)
