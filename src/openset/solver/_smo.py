@@ -54,20 +54,20 @@ CLOSED = 2.0**-50
 
 
 class _Step(NamedTuple):
-    """A step of the pair (i, j) that v does not contain yet: v -= size * (row_i - row_j)."""
+    """A step of a pair that v does not contain yet: v -= size * (row_i - row_j)."""
 
     size: float
-    row_i: np.ndarray
-    row_j: np.ndarray
+    slot_i: int
+    slot_j: int
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _apply_step(state, step, height):
-    """Apply `step`; return the largest v where beta can grow, the smallest where it can shrink."""
-    # Also the block of rows that holds the first. `height` becomes v - reference where beta can
-    # shrink, inf elsewhere.
+def _apply_step(state, step, rows, height):
+    """Apply `step`; return the largest v where beta can grow, the row that has it, and ..."""
+    # Rows are passed as slots, since a view of a row is counted by atomic instructions. `height`
+    # becomes v - reference where beta can shrink, inf elsewhere.
     v, grow, shrink = state.v, state.grow, state.shrink
-    size, row_i, row_j = step
+    size, slot_i, slot_j = step[0], np.uint64(step[1]), np.uint64(step[2])
     reference = state.reference[0]
     top = -np.inf
     bottom = np.inf
@@ -77,9 +77,11 @@ def _apply_step(state, step, height):
         # Unsigned indices: Numba then omits the wrap-around test, which would prevent
         # vectorisation.
         for t in range(np.uint64(start), np.uint64(min(v.size, start + BLOCK))):
-            # Subtracted in float64, where it is exact: v must not drift away from p - K beta.
-            x = v[t] - size * (np.float64(row_i[t]) - np.float64(row_j[t]))
-            v[t] = x
+            x = v[t]
+            if size != 0.0:  # else the slots may hold NaN
+                # Subtracted in float64, where it is exact: v must not drift away from p - K beta.
+                x -= size * (np.float64(rows[slot_i, t]) - np.float64(rows[slot_j, t]))
+                v[t] = x
             block_top = fmax(block_top, x + grow[t])
             x += shrink[t]
             bottom = fmin(bottom, x)
@@ -87,7 +89,11 @@ def _apply_step(state, step, height):
         if block_top > top:
             top = block_top
             block = start
-    return top, block, bottom
+    # The first row of the block that has it.
+    i = v.size
+    for t in range(np.uint64(block), np.uint64(min(v.size, block + BLOCK))):
+        i = min(i, np.int64(t) if v[t] + grow[t] == top else v.size)
+    return top, i, bottom
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -105,18 +111,27 @@ def _gain(height_i, height_t, k_ii, k_tt, k_it):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _best_gain(height_i, height, row_i, diagonal, k_ii):
-    """Largest gain of a pair with row i, and the block of rows that holds the partner."""
+def _best_partner(height_i, height, rows, slot_i, diagonal, k_ii):
+    """Row whose pair with row i has the largest gain; -1 if no gain is positive."""
+    slot_i = np.uint64(slot_i)
     best = np.float32(0.0)
     block = 0
     for start in range(0, height.size, BLOCK):
         gain = np.float32(0.0)
         for t in range(np.uint64(start), np.uint64(min(height.size, start + BLOCK))):
-            gain = fmax(gain, _gain(height_i, height[t], k_ii, diagonal[t], row_i[t]))
+            gain = fmax(gain, _gain(height_i, height[t], k_ii, diagonal[t], rows[slot_i, t]))
         if gain > best:
             best = gain
             block = start
-    return best, block
+    if best == np.float32(0.0):
+        return -1
+    # The scalar code may round the last bit differently from the vector code.
+    best *= np.float32(1.0 - 1e-6)
+    j = height.size
+    for t in range(np.uint64(block), np.uint64(min(height.size, block + BLOCK))):
+        gain = _gain(height_i, height[t], k_ii, diagonal[t], rows[slot_i, t])
+        j = min(j, np.int64(t) if gain >= best else height.size)
+    return j
 
 
 @njit(cache=True, nogil=True)
@@ -130,45 +145,36 @@ def smo(store, maker, box, state, tol, max_iter):
     clock = store.clock[0]
     m = v.size
     height = np.empty(m, dtype=np.float32)
-    # No step yet; `diagonal` stands in for the rows, because a slot never filled may hold NaN.
     step = 0.0
-    row_i = diagonal
-    row_j = diagonal
+    slot_i = slot_j = 0
     n_iter = 0
     while True:
         pair[0] = pair[1] = -1
-        top, i, bottom = _apply_step(state, _Step(step, row_i, row_j), height)
+        top, i, bottom = _apply_step(state, _Step(step, slot_i, slot_j), rows, height)
         if top - bottom <= max(tol, CLOSED * max(abs(top), abs(bottom))):
             return OPTIMAL, -1, n_iter, top, bottom
         if n_iter >= max_iter:
             return PAUSED, -1, n_iter, top, bottom
-        while v[i] + state.grow[i] != top:
-            i += 1
         pair[0] = i
         if slot[i] < 0 and not make_row(maker, store, i, clock + n_iter):
             return WANTS_ROW, i, n_iter, np.inf, -np.inf
-        row_i = rows[slot[i]]
-        used[slot[i]] = clock + n_iter
+        slot_i = slot[i]
+        used[slot_i] = clock + n_iter
 
         k_ii = diagonal[i]
         height_i = np.float32(top - reference[0])
-        best, j = _best_gain(height_i, height, row_i, diagonal, k_ii)
-        if best > 0.0:
-            # The scalar code may round the last bit differently from the vector code.
-            best *= np.float32(1.0 - 1e-6)
-            while _gain(height_i, height[j], k_ii, diagonal[j], row_i[j]) < best:
-                j += 1
-        else:  # the gap is too small for float32, relative to this reference
+        j = _best_partner(height_i, height, rows, slot_i, diagonal, k_ii)
+        if j < 0:  # the gap is too small for float32, relative to this reference
             j = 0
             while v[j] + state.shrink[j] != bottom:
                 j += 1
         pair[1] = j
         if slot[j] < 0 and not make_row(maker, store, j, clock + n_iter):
             return WANTS_ROW, j, n_iter, np.inf, -np.inf
-        row_j = rows[slot[j]]
-        used[slot[j]] = clock + n_iter
+        slot_j = slot[j]
+        used[slot_j] = clock + n_iter
 
-        curvature = np.float64(_curvature(k_ii, diagonal[j], row_i[j]))
+        curvature = np.float64(_curvature(k_ii, diagonal[j], rows[slot_i, j]))
         # Never backwards: with a distant reference, v[j] may only seem to lie below the top.
         step = max((top - v[j]) / curvature, 0.0)
         room_i = upper[i] - beta[i]
