@@ -90,10 +90,11 @@ def _apply_step(state, step, rows, height):
             top = block_top
             block = start
     # The first row of the block that has it.
-    i = v.size
+    i = np.int32(v.size)
     for t in range(np.uint64(block), np.uint64(min(v.size, block + BLOCK))):
-        i = min(i, np.int64(t) if v[t] + grow[t] == top else v.size)
-    return top, i, bottom
+        k = np.int32(t) if v[t] + grow[t] == top else np.int32(v.size)
+        i = k if k < i else i
+    return top, np.int64(i), bottom
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -111,7 +112,7 @@ def _gain(height_i, height_t, k_ii, k_tt, k_it):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _best_partner(height_i, height, rows, slot_i, diagonal, k_ii):
+def _best_partner(height_i, height, rows, slot_i, diagonal, k_ii, gains):
     """Row whose pair with row i has the largest gain; -1 if no gain is positive."""
     slot_i = np.uint64(slot_i)
     best = np.float32(0.0)
@@ -119,19 +120,19 @@ def _best_partner(height_i, height, rows, slot_i, diagonal, k_ii):
     for start in range(0, height.size, BLOCK):
         gain = np.float32(0.0)
         for t in range(np.uint64(start), np.uint64(min(height.size, start + BLOCK))):
-            gain = fmax(gain, _gain(height_i, height[t], k_ii, diagonal[t], rows[slot_i, t]))
+            g = _gain(height_i, height[t], k_ii, diagonal[t], rows[slot_i, t])
+            gains[t] = g
+            gain = fmax(gain, g)
         if gain > best:
             best = gain
             block = start
     if best == np.float32(0.0):
         return -1
-    # The scalar code may round the last bit differently from the vector code.
-    best *= np.float32(1.0 - 1e-6)
-    j = height.size
+    j = np.int32(height.size)
     for t in range(np.uint64(block), np.uint64(min(height.size, block + BLOCK))):
-        gain = _gain(height_i, height[t], k_ii, diagonal[t], rows[slot_i, t])
-        j = min(j, np.int64(t) if gain >= best else height.size)
-    return j
+        k = np.int32(t) if gains[t] == best else np.int32(height.size)
+        j = k if k < j else j
+    return np.int64(j)
 
 
 @njit(cache=True, nogil=True)
@@ -145,6 +146,7 @@ def smo(store, maker, box, state, tol, max_iter):
     clock = store.clock[0]
     m = v.size
     height = np.empty(m, dtype=np.float32)
+    gains = np.empty(m, dtype=np.float32)
     step = 0.0
     slot_i = slot_j = 0
     n_iter = 0
@@ -163,7 +165,7 @@ def smo(store, maker, box, state, tol, max_iter):
 
         k_ii = diagonal[i]
         height_i = np.float32(top - reference[0])
-        j = _best_partner(height_i, height, rows, slot_i, diagonal, k_ii)
+        j = _best_partner(height_i, height, rows, slot_i, diagonal, k_ii, gains)
         if j < 0:  # the gap is too small for float32, relative to this reference
             j = 0
             while v[j] + state.shrink[j] != bottom:
