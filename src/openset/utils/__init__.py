@@ -22,49 +22,24 @@ from ._contract import replace_final as replace_final
 from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
 from ._parallel import Progress, interrupts, steps_of_fit, thread_map
 
-# Name -> module on the top floor that defines it; loaded when somebody asks.
+# Modules on the top floor, and the names that are loaded from them when somebody asks.
 _ABOVE = {
-    **{"METHODS": "registry", "RENAMED_METHODS": "registry", "Method": "registry"},
-    **{"MethodRow": "registry", "all_estimators": "registry", "method_names": "registry"},
-    **{"method_table": "registry", "host_info": "host", "show_versions": "host"},
-    **{"WarmReport": "host", "warm": "host"},
-    **{"critical_difference": "evaluation.stats", "critical_value": "evaluation.stats"},
+    "registry": (
+        *("METHODS", "RENAMED_METHODS", "Method", "MethodRow"),
+        *("all_estimators", "method_names", "method_table"),
+    ),
+    "host": ("WarmReport", "host_info", "show_versions", "warm"),
+    "evaluation.stats": ("critical_difference", "critical_value"),
 }
 
-__all__ = [
-    "METHODS",
-    "RENAMED_METHODS",
-    "Method",
-    "MethodRow",
-    "Progress",
-    "WarmReport",
-    "all_estimators",
-    "answer_labels",
-    "atomic_write",
-    "critical_difference",
-    "critical_value",
-    "decide",
-    "host_info",
-    "interrupts",
-    "last_written",
-    "layers",
-    "method_names",
-    "method_table",
-    "read_member",
-    "refuse_masked",
-    "show_versions",
-    "split_fitted",
-    "split_pipeline",
-    "steps_of_fit",
-    "stored_array_size",
-    "thread_map",
-    "unwrap",
-    "update_lock",
-    "warm",
-]
+__all__ = ["Progress", "answer_labels", "atomic_write", "decide", "interrupts", "last_written"]
+__all__ += ["layers", "read_member", "refuse_masked", "split_fitted", "split_pipeline"]
+__all__ += ["steps_of_fit", "stored_array_size", "thread_map", "unwrap", "update_lock"]
+__all__ += [name for names in _ABOVE.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ABOVE:
-        return getattr(import_module(f"openset.{_ABOVE[name]}"), name)
+    for module, names in _ABOVE.items():
+        if name in names:
+            return getattr(import_module(f"openset.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,27 +20,9 @@ _BLOCK = 1024
 
 
 def decide(scores: np.ndarray) -> np.ndarray:
-    """Return the index of the accepting class with the highest score, or K if none accepts.
-
-    This is the one decision rule of the library. A score >= 0 accepts; the first class wins a tie.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (..., K)
-        Acceptance scores, as returned by ``decision_function``.
-
-    Returns
-    -------
-    ndarray of shape (...), int
-        A column of `scores`, or K for unknown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.utils import decide
-    >>> decide(np.array([[0.5, 0.2], [-0.1, -0.3], [0.0, 0.0]]))
-    array([0, 2, 0])
-    """
+    """Index (...) of the accepting class with the highest of scores (..., K), K if none accepts."""
+    # This is the one decision rule of the library. A score >= 0 accepts; the first class wins a
+    # tie.
     scores = np.asarray(scores)
     if scores.shape[-1] == 1:
         return np.where(scores[..., 0] >= 0, 0, 1)
@@ -76,26 +58,7 @@ def best_class(scores):
 
 
 def answer_labels(classes: np.ndarray, unknown_label: Any) -> np.ndarray:
-    """Return the classes followed by the unknown label, in a dtype that holds both.
-
-    Indexing the result with the output of :func:`decide` gives the answers.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (K,)
-    unknown_label : int, float or str
-
-    Returns
-    -------
-    ndarray of shape (K + 1,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.utils import answer_labels
-    >>> answer_labels(np.array(["a", "b"]), "unknown")
-    array(['a', 'b', 'unknown'], dtype='<U7')
-    """
+    """The classes (K,) and the unknown label, (K + 1,), in a dtype that holds both."""
     kind = classes.dtype.kind
     fractional = kind in "biu" and not isinstance(unknown_label, Integral)
     # A float64 holds every integer up to 2**53.
@@ -118,34 +81,10 @@ def answer_labels(classes: np.ndarray, unknown_label: Any) -> np.ndarray:
 def layers(
     estimator: BaseEstimator, through: tuple[type, ...] = ()
 ) -> Iterator[tuple[BaseEstimator, list[Pipeline]]]:
-    """Yield an estimator and those it wraps, from the outside in, until an open-set estimator.
-
-    This follows last steps of Pipelines, frozen estimators, best estimators of searches, and what
-    searches and wrappers that are not fitted yet will fit.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-    through : tuple of types
-        Open-set estimators to look into as well, such as rejectors.
-
-    Yields
-    ------
-    layer : estimator
-    heads : list of Pipeline
-        The transformers through which X reaches the layer, in order.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import MinMaxScaler
-    >>> from openset.svm import OpenSetSVC
-    >>> from openset.utils import layers
-    >>> model = make_pipeline(MinMaxScaler(), OpenSetSVC())
-    >>> [(type(layer).__name__, len(heads)) for layer, heads in layers(model)]
-    [('Pipeline', 0), ('OpenSetSVC', 1)]
-    """
+    """Yield an estimator and those it wraps, each with the transformers (Pipelines) before it."""
+    # From the outside in, until an open-set estimator that is not of a type in `through`: last
+    # steps of Pipelines, frozen estimators, best estimators of searches, and what searches and
+    # wrappers that are not fitted yet will fit.
     heads: list[Pipeline] = []
     while True:
         yield estimator, heads
@@ -166,29 +105,7 @@ def layers(
 
 
 def unwrap(estimator: BaseEstimator) -> BaseEstimator:
-    """Return the open-set estimator, which has ``unknown_label_``, ``bounded_`` and so on.
-
-    A Pipeline and scikit-learn's search objects delegate only scikit-learn's own attributes. This
-    function follows last steps, best estimators and wrapped estimators to any depth.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    estimator
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import MinMaxScaler
-    >>> from openset.svm import OpenSetSVC
-    >>> from openset.utils import unwrap
-    >>> unwrap(make_pipeline(MinMaxScaler(), OpenSetSVC()))
-    OpenSetSVC()
-    """
+    """The open-set estimator inside Pipelines, searches and wrappers, to any depth."""
     for layer, _ in layers(estimator):
         if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator):
             return layer
@@ -201,33 +118,7 @@ def unwrap(estimator: BaseEstimator) -> BaseEstimator:
 
 
 def split_fitted(estimator: BaseEstimator) -> tuple[Callable, BaseEstimator]:
-    """Split a fitted estimator into its transformers and the open-set estimator after them.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted open-set estimator, or a Pipeline, search or FrozenEstimator around one.
-
-    Returns
-    -------
-    transform : callable
-        Maps X to the input of the final estimator.
-    final : estimator
-        What :func:`unwrap` returns, without a FrozenEstimator around it.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from openset.svm import OpenSetSVC
-    >>> from openset.utils import split_fitted
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), OpenSetSVC()).fit(X, y)
-    >>> transform, final = split_fitted(model)
-    >>> bool((final.predict(transform(X)) == model.predict(X)).all())
-    True
-    """
+    """The function from X to the input of the open-set estimator inside, and this estimator."""
     for final, heads in layers(estimator):
         if hasattr(final, "unknown_label") and not isinstance(final, FrozenEstimator):
             if hasattr(final, "classes_"):
@@ -264,32 +155,7 @@ def chosen_width(final: BaseEstimator) -> dict[str, float]:
 
 
 def split_pipeline(estimator: BaseEstimator) -> tuple[BaseEstimator | None, BaseEstimator, str]:
-    """Split an estimator, fitted or not, into transformers, final step and parameter prefix.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A Pipeline or any other estimator.
-
-    Returns
-    -------
-    transformers : Pipeline or None
-        All steps but the last; None if there are none.
-    final : estimator
-        The last step, or the estimator itself if it is not a Pipeline.
-    prefix : str
-        Prefix of the parameters of `final` in ``estimator.get_params()``.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import MinMaxScaler
-    >>> from openset.svm import OpenSetSVC
-    >>> from openset.utils import split_pipeline
-    >>> _, final, prefix = split_pipeline(make_pipeline(MinMaxScaler(), OpenSetSVC()))
-    >>> final, prefix
-    (OpenSetSVC(), 'opensetsvc__')
-    """
+    """Transformers (or None), the last step, and the prefix of its parameters."""
     if not isinstance(estimator, Pipeline):
         return None, estimator, ""
     name, final = estimator.steps[-1]
@@ -298,23 +164,7 @@ def split_pipeline(estimator: BaseEstimator) -> tuple[BaseEstimator | None, Base
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise ValueError if an argument has masked entries.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument.
-    values : object
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.utils import refuse_masked
-    >>> refuse_masked("X", np.ma.masked_equal([[1.0, -9.0]], -9.0))
-    Traceback (most recent call last):
-    ...
-    ValueError: X has 1 masked entry; leave such rows out, or fill in values by X.filled(...).
-    """
+    """Raise ValueError if the argument `name` has masked entries."""
     if np.ma.is_masked(values):
         # NumPy's conversions drop the mask without a warning.
         n = int(np.ma.count_masked(values))

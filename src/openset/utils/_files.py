@@ -35,35 +35,11 @@ last_written: list[Path] = []
 
 @contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
-    """Yield the path of a temporary file, which is renamed to `path` on a clean exit.
-
-    The temporary file is in the folder of `path`. Its content is flushed to disk (fsync) before it
-    is renamed, so neither a killed process nor a power failure leaves a partial file. After an
-    exception the temporary file is deleted and `path` is unchanged. Temporary files of earlier
-    writers of `path` that were killed are deleted. A file that is replaced keeps its mode, which
-    the temporary file has from the start, and a symbolic link is followed. An OSError names `path`.
-
-    Parameters
-    ----------
-    path : path-like
-        File to create or replace; its folder must exist.
-
-    Yields
-    ------
-    Path
-        Where to write.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from openset.utils import atomic_write
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_write(Path(folder) / "answers.csv") as temporary:
-    ...         _ = temporary.write_text("prediction")
-    ...     (Path(folder) / "answers.csv").read_text()
-    'prediction'
-    """
+    """Yield the path of a temporary file, which is renamed to `path` on a clean exit."""
+    # It is in the folder of `path`, and flushed to disk (fsync) before it is renamed: neither a
+    # killed process nor a power failure leaves a partial file. After an exception `path` is
+    # unchanged. A file that is replaced keeps its mode, and a symbolic link is followed. An OSError
+    # names `path`.
     asked = Path(path)
     path = Path(os.path.realpath(asked))
     if not path.parent.is_dir():
@@ -135,36 +111,10 @@ def _delete_if_dead(leftover: Path) -> None:
 
 @contextmanager
 def update_lock(path: str | os.PathLike, wait: float = 60.0) -> Iterator[None]:
-    """Let one process at a time read, change and replace a file.
-
-    The lock is on the file itself, without a file beside it, and ends with its process, however
-    that ends. It holds back only processes that take it, too. Without locks in the system (Windows,
-    some network file systems) there is a warning, and no process is held back.
-
-    Parameters
-    ----------
-    path : path-like
-        File that exists, and may be replaced by :func:`atomic_write` within the context; or folder.
-    wait : float, default=60
-        Seconds to wait for another process, before a TimeoutError says that it is busy.
-
-    Yields
-    ------
-    None
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from openset.utils import atomic_write, update_lock
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "count.txt"
-    ...     _ = path.write_text("1")
-    ...     with update_lock(path), atomic_write(path) as temporary:
-    ...         _ = temporary.write_text(str(int(path.read_text()) + 1))
-    ...     path.read_text()
-    '2'
-    """
+    """Let one process at a time read, change and replace a file that exists, or use a folder."""
+    # The lock is on the file itself and ends with its process, however that ends; it holds back
+    # only processes that take it, too. After `wait` seconds a TimeoutError says that the file is
+    # busy.
     if fcntl is None:
         _warn_without_lock(path, "not on this system")
         yield
@@ -209,24 +159,7 @@ def _warn_without_lock(path: str | os.PathLike, reason: object) -> None:
 
 
 def read_member(archive: ZipFile, name: str, size: int | None = None) -> bytes:
-    """Read a member of an archive, or its beginning.
-
-    Parameters
-    ----------
-    archive : ZipFile
-    name : str
-    size : int, default=None
-        Number of bytes; None reads all.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    ValueError
-        If the member is shorter than it states, or of a format whose size cannot be limited.
-    """
+    """The first `size` bytes of a member, or all; ValueError if it is shorter than it states."""
     info = archive.getinfo(name)
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise ValueError(f"{name} is compressed by a method that is not supported")
@@ -239,22 +172,7 @@ def read_member(archive: ZipFile, name: str, size: int | None = None) -> bytes:
 
 
 def stored_array_size(archive: ZipFile, name: str) -> int:
-    """Return the number of bytes of an array in an archive; at least one item along each axis.
-
-    Parameters
-    ----------
-    archive : ZipFile
-    name : str
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If the member is no array of numbers or texts, or its header states another size.
-    """
+    """Bytes of a stored array, at least one item along each axis; ValueError if damaged."""
     start = BytesIO(read_member(archive, name, 2**14))
     version = npy.read_magic(start)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

@@ -73,26 +73,9 @@ _one_blas_thread = _OneBlasThread()
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """Make sure that Ctrl-C arrives as a KeyboardInterrupt.
-
-    If it comes while Numba wraps an array that a compiled function returns, it arrives as the
-    cause of a SystemError, or as the cause of its cause. Inside this context, the
-    KeyboardInterrupt itself is raised.
-
-    Yields
-    ------
-    None
-
-    Examples
-    --------
-    >>> from openset.utils import interrupts
-    >>> try:
-    ...     with interrupts():
-    ...         raise SystemError("a result with an exception set") from KeyboardInterrupt()
-    ... except KeyboardInterrupt:
-    ...     print("interrupted")
-    interrupted
-    """
+    """Make sure that Ctrl-C arrives as a KeyboardInterrupt."""
+    # While Numba wraps an array that a compiled function returns, it arrives as the cause of a
+    # SystemError, or as the cause of its cause.
     try:
         yield
     except SystemError as error:
@@ -110,34 +93,10 @@ def thread_map(
     n_jobs: int | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Result]:
-    """Apply a function to items on several threads.
-
-    BLAS runs on one thread inside, whatever `n_jobs` is: threads never exceed the cores, and sums
-    are formed in one order, so results are the same to the bit for every `n_jobs`.
-
-    Parameters
-    ----------
-    function : callable
-        Called as ``function(item)``.
-    items : iterable
-        The items.
-    n_jobs : int or None, default=None
-        Number of threads, as for joblib: None is one, -1 all cores.
-    stop : threading.Event, default=None
-        Set if anything is raised, Ctrl-C included, so that running functions can leave. No new
-        item is begun then.
-
-    Yields
-    ------
-    object
-        ``function(item)`` of each item, in the order of the items.
-
-    Examples
-    --------
-    >>> from openset.utils import thread_map
-    >>> list(thread_map(abs, [-1, 2, -3], n_jobs=2))
-    [1, 2, 3]
-    """
+    """Yield function(item) of each item, in their order, from as many threads as for joblib."""
+    # BLAS runs on one thread inside, whatever `n_jobs` is: threads never exceed the cores, and sums
+    # are formed in one order, so results are the same to the bit for every `n_jobs`. `stop` is set
+    # if anything is raised, Ctrl-C included, so that running functions can leave.
     items = list(items)
     n_threads = min(effective_n_jobs(n_jobs), len(items))
     with _one_blas_thread:
@@ -227,49 +186,13 @@ def _serve(jobs):
 
 
 def steps_of_fit(n_times_rows: float) -> int:
-    """Return how many steps of a search a fit counts for in a progress bar.
-
-    Parameters
-    ----------
-    n_times_rows : float
-        Rows of the fit, in units of the rows of a step.
-
-    Returns
-    -------
-    int
-        At least 1.
-
-    Examples
-    --------
-    >>> from openset.utils import steps_of_fit
-    >>> steps_of_fit(4.0)
-    8
-    """
+    """How many steps of `n` rows a fit of n * n_times_rows rows counts for in a progress bar."""
     # Between the linear time of a method with landmarks and the quadratic one of a kernel matrix.
     return max(1, round(n_times_rows**1.5))
 
 
 class Progress:
-    """Count finished steps and, if asked to, show a progress bar on standard error.
-
-    Parameters
-    ----------
-    total : int
-        Number of steps.
-    title : str
-        Text before the bar.
-    show : bool
-        Whether to print anything.
-    whole : Progress, default=None
-        Of a larger piece of work, whose bar counts these steps, too.
-
-    Examples
-    --------
-    >>> from openset.utils import Progress
-    >>> progress = Progress(3, "fitting", show=False)
-    >>> for _ in range(3):
-    ...     progress.step()
-    """
+    """Count finished steps, in a larger bar, too, and print a progress bar if `show`."""
 
     def __init__(self, total: int, title: str, show: bool, whole: Progress | None = None):
         self._total, self._title, self._show, self._whole = 0, title, show, whole
@@ -282,24 +205,13 @@ class Progress:
         return self
 
     def expect(self, n: int) -> None:
-        """Add steps that are still to come.
-
-        Parameters
-        ----------
-        n : int
-            Negative for steps that turned out not to be needed.
-        """
+        """Add steps that are still to come; negative for those that turned out not to be needed."""
         self._total += n
         if self._whole is not None:
             self._whole.expect(n)
 
     def stage(self, title: str) -> None:
-        """Show another text before the bar from now on.
-
-        Parameters
-        ----------
-        title : str
-        """
+        """Show another text before the bar from now on."""
         self._title = title
         if self._show and self._done < self._total:
             self._print(time.monotonic())
@@ -311,13 +223,7 @@ class Progress:
             self.step(0)
 
     def step(self, n: int = 1) -> None:
-        """Record finished steps; print at most five times per second.
-
-        Parameters
-        ----------
-        n : int, default=1
-            Number of steps that were finished since the last call.
-        """
+        """Record finished steps; print at most five times per second."""
         self._done += n
         if self._whole is not None:
             self._whole.step(n)
