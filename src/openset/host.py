@@ -71,23 +71,26 @@ def show_versions() -> None:
     >>> openset.show_versions()
     openset 0.2.0, Python 3...
     """
-    info = host_info()
+    print(*version_lines(host_info()), sep="\n")
+
+
+def version_lines(info: dict[str, Any]) -> Iterator[str]:
+    """What :func:`host_info` found, as lines of text."""
     cores, code = info["cores"], info["compiled_code"]
     installed = [f"{name} {found}" for name, found in info["versions"].items() if found]
     missing = [name for name, found in info["versions"].items() if not found]
-    print(f"openset {info['openset']}, Python {info['python']}, {info['platform']}")
-    print(f"processor: {info['processor']['name']}, {info['processor']['level']}")
-    print(f"cores: {cores['available']} of {cores['total']} available")
-    for name, value in info["environment"].items():
-        print(f"environment: {name}={value}")
+    yield f"openset {info['openset']}, Python {info['python']}, {info['platform']}"
+    yield f"processor: {info['processor']['name']}, {info['processor']['level']}"
+    yield f"cores: {cores['available']} of {cores['total']} available"
+    yield from (f"environment: {name}={value}" for name, value in info["environment"].items())
     for blas in info["blas"]:
         core = f", core type {blas['core_type']}" if blas["core_type"] else ""
-        print(f"BLAS: {blas['library']}{core}, threads: {blas['threads']} ({blas['file']})")
-    print(f"installed: {', '.join(installed)}")
-    print(f"not installed: {', '.join(missing) or 'nothing'}")
-    print(f"compiled code: loaded {code['loaded']}, compiled {code['compiled']} functions")
-    print(f"cache: {code['cache'] or 'none: no folder can be written; set NUMBA_CACHE_DIR'}")
-    print(f"GPU: {info['gpu'] or 'none'}")
+        yield f"BLAS: {blas['library']}{core}, threads: {blas['threads']} ({blas['file']})"
+    yield f"installed: {', '.join(installed)}"
+    yield f"not installed: {', '.join(missing) or 'nothing'}"
+    yield f"compiled code: loaded {code['loaded']}, compiled {code['compiled']} functions"
+    yield f"cache: {code['cache'] or 'none: no folder can be written; set NUMBA_CACHE_DIR'}"
+    yield f"GPU: {info['gpu'] or 'none'}"
 
 
 def _version(name):

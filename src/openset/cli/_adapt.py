@@ -6,59 +6,47 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._learn import save_taught
+from openset.cli._learn import save_taught, trained_target
 from openset.cli._options import READS, reported
 from openset.cli._text import describe_adaptation
 
 
 @reported
 def adapt(
+    shared: options.Working,
     model: options.ReplacedModel,
-    traffic: Annotated[
-        Path,
-        typer.Argument(metavar="TABLE", help="Unlabelled rows in use, known and unknown mixed."),
-        READS,
-    ],
-    data: Annotated[Path, typer.Option("--data", metavar="TRAIN", help="Training table."), READS],
+    traffic: Annotated[Path, typer.Argument(metavar="TABLE"), READS],
+    data: Annotated[Path, typer.Option("--data", metavar="TRAIN"), READS],
     output: options.NewModel,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", help="Column of the class in TRAIN; default: as fitted."),
-    ] = None,
-    new_kinds: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Share of the unknown rows to come that are of new kinds."),
-    ] = 0.5,
-    confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="Of the promise that rows of TABLE are unknown.")
-    ] = 0.95,
+    target: options.TrainTarget = None,
+    new_kinds: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
+    confidence: Annotated[float, typer.Option(min=0, max=1)] = 0.95,
     seed: options.Seed = 0,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
 ) -> None:
-    """Learn from unlabelled rows what unknown rows look like, or keep the model and say why."""
+    """Learn from unlabelled rows what unknown rows look like, or keep the model and say why.
+
+    traffic: Unlabelled rows in use, known and unknown mixed.
+    data: Training table.
+    new_kinds: Share of the unknown rows to come that are of new kinds.
+    confidence: Of the promise that rows of TABLE are unknown.
+    """
     from sklearn.frozen import FrozenEstimator
 
     from openset.calibration import CalibratedRejector
-    from openset.persistence import descent, read_model
-    from openset.tables import TableError, TableModel, open_table
+    from openset.persistence import descent
     from openset.traffic import TrafficClassifier
     from openset.utils import replace_final
 
     options.prepare_output(output)
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
-    target = scorer.data.get("target") if target is None else target
-    if target is None:
-        raise TableError(f"{model} does not say which column the class is; give --target")
+    scorer = shared.model(model)
+    target = trained_target(scorer, model, target)
     if isinstance(scorer.final, CalibratedRejector):
         raise ValueError(
             f"{model} is calibrated, and its operating point would not hold for another model; "
             "adapt the model from before `openset calibrate`, and calibrate what comes out"
         )
-    X, y, _ = scorer.read_training(open_table(data, encoding, decimal), target)
-    X_traffic, _ = scorer.read(open_table(traffic, encoding, decimal))
+    X, y, _ = scorer.read_training(shared.open(data), target)
+    X_traffic, _ = scorer.read(shared.open(traffic))
     # A model that has learned before learns again, from what it was.
     before = getattr(scorer.final, "estimator_", scorer.final)
     adapted = TrafficClassifier(FrozenEstimator(before), new_kinds, confidence, random_state=seed)
@@ -75,4 +63,4 @@ def adapt(
     }
     result = replace_final(scorer.model, adapted) if adapted.learned_ else scorer.model
     more = {"descent": descent(model, {"adapted": told})}
-    save_taught(result, output, scorer.card, more, None if as_json else describe_adaptation(told))
+    save_taught(shared, result, output, scorer.card, more, describe_adaptation(told))

@@ -1,107 +1,60 @@
 """``openset calibrate``: a model and a table it has not seen in, the model with a promise out."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, UsageError, reported, say
+from openset.cli._options import READS, UsageError, reported
 
 
 @reported
 def calibrate(
+    shared: options.Working,
     model: options.ReplacedModel,
     data: options.Data,
-    target: options.TrueTarget,
+    target: options.Target,
     output: options.NewModel,
     unknown: options.Unknown = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Largest share of known rows to reject; default: 0.05."),
-    ] = None,
-    precision: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Instead of --alpha: share of the answers to be right."),
-    ] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(help="Instead of --alpha: least cost; reject=1,wrong=10,accept_unknown=20."),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Probability that --precision (default: 0.95) or --alpha is kept by these rows.",
-        ),
-    ] = None,
-    unknown_share: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Share of unknown rows to expect, for --precision and --costs."
-        ),
-    ] = None,
-    traffic: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Unlabelled rows in use, known and unknown mixed: tell the price for them, and "
-            "the share of unknown rows for --precision and --costs.",
-        ),
-        READS,
-    ] = None,
-    strangers: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Instead of --alpha: largest share of rows of a stranger to accept."
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the object (track, session) whose rows are alike; for --strangers of "
-            "the identity of unknown rows, default: their class.",
-        ),
-    ] = None,
-    aggregate: Annotated[
-        Literal["mean", "median", "votes"] | None,
-        typer.Option(
-            help="With --group: keep --alpha for the one answer per object that `predict --group` "
-            "gives, by the mean or median of the scores or by votes; default: for its rows."
-        ),
-    ] = None,
-    within: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Keep --alpha in every category (camera, site) separately."
-        ),
-    ] = None,
-    per_class: Annotated[
-        bool,
-        typer.Option("--per-class", help="Keep --alpha in every class separately."),
-    ] = False,
-    by: Annotated[
-        Literal["highest", "own"] | None,
-        typer.Option(
-            help="For --alpha: 'highest' promises that a class accepts, 'own' that the right one "
-            "does, which rejects fewer unknown rows; default: highest, own with --per-class."
-        ),
-    ] = None,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
+    alpha: options.Share = None,
+    precision: options.Share = None,
+    costs: str | None = None,
+    confidence: options.Share = None,
+    unknown_share: options.Share = None,
+    traffic: Annotated[Path | None, typer.Option(metavar="TABLE"), READS] = None,
+    strangers: options.Share = None,
+    group: options.Column = None,
+    aggregate: Literal["mean", "median", "votes"] | None = None,
+    within: options.Column = None,
+    per_class: bool = False,
+    by: Literal["highest", "own"] | None = None,
 ) -> None:
-    """Set the thresholds of a model on rows that it has not seen; `predict` then uses them."""
+    """Set the thresholds of a model on rows that it has not seen; `predict` then uses them.
+
+    target: Column of the class; classes that were not learned are unknown.
+    alpha: Largest share of known rows to reject; default: 0.05.
+    precision: Instead of --alpha: share of the answers to be right.
+    costs: Instead of --alpha: least cost; reject=1,wrong=10,accept_unknown=20.
+    confidence: Probability that --precision (default: 0.95) or --alpha is kept by these rows.
+    unknown_share: Share of unknown rows to expect, for --precision and --costs.
+    traffic: Unlabelled rows in use, known and unknown mixed: tell the price for them, and the share
+        of unknown rows for --precision and --costs.
+    strangers: Instead of --alpha: largest share of rows of a stranger to accept.
+    group: Column of the object (track, session) whose rows are alike; for --strangers of the
+        identity of unknown rows, default: their class.
+    aggregate: With --group: keep --alpha for the one answer per object that `predict --group`
+        gives, by the mean or median of the scores or by votes; default: for its rows.
+    within: Keep --alpha in every category (camera, site) separately.
+    per_class: Keep --alpha in every class separately.
+    by: For --alpha: 'highest' promises that a class accepts, 'own' that the right one does, which
+        rejects fewer unknown rows; default: highest, own with --per-class.
+    """
     import numpy as np
 
     from openset.calibration import calibrate as calibrated
     from openset.cli._text import describe_operating_point
-    from openset.persistence import read_model, save_model
-    from openset.tables import TableModel, open_table
+    from openset.persistence import save_model
     from openset.utils import unwrap
 
     options.prepare_output(output)
@@ -113,16 +66,16 @@ def calibrate(
     if aggregate is not None and group is None:
         raise UsageError(f"--aggregate {aggregate} is about objects; name their column by --group")
     criterion, recorded = _criterion(asked, modes, confidence, unknown_share)
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    scorer = shared.model(model)
     if strangers is not None and group is None:
         group = target  # the classes of unknown rows are their identities
     _check_traffic(traffic, asked | modes | {"--unknown-share": unknown_share})
     columns = [name for name in (group, within) if name is not None]
-    rows = scorer.labelled(open_table(data, encoding, decimal), target, unknown, columns)
+    rows = scorer.labelled(shared.open(data), target, unknown, columns)
     X, y = rows.read()
     given: dict[str, Any] = {"groups": rows.texts(group), "categories": rows.texts(within)}
     if traffic is not None:
-        given["X_traffic"], _ = scorer.read(open_table(traffic, encoding, decimal))
+        given["X_traffic"], _ = scorer.read(shared.open(traffic))
     result = calibrated(scorer.model, X, y, **given, criterion=criterion)
     recorded["source"] = data.name
     recorded["unknown_rows"] = int(np.sum(y == scorer.final.unknown_label_))
@@ -133,11 +86,8 @@ def calibrate(
     elif group is not None:
         recorded["group"] = group
     card = save_model(result, output, scorer.card | point_card(unwrap(result), recorded))
-    if as_json:
-        typer.echo(json.dumps(card, indent=1))
-        return
-    say(*describe_operating_point(card), f"saved {output}")
-    options.say_next("answers new rows", "predict", output, "TABLE")
+    following = options.next_command("answers new rows", "predict", output, "TABLE")
+    shared.tell(card, [*describe_operating_point(card), f"saved {output}", following])
 
 
 def _check_traffic(traffic: Path | None, others: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """``openset compare``: find the method that suits the data. ``openset demo``: three on digits."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,37 +17,34 @@ _DEFAULT = ",".join(m.command for m in METHODS if m.command and m.command not in
 
 @reported
 def compare(
+    shared: options.Working,
     data: options.Data,
     target: options.Target,
     output: options.NewPage = Path("compare.html"),
-    methods: Annotated[
-        str, typer.Option(help="Methods to compare, comma-separated, or all.")
-    ] = _DEFAULT,
-    repeats: Annotated[int, typer.Option(min=2, help="Draws of known classes.")] = 10,
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time to spend: it decides how many rows are used.")
-    ] = 5.0,
-    max_rows: Annotated[
-        int | None, typer.Option(min=20, help="Rows to draw, instead of --minutes.")
-    ] = None,
+    methods: str = _DEFAULT,
+    repeats: Annotated[int, typer.Option(min=2)] = 10,
+    minutes: Annotated[float, typer.Option(min=0.1)] = 5.0,
+    max_rows: Annotated[int | None, typer.Option(min=20)] = None,
     unknown: options.Unknown = None,
-    features: options.Features = None,
-    drop: options.Drop = None,
+    features: str | None = None,
+    drop: str | None = None,
     missing: options.Missing = "error",
     seed: options.Seed = 0,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
 ) -> None:
-    """Compare methods on a table, with classes withheld, and write a page."""
+    """Compare methods on a table, with classes withheld, and write a page.
+
+    methods: Methods to compare, comma-separated, or all.
+    repeats: Draws of known classes.
+    minutes: Time to spend: it decides how many rows are used.
+    max_rows: Rows to draw, instead of --minutes.
+    """
     options.prepare_output(output)
     # Loaded first: without matplotlib a long run could not write its page.
     import openset.plots  # noqa: F401
     from openset.cli._text import dropped_columns
     from openset.evaluation import make_method
     from openset.study.comparison import Comparison
-    from openset.tables import open_table, read_training
+    from openset.tables import read_training
     from openset.utils import unwrap
     from openset.utils.text import join_names
 
@@ -56,20 +52,16 @@ def compare(
     names = list(method_names()) if methods == "all" else wanted
     impute = missing == "median"
     with options.usage():
-        models = {name: make_method(name, n_jobs=jobs, impute=impute) for name in names}
-    table = read_training(
-        open_table(data, encoding, decimal),
-        target,
-        **options.columns(features, drop),
-        missing=missing,
-    )
+        models = {name: make_method(name, n_jobs=shared.jobs, impute=impute) for name in names}
+    columns = options.columns(features, drop)
+    table = read_training(shared.open(data), target, **columns, missing=missing)
     label = table.unknown_label(unknown)
     for model in models.values():
         unwrap(model).set_params(unknown_label=label)
-    draws: dict[str, Any] = {"n_repeats": repeats, "seed": seed, "unknown_label": label}
-    where: dict[str, Any] = {"path": data, "target": target, "n_read": table.n_rows}
+    draws: dict[str, Any] = {"n_repeats": repeats, "seed": seed, "n_jobs": shared.jobs}
+    draws |= {"path": data, "target": target, "n_read": table.n_rows, "unknown_label": label}
     notes = dropped_columns(table.encoder.dropped_)
-    comparison = Comparison(models, table.X, table.y, **where, **draws, n_jobs=jobs, notes=notes)
+    comparison = Comparison(models, table.X, table.y, **draws, notes=notes)
     if max_rows is None:
         stage("measuring how many rows fit into the time")
     kept = comparison.choose_rows(max_rows, minutes)
@@ -78,8 +70,8 @@ def compare(
         "unknown": unknown,
         "features": features,
         "drop": drop,
-        "encoding": None if encoding == "utf-8" else encoding,
-        "decimal": None if decimal == "." else decimal,
+        "encoding": None if shared.encoding == "utf-8" else shared.encoding,
+        "decimal": None if shared.decimal == "." else shared.decimal,
         "missing": None if missing == "error" else missing,
     }
     for name, value in given.items():
@@ -88,10 +80,8 @@ def compare(
     say(*notes, f"comparing {join_names([*comparison.names])} on {compared}", err=True)
     comparison.run(verbose=int(sys.stderr.isatty()))
     comparison.page().write(output)
-    if as_json:
-        typer.echo(json.dumps({**comparison.as_dict(), "page": str(output)}, indent=1))
-    else:
-        say(*str(comparison).split("\n"), f"wrote {output}")
+    lines = [*str(comparison).split("\n"), f"wrote {output}"]
+    shared.tell({**comparison.as_dict(), "page": str(output)}, lines)
 
 
 _AFTER = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,16 +16,13 @@ if TYPE_CHECKING:
 
 
 @reported
-def datasets(
-    data_home: Annotated[
-        Path | None, typer.Option(help="Folder of the Parquet files; by default $OPENSET_DATA.")
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
+def datasets(shared: options.Output, data_home: Path | None = None) -> None:
     """List datasets: sizes counted in the data home, or those of the paper where one is missing.
 
     The last column compares with the paper: the values by their SHA-256 where they are known,
     otherwise the size alone.
+
+    data_home: Folder of the Parquet files; by default $OPENSET_DATA.
     """
     from openset.datasets import dataset_table, same_values
     from openset.utils.text import text_table
@@ -38,7 +35,7 @@ def datasets(
         }
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--data-home") from None
-    if as_json:
+    if shared.as_json:
         found = [{**row._asdict(), "same_values": values[row.name]} for row in rows]
         typer.echo(json.dumps(found, indent=1))
         return

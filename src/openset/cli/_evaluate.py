@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from openset.cli import _options as options
-from openset.cli._options import Role, reported, say
+from openset.cli._options import Role, reported
 
 if TYPE_CHECKING:
     from openset.evaluation import Evaluation
@@ -20,42 +17,32 @@ _CURVE_POINTS = 200
 
 @reported
 def evaluate(
+    shared: options.Working,
     model: options.Model,
     data: options.Data,
-    target: options.TrueTarget,
+    target: options.Target,
     unknown: options.Unknown = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Measure one answer per object, the rows that are alike in this column.",
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(help="Folder for figures: confusion matrix, curves, scores."),
-        Role("writes", ("*.png",)),
-    ] = None,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
+    group: options.Column = None,
+    figures: Annotated[Path | None, Role("writes", ("*.png",))] = None,
 ) -> None:
-    """Measure a model on a table: known rows named, unknown rows rejected, and the curves."""
+    """Measure a model on a table: known rows named, unknown rows rejected, and the curves.
+
+    target: Column of the class; classes that were not learned are unknown.
+    group: Measure one answer per object, the rows that are alike in this column.
+    figures: Folder for figures: confusion matrix, curves, scores.
+    """
     import numpy as np
 
     from openset.evaluation import Evaluation
-    from openset.persistence import read_model
-    from openset.tables import TableModel, open_table
 
     if figures is not None:  # fail before any work is done
         import openset.plots  # noqa: F401
 
         options.prepare_output(figures / "figure.png")
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    scorer = shared.model(model)
     final, within = scorer.final, scorer.category_column
     columns = [name for name in (within, group) if name is not None]
-    rows = scorer.labelled(open_table(data, encoding, decimal), target, unknown, columns)
+    rows = scorer.labelled(shared.open(data), target, unknown, columns)
     batches = [
         (y, scorer.scores(scorer.transform(X), rows.texts(within, len(X))))
         for X, y in rows.batches("evaluate")
@@ -66,11 +53,9 @@ def evaluate(
         truth, scores = _of_objects(truth, scores, rows.texts(group), group, scorer.aggregate)
     evaluation = Evaluation(truth, scores, final.classes_, final.unknown_label_)
     drawn = _draw(evaluation, figures) if figures is not None else []
-    if as_json:
-        typer.echo(json.dumps(_as_json(evaluation, rows.others, kind), indent=1))
-        return
-    say(*_lines(evaluation, rows.others, str(data), kind))
-    typer.echo("".join(f"wrote {path}\n" for path in drawn), nl=False)
+    lines = _lines(evaluation, rows.others, str(data), kind)
+    told = _as_json(evaluation, rows.others, kind) if shared.as_json else {}
+    shared.tell(told, lines + [f"wrote {path}" for path in drawn])
 
 
 def _of_objects(truth, scores, groups, column: str, aggregate: str):

@@ -1,6 +1,5 @@
 """``openset fit``: a table in, a model file out."""
 
-import json
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import reported, say, stage
+from openset.cli._options import next_command, reported, say, stage
 
 # One row of a class to hold out, one to fit and one to validate in the search.
 _FEWEST_ROWS = 3
@@ -21,61 +20,36 @@ _HEADS = 200_000
 
 @reported
 def fit(
+    shared: options.Working,
     data: options.Data,
     target: options.Target,
     output: options.NewModel,
-    method: Annotated[
-        str, typer.Option("--method", "-m", help=f"One of {options.METHODS}.")
-    ] = "ossvm",
-    known: Annotated[
-        str | None,
-        typer.Option(
-            help="Classes to learn, comma-separated (with a comma: in double quotes); others are "
-            "unknown in the report."
-        ),
-    ] = None,
+    method: Annotated[str, typer.Option("--method", "-m")] = "ossvm",
+    known: str | None = None,
     unknown: options.Unknown = None,
-    features: options.Features = None,
-    drop: options.Drop = None,
+    features: str | None = None,
+    drop: str | None = None,
     missing: options.Missing = "error",
-    scale: Annotated[
-        Literal["minmax", "unit", "none"],
-        typer.Option(
-            help="Scale each feature to [0, 1], each row to length 1 (embeddings), or nothing."
-        ),
-    ] = "minmax",
-    group: options.Group = None,
-    landmarks: Annotated[
-        int | None,
-        typer.Option(min=1, help="Train on this many landmarks, for many rows (ossvm, svm)."),
-    ] = None,
+    scale: Literal["minmax", "unit", "none"] = "minmax",
+    group: options.Column = None,
+    landmarks: Annotated[int | None, typer.Option(min=1)] = None,
     scheduler: options.Scheduler = None,
-    turns: Annotated[
-        int, typer.Option(min=0, help="Turns of the held-out report; 0 skips the report.")
-    ] = 3,
-    calibration: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=0.9,
-            help="Share of the rows to keep back, on which at most 5 % of known rows are promised "
-            "to be rejected, and `openset traffic` rests its promise.",
-        ),
-    ] = 0.0,
-    search_rows: Annotated[
-        int | None,
-        typer.Option(
-            min=20,
-            help="Rows for tuning; default: 3000, or 200 per class if more. The fit uses all.",
-        ),
-    ] = None,
+    turns: Annotated[int, typer.Option(min=0)] = 3,
+    calibration: Annotated[float, typer.Option(min=0, max=0.9)] = 0.0,
+    search_rows: Annotated[int | None, typer.Option(min=20)] = None,
     seed: options.Seed = 0,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
 ) -> None:
-    """Learn from a table: scale, tune with classes withheld, fit, report, save."""
+    """Learn from a table: scale, tune with classes withheld, fit, report, save.
+
+    known: Classes to learn, comma-separated (with a comma: in double quotes); others are unknown in
+        the report.
+    scale: Scale each feature to [0, 1], each row to length 1 (embeddings), or nothing.
+    landmarks: Train on this many landmarks, for many rows (ossvm, svm).
+    turns: Turns of the held-out report; 0 skips the report.
+    calibration: Share of the rows to keep back, on which at most 5 % of known rows are promised to
+        be rejected, and `openset traffic` rests its promise.
+    search_rows: Rows for tuning; default: 3000, or 200 per class if more. The fit uses all.
+    """
     import numpy as np
     from sklearn.base import clone
 
@@ -86,14 +60,14 @@ def fit(
     from openset.persistence import save_model
     from openset.utils import Progress, steps_of_fit, unwrap
 
-    how: dict[str, Any] = {"n_jobs": jobs, "impute": missing == "median", "scale": scale}
+    how: dict[str, Any] = {"n_jobs": shared.jobs, "impute": missing == "median", "scale": scale}
     how |= {"landmarks": landmarks, "random_state": seed}
     if scheduler is not None and landmarks is None:
         raise options.UsageError("--scheduler needs --landmarks")
     with options.usage():  # for a wrong name, before the table is read
         evaluation.make_method(method, **how)
     options.prepare_output(output)
-    table = tables.open_table(data, encoding, decimal)
+    table = shared.open(data)
     in_parts = scheduler is not None and table.parts is not None
     if calibration and in_parts:
         raise options.UsageError(
@@ -110,13 +84,13 @@ def fit(
     choice = training.choose(options.split(known, "--known"), unknown, _FEWEST_ROWS)
     model = evaluation.make_method(method, **how, unknown_label=choice.unknown_label)
     verbose = sys.stderr.isatty()
-    if landmarks is not None and verbose and not as_json:
+    if landmarks is not None and verbose and not shared.as_json:
         model[-1].set_params(verbose=1)  # many rows: one line per class as it is fitted
     summary = {"source": data.name, **training.describe(choice.used), "unknown": unknown}
     groups = None if training.groups is None else training.groups[choice.used]
     if groups is not None:
         summary |= {"group": group, "objects": len(np.unique(groups))}
-    if not as_json:
+    if not shared.as_json:
         say(*describe_data(summary))
     rows, unfitted = np.flatnonzero(choice.used), np.empty(0, dtype=np.intp)
     if calibration:
@@ -129,7 +103,7 @@ def fit(
     # A simulation of the search is fitted on half of the rows of half of the classes.
     fit_steps = steps_of_fit(4 * len(y) / search_rows)
     bar = Progress((1 + 2 * turns) * fit_steps, "tuning and fitting", verbose)
-    search = OpenSetSearchCV(model, n_jobs=jobs, random_state=seed, verbose=bar)
+    search = OpenSetSearchCV(model, n_jobs=shared.jobs, random_state=seed, verbose=bar)
     distributed: Any = scheduler is not None
     if in_parts:
         kept = None if known is None else np.unique(y)
@@ -141,7 +115,7 @@ def fit(
     if in_parts:
         summary["rows"] = summary["rows_used"] = fitted.n_rows
         summary["rows_by_class"] = {str(k): n for k, n in sorted(fitted.class_counts.items())}
-        if not as_json:
+        if not shared.as_json:
             say(f"{data.name}: {fitted.n_rows:,} rows learned, read by the workers")
     report = evaluation.HeldOutReport()
     if turns:
@@ -164,14 +138,12 @@ def fit(
     steps = [("table", training.encoder), *model.steps]
     card["steps"] = [type(step).__name__ for _, step in steps]
     card = save_model(type(model)(steps), output, card)
-    if as_json:
-        typer.echo(json.dumps(card, indent=1))
-        return
-    say(*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)")
-    options.say_next("answers new rows", "predict", output, "TABLE")
+    lines = [*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)"]
+    lines.append(next_command("answers new rows", "predict", output, "TABLE"))
     if not calibration:
         other = "calibrate", output, "TABLE", "--target", target
-        options.say_next("sets how many known rows are rejected", *other)
+        lines.append(next_command("sets how many known rows are rejected", *other))
+    shared.tell(card, lines)
 
 
 def _kept_back(y, classes, groups, share: float, seed: int):

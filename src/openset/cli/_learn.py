@@ -2,61 +2,41 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, UsageError, complain, reported, say
+from openset.cli._options import READS, UsageError, complain, reported
 from openset.cli._text import describe_changes
 
 
 @reported
 def learn(
+    shared: options.Working,
     model: options.ReplacedModel,
     output: options.NewModel,
-    data: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--data",
-            metavar="TRAIN NEW",
-            help="Training table, and the new one, for --decisions and --unknown.",
-        ),
-        READS,
-    ] = None,
-    decisions: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV with row, decision (new, class, junk), label; from `openset review`."
-        ),
-        READS,
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", help="Column of the class in TRAIN; default: as fitted."),
-    ] = None,
+    data: Annotated[tuple[Path, Path] | None, typer.Option(metavar="TRAIN NEW"), READS] = None,
+    decisions: options.ReadFile = None,
+    target: options.TrainTarget = None,
     unknown: options.Unknown = None,
-    remove: Annotated[
-        list[str] | None, typer.Option(help="Class to remove; may be given several times.")
-    ] = None,
-    rename: Annotated[
-        list[str] | None, typer.Option(help="Rename a class: OLD=NEW; may be given several times.")
-    ] = None,
+    remove: list[str] | None = None,
+    rename: list[str] | None = None,
     seed: options.Seed = 0,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
 ) -> None:
-    """Teach a model: new classes, corrected rows, rows of no class; remove or rename classes."""
+    """Teach a model: new classes, corrected rows, rows of no class; remove or rename classes.
+
+    data: Training table, and the new one, for --decisions and --unknown.
+    decisions: CSV with row, decision (new, class, junk), label; from `openset review`.
+    remove: Class to remove; may be given several times.
+    rename: Rename a class: OLD=NEW; may be given several times.
+    """
     import numpy as np
 
     from openset.discovery import Decisions, read_decisions
     from openset.evaluation import learn_decisions
-    from openset.persistence import descent, read_model
-    from openset.tables import TableError, TableModel, open_table
+    from openset.persistence import descent
 
     options.prepare_output(output)
     if not (decisions or unknown or remove or rename):
@@ -68,17 +48,15 @@ def learn(
             f"{'--decisions' if decisions else '--unknown'} needs --data TRAIN NEW: the training "
             "table and the new one"
         )
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
-    final, card = scorer.final, scorer.card
+    scorer = shared.model(model)
+    final = scorer.final
     classes = {str(label): label for label in final.classes_.tolist()}
     for name in remove or ():
         _check_class(name, classes, f"--remove {name}")
     X, y, X_unknown, X_new = 4 * [np.empty((0, 0))]  # to remove or rename needs no rows
     if data is not None:
-        target = scorer.data.get("target") if target is None else target
-        if target is None:
-            raise TableError(f"{model} does not say which column the class is; give --target")
-        train, new = (open_table(path, encoding, decimal) for path in data)
+        target = trained_target(scorer, model, target)
+        train, new = map(shared.open, data)
         X, y, X_unknown = scorer.read_training(train, target, unknown)
         X_new, _ = scorer.read(new)
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
@@ -95,11 +73,23 @@ def learn(
         complain(f"warning: {warning}")
     more = {"learned": learned.report, "descent": descent(model, learned.changes)}
     lines = describe_changes(learned.changes, learned.report)
-    save_taught(learned.model, output, card, more, None if as_json else lines)
+    save_taught(shared, learned.model, output, scorer.card, more, lines)
 
 
-def save_taught(model: Any, output: Path, card: dict, more: dict, lines: list[str] | None) -> None:
-    """Save a model that learned, with `more` on its card, and tell it: in lines, or as JSON."""
+def trained_target(scorer: Any, model: Path, target: str | None) -> str:
+    """The column of the class in the training table, by default that of the card."""
+    from openset.tables import TableError
+
+    target = scorer.data.get("target") if target is None else target
+    if target is None:
+        raise TableError(f"{model} does not say which column the class is; give --target")
+    return target
+
+
+def save_taught(
+    shared: options.Output, model: Any, output: Path, card: dict, more: dict, lines: list[str]
+) -> None:
+    """Save a model that learned, with `more` on its card, and tell it."""
     from openset.evaluation import certificate_card
     from openset.persistence import save_model
     from openset.utils import unwrap
@@ -107,11 +97,9 @@ def save_taught(model: Any, output: Path, card: dict, more: dict, lines: list[st
     kept = {k: card[k] for k in ("data", "steps", "parameters", "search") if k in card}
     certificate = {"certificate": certificate_card(unwrap(model))}
     written = save_model(model, output, kept | more | certificate)
-    if lines is None:
-        typer.echo(json.dumps({"classes": written["classes"], **more}, indent=1))
-    else:
-        say(*lines, f"saved {output}")
-        options.say_next("answers new rows", "predict", output, "TABLE")
+    following = options.next_command("answers new rows", "predict", output, "TABLE")
+    told = {"classes": written["classes"], **more}
+    shared.tell(told, [*lines, f"saved {output}", following])
 
 
 def _check_class(name: str, classes, option: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, WRITES, UsageError, reported, say
+from openset.cli._options import WRITES, UsageError, reported
 from openset.cli._text import unknown_share
 from openset.cli._traffic import estimated_share
 
@@ -19,54 +18,46 @@ ALARM = 3
 
 @reported
 def monitor(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="State of the monitor."), WRITES],
-    rate: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Start a monitor: normal share of unknown answers."),
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            help="Start a monitor: answers of a normal period, from `openset predict`, one per row."
-        ),
-        READS,
-    ] = None,
-    group: options.Group = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="With --data: tell how much of that table is unknown to this model."),
-        READS,
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Unlabelled rows, for --model."), READS] = None,
-    test: Annotated[
-        Literal["rate", "scores"], typer.Option(help="What to watch: share of unknown, or scores.")
-    ] = "rate",
-    alpha: Annotated[
-        float, typer.Option(min=0, max=1, help="Largest probability of ever raising a false alarm.")
-    ] = 0.05,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
+    shared: options.Reading,
+    file: Annotated[Path, typer.Argument(metavar="FILE"), WRITES],
+    rate: options.Share = None,
+    reference: options.ReadFile = None,
+    group: options.Column = None,
+    model: options.ReadFile = None,
+    data: options.ReadFile = None,
+    test: Literal["rate", "scores"] = "rate",
+    alpha: Annotated[float, typer.Option(min=0, max=1)] = 0.05,
 ) -> None:
-    """Start a monitor for `openset predict --monitor FILE`, or show its state."""
+    """Start a monitor for `openset predict --monitor FILE`, or show its state.
+
+    file: State of the monitor.
+    rate: Start a monitor: normal share of unknown answers.
+    reference: Start a monitor: answers of a normal period, from `openset predict`, one per row.
+    model: With --data: tell how much of that table is unknown to this model.
+    data: Unlabelled rows, for --model.
+    test: What to watch: share of unknown, or scores.
+    alpha: Largest probability of ever raising a false alarm.
+    """
     from openset.monitoring import UnknownRateMonitor
     from openset.utils import update_lock
 
     if rate is not None and reference is not None:
         raise UsageError("--rate and --reference exclude each other; give one of them")
-    share = None if model is data is None else _share(model, data, encoding, decimal)
+    share = None if model is data is None else _share(shared, model, data)
     if rate is None and reference is None:
         if not file.exists():
             raise FileNotFoundError(
                 f"there is no monitor file {file}; give --rate or --reference to start one"
             )
-        tell(UnknownRateMonitor.load(file), as_json, share)
+        _tell(shared, UnknownRateMonitor.load(file), share)
         return
     options.prepare_output(file)
     _check_new(file)
     if group is not None and reference is None:
         raise UsageError("--group is a column of the table --reference; give both, or neither")
-    scores, groups = (None, None) if reference is None else _scores(reference, group, encoding)
+    scores, groups = (
+        (None, None) if reference is None else _scores(reference, group, shared.encoding)
+    )
     if test == "scores" and scores is None:
         raise UsageError("--test scores needs --reference, the answers of a normal period")
     started = UnknownRateMonitor(
@@ -75,20 +66,19 @@ def monitor(
     with update_lock(file.absolute().parent):  # another process may start it, too
         _check_new(file)
         started.save(file)
-    tell(started, as_json, share)
-    if not as_json:
-        options.say_next("counts their answers", "predict", "MODEL", "TABLE", "--monitor", file)
+    counting = "predict", "MODEL", "TABLE", "--monitor", file
+    _tell(shared, started, share, options.next_command("counts their answers", *counting))
 
 
-def _share(model: Path | None, data: Path | None, encoding: str, decimal: str) -> dict:
+def _share(shared: options.Reading, model: Path | None, data: Path | None) -> dict:
     """How much of the table is unknown."""
     from openset.persistence import read_model
-    from openset.tables import TableModel, open_table
+    from openset.tables import TableModel
 
     if model is None or data is None:
         raise UsageError("--model and --data together tell the share of unknown rows; give both")
     scorer = TableModel(*read_model(model))
-    X, _ = scorer.read(open_table(data, encoding, decimal))
+    X, _ = scorer.read(shared.open(data))
     share = estimated_share(scorer.final, scorer.transform(X))
     if share is None:
         raise ValueError(
@@ -103,14 +93,13 @@ def _check_new(file: Path) -> None:
         raise FileExistsError(f"{file} exists; delete it to start again")
 
 
-def tell(state, as_json: bool, share: dict | None) -> None:
+def _tell(shared: options.Output, state, share: dict | None, *following: str) -> None:
     """Print the evidence; exit with the code of an alarm if there is one."""
-    if as_json:
-        typer.echo(json.dumps(as_dict(state) | ({} if share is None else {"traffic": share})))
-    else:
-        typer.echo(f"monitor: {state}")
-        if share is not None:
-            say(f"{share['rows']:,} rows: {unknown_share(share)}")
+    told, lines = as_dict(state), [f"monitor: {state}"]
+    if share is not None:
+        told["traffic"] = share
+        lines.append(f"{share['rows']:,} rows: {unknown_share(share)}")
+    shared.tell(told, [*lines, *following], indent=None)
     if state.alarm:
         raise typer.Exit(ALARM)
 

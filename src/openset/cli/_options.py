@@ -6,8 +6,10 @@ names a file carries a `Role`, and `reported` checks these before any work.
 
 import csv
 import io
+import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -16,13 +18,16 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields
 from functools import wraps
+from inspect import Parameter, Signature, cleandoc, get_annotations, signature
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from openset import __version__, registry
 
@@ -46,55 +51,46 @@ class Role:
 
 READS, REPLACES, WRITES = Role("reads"), Role("replaces"), Role("writes")
 
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="Table: CSV, TSV (also .gz), Parquet (a file or a folder of parts), Arrow, NPY/NPZ, "
-        "SVMlight; - is standard input.",
-    ),
-    READS,
-]
-ModelFile = typer.Argument(metavar="MODEL", help="Model file from `openset fit`.")
-Model = Annotated[Path, ModelFile, READS]
-ReplacedModel = Annotated[Path, ModelFile, REPLACES]
-Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class.")]
-TrueTarget = Annotated[
-    str,
-    typer.Option(
-        "--target", "-t", help="Column of the class; classes that were not learned are unknown."
-    ),
-]
+METHODS = ", ".join(method.command for method in registry.METHODS if method.command)
+
+# Help of options by name, unless the docstring of a command says something else.
+HELPS = f"""
+data: Table: CSV, TSV (also .gz), Parquet (a file or a folder of parts), Arrow, NPY/NPZ, SVMlight; -
+    is standard input.
+model: Model file from `openset fit`.
+target: Column of the class.
+method: One of {METHODS}.
+features: Feature columns, comma-separated; default: all usable ones.
+drop: Columns to ignore, comma-separated.
+missing: Rows with missing values: an error, drop them, or fill in the median.
+unknown: Label of rows that are examples of the unknown.
+group: Column of the object (track, speaker, session) that each row belongs to, if rows of one
+    object are alike.
+scheduler: Dask scheduler whose workers do the work, for example tcp://127.0.0.1:8786.
+seed: Seed of all random draws.
+jobs: Number of threads; -1 uses all cores.
+encoding: Encoding of a text table.
+decimal: Decimal mark of the numbers in a text table.
+as_json: Print JSON instead of text.
+"""
+
+Data = Annotated[Path, typer.Argument(metavar="DATA"), READS]
+Model = Annotated[Path, typer.Argument(metavar="MODEL"), READS]
+ReplacedModel = Annotated[Path, typer.Argument(metavar="MODEL"), REPLACES]
+ReadFile = Annotated[Path | None, READS]
 NewModel = Annotated[Path, typer.Option("--output", "-o", help="Model file to write."), WRITES]
 NewPage = Annotated[Path, typer.Option("--output", "-o", help="HTML page to write."), WRITES]
-Features = Annotated[
-    str | None, typer.Option(help="Feature columns, comma-separated; default: all usable ones.")
-]
-Drop = Annotated[str | None, typer.Option(help="Columns to ignore, comma-separated.")]
-Missing = Annotated[
-    Literal["error", "drop", "median"],
-    typer.Option(help="Rows with missing values: an error, drop them, or fill in the median."),
-]
-Unknown = Annotated[
+Target = Annotated[str, typer.Option("--target", "-t")]
+TrainTarget = Annotated[
     str | None,
-    typer.Option(metavar="LABEL", help="Label of rows that are examples of the unknown."),
+    typer.Option("--target", "-t", help="Column of the class in TRAIN; default: as fitted."),
 ]
-Group = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Column of the object (track, speaker, session) that each row belongs to, if rows of "
-        "one object are alike.",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Dask scheduler whose workers do the work, for example tcp://127.0.0.1:8786.",
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
+Column = Annotated[str | None, typer.Option(metavar="COLUMN")]
+Missing = Literal["error", "drop", "median"]
+Unknown = Annotated[str | None, typer.Option(metavar="LABEL")]
+Share = Annotated[float | None, typer.Option(min=0, max=1)]
+Scheduler = Annotated[str | None, typer.Option(metavar="ADDRESS")]
+Seed = Annotated[int, typer.Option(min=0)]
 
 
 def _check_jobs(jobs: int) -> int:
@@ -103,16 +99,48 @@ def _check_jobs(jobs: int) -> int:
     return jobs
 
 
-Jobs = Annotated[
-    int, typer.Option(callback=_check_jobs, help="Number of threads; -1 uses all cores.")
-]
-Encoding = Annotated[str, typer.Option(help="Encoding of a text table.")]
-Decimal = Annotated[
-    Literal[".", ","], typer.Option(help="Decimal mark of the numbers in a text table.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+@dataclass
+class Output:
+    """Options of every command that prints a result: as text, or as JSON."""
 
-METHODS = ", ".join(method.command for method in registry.METHODS if method.command)
+    as_json: Annotated[bool, typer.Option("--json")] = False
+
+    def tell(
+        self, told: Any, lines: Iterable[str], indent: int | None = 1, err: bool = False
+    ) -> None:
+        """Print what is told as JSON, or else the lines, which are not made before."""
+        if self.as_json:
+            typer.echo(json.dumps(told, indent=indent), err=err)
+        else:
+            say(*lines, err=err)
+
+
+@dataclass
+class Reading(Output):
+    """Options of every command that reads tables."""
+
+    encoding: str = "utf-8"
+    decimal: Literal[".", ","] = "."
+
+    def open(self, path: Path) -> Any:
+        """The table in a file."""
+        from openset.tables import open_table
+
+        return open_table(path, self.encoding, self.decimal)
+
+
+@dataclass
+class Working(Reading):
+    """Options of every command that computes with tables."""
+
+    jobs: Annotated[int, typer.Option(callback=_check_jobs)] = -1
+
+    def model(self, path: Path, n_jobs: int | None = None) -> Any:
+        """The model in a file, which takes tables."""
+        from openset.persistence import read_model
+        from openset.tables import TableModel
+
+        return TableModel(*read_model(path), n_jobs=n_jobs or self.jobs)
 
 
 def _print_version(wanted: bool) -> None:
@@ -125,10 +153,7 @@ def with_version(
     version: Annotated[
         bool,
         typer.Option(
-            "--version",
-            help="Print the version.",
-            callback=_print_version,
-            is_eager=True,
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
 ) -> None:
@@ -188,9 +213,13 @@ def prepare_output(output: Path) -> None:
 def reported(command: Callable) -> Callable:
     """Decorate a command so that an error is one line and an exit code, not a traceback."""
     # If OPENSET_DEBUG is set in the environment, errors are raised, for bug reports.
+    doc, options, shared = _interface(command)
 
     @wraps(command)
     def guarded(**arguments):
+        if shared is not None:
+            names = [field.name for field in fields(shared)]
+            arguments["shared"] = shared(**{name: arguments.pop(name) for name in names})
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             _show_progress()
@@ -206,17 +235,46 @@ def reported(command: Callable) -> Callable:
                 complete = ", ".join(map(str, written)) or "nothing"
                 complain(f"interrupted; {complete} was written")
                 raise typer.Exit(INTERRUPTED) from None
-            except BrokenPipeError:
-                raise  # the reader of our output has gone; click exits quietly
+            except (BrokenPipeError, typer.Exit, typer.BadParameter):
+                raise  # click exits quietly if the reader of our output has gone
             except Exception as error:
-                if isinstance(error, typer.Exit | typer.BadParameter):
-                    raise  # typer exits, or reports wrong usage
                 if os.environ.get("OPENSET_DEBUG"):
                     raise
                 complain(_line(error))
                 raise typer.Exit(MISUSED if isinstance(error, UsageError) else FAILED) from None
 
+    guarded.__doc__ = doc
+    vars(guarded)["__signature__"] = Signature(options)
     return guarded
+
+
+def _interface(command: Callable) -> tuple[str, list[Parameter], Any]:
+    """The help of a command, its options for typer, and the class of the parameter `shared`."""
+    # The parameter `shared` stands for the options of a class such as `Output`, which come last.
+    doc, helps = _helps(command.__doc__ or "")
+    hints = get_type_hints(command, include_extras=True)
+    defaults = {name: p.default for name, p in signature(command).parameters.items()}
+    shared = hints.pop("shared", None)
+    for cls in () if shared is None else shared.__mro__:
+        hints |= get_annotations(cls)
+        defaults |= {name: getattr(cls, name) for name in get_annotations(cls)}
+    del hints["return"]
+    options = []
+    for name, hint in hints.items():
+        base, *more = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+        infos = [copy(info) for info in more if isinstance(info, ParameterInfo)]
+        info = (infos or [typer.Option(f"--{name.replace('_', '-')}")])[0]
+        info.help = helps.get(name) or info.help or _helps(HELPS)[1][name]
+        kind, hint = Parameter.KEYWORD_ONLY, Annotated[base, info]
+        options.append(Parameter(name, kind, default=defaults[name], annotation=hint))
+    return doc, options, shared
+
+
+def _helps(doc: str) -> tuple[str, dict[str, str]]:
+    """The text of a docstring, and that of its paragraphs "name: text" by name."""
+    text, *told = re.split(r"\n(\w+): ", "\n" + cleandoc(doc))
+    helps = (" ".join(line.split()) for line in told[1::2])
+    return text.strip(), dict(zip(told[::2], helps, strict=True))
 
 
 class _ProgressLine(logging.Handler):
@@ -245,9 +303,9 @@ def say(*lines: str, err: bool = False) -> None:
     typer.echo("\n".join(printable(line) for line in lines), err=err)
 
 
-def say_next(purpose: str, *command: object) -> None:
-    """Print a command that may come next, as a shell reads it, and what it is for."""
-    say(f"next: {shlex.join(map(str, ('openset', *command)))}  # {purpose}")
+def next_command(purpose: str, *command: object) -> str:
+    """A line with a command that may come next, as a shell reads it, and what it is for."""
+    return f"next: {shlex.join(map(str, ('openset', *command)))}  # {purpose}"
 
 
 def say_wrapped(*lines: str) -> None:

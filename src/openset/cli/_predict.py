@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,47 +10,30 @@ import typer
 
 from openset.cli import _options as options
 from openset.cli._monitor import ALARM, as_dict
-from openset.cli._options import WRITES, UsageError, complain, reported, say
+from openset.cli._options import WRITES, UsageError, complain, reported
 
 
 @reported
 def predict(
+    shared: options.Working,
     model: options.Model,
     data: options.Data,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Table to write: .csv, .tsv (also .gz), .parquet, .arrow; - is standard output.",
-        ),
-        WRITES,
-    ] = Path("-"),
-    monitor: Annotated[
-        Path | None,
-        typer.Option(help="State of `openset monitor` to update; exit code 3 on an alarm."),
-        WRITES,
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="One answer per object, the rows that are alike in this column (track, session).",
-        ),
-    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o"), WRITES] = Path("-"),
+    monitor: Annotated[Path | None, WRITES] = None,
+    group: options.Column = None,
     scheduler: options.Scheduler = None,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
 ) -> None:
-    """Answer every row of a table: a class or unknown, with score, runner-up and reason."""
+    """Answer every row of a table: a class or unknown, with score, runner-up and reason.
+
+    output: Table to write: .csv, .tsv (also .gz), .parquet, .arrow; - is standard output.
+    monitor: State of `openset monitor` to update; exit code 3 on an alarm.
+    group: One answer per object, the rows that are alike in this column (track, session).
+    """
     from contextlib import ExitStack, nullcontext
 
     from openset.cli._cluster import workers
     from openset.monitoring import UnknownRateMonitor
-    from openset.persistence import read_model
-    from openset.tables import TableModel, check_writable, open_table, open_writer
+    from openset.tables import check_writable, open_writer
     from openset.utils import update_lock
 
     if group is not None and scheduler is not None:
@@ -59,9 +41,8 @@ def predict(
     options.prepare_output(output)
     check_writable(output)
     watch = None if monitor is None else UnknownRateMonitor.load(monitor)  # fails early
-    jobs = jobs if scheduler is None else 1  # a worker is one thread
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
-    table = open_table(data, encoding, decimal)
+    jobs = shared.jobs if scheduler is None else 1  # a worker is one thread
+    scorer, table = shared.model(model, jobs), shared.open(data)
     kept = table.names if group is None else [group, "rows"]
     answers = _Answers(scorer, kept, None if watch is None else watch.test)
     where = workers(scheduler) if scheduler else nullcontext(_apply)
@@ -86,19 +67,16 @@ def predict(
     n_rows, unknown = sum(answers.counts.values()), answers.counts[scorer.final.unknown_label_]
     kind = "rows" if group is None else "objects"
     to_stdout = str(output) == "-"  # then the summary must not mix with the table
-    if as_json:
-        by_answer = {str(answer): n for answer, n in answers.counts.most_common()}
-        told = {kind: n_rows, "unknown": unknown, "answers": by_answer}
-        told = told if watch is None else told | {"monitor": as_dict(watch)}
-        typer.echo(json.dumps(told), err=to_stdout)
-    else:
-        say(
-            f"{table.path}: {n_rows:,} {kind} answered, {unknown:,} ({unknown / n_rows:.1%}) "
-            f"unknown; wrote {'standard output' if to_stdout else output}",
-            *([] if watch is None else [f"monitor: {watch}"]),
-            *([] if watch is None or not watch.alarm else ["next: openset review shows the rows"]),
-            err=to_stdout,
-        )
+    by_answer = {str(answer): n for answer, n in answers.counts.most_common()}
+    told: dict[str, Any] = {kind: n_rows, "unknown": unknown, "answers": by_answer}
+    lines = [
+        f"{table.path}: {n_rows:,} {kind} answered, {unknown:,} ({unknown / n_rows:.1%}) unknown; "
+        f"wrote {'standard output' if to_stdout else output}"
+    ]
+    if watch is not None:
+        told["monitor"] = as_dict(watch)
+        lines += [f"monitor: {watch}", *["next: openset review shows the rows"] * watch.alarm]
+    shared.tell(told, lines, indent=None, err=to_stdout)
     if watch is not None and watch.alarm:
         raise typer.Exit(ALARM)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, UsageError, complain, keep_apart, reported, say
+from openset.cli._options import READS, UsageError, complain, keep_apart, reported
 from openset.cli._text import unknown_share
 from openset.cli._traffic import estimated_share
 
@@ -20,48 +19,40 @@ if TYPE_CHECKING:
 
 @reported
 def review(
-    answers: Annotated[
-        Path, typer.Argument(metavar="ANSWERS", help="Table that `openset predict` wrote."), READS
-    ],
-    data: Annotated[Path, typer.Option("--data", help="Table that was answered."), READS],
-    model: Annotated[Path, typer.Option("--model", help="Model that answered it."), READS],
+    shared: options.Working,
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS"), READS],
+    data: Annotated[Path, READS],
+    model: Annotated[Path, READS],
     output: options.NewPage,
-    text: Annotated[str | None, typer.Option(help="Column of a text to show for each row.")] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(help="Column of paths of images, relative to the folder of the table."),
-    ] = None,
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            help="Training table: show the text or image of the most similar training row."
-        ),
-        READS,
-    ] = None,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
+    text: str | None = None,
+    image: str | None = None,
+    train: options.ReadFile = None,
 ) -> None:
-    """Show the unknown rows on one page, in groups; names given there go to decisions.csv."""
+    """Show the unknown rows on one page, in groups; names given there go to decisions.csv.
+
+    answers: Table that `openset predict` wrote.
+    data: Table that was answered.
+    model: Model that answered it.
+    text: Column of a text to show for each row.
+    image: Column of paths of images, relative to the folder of the table.
+    train: Training table: show the text or image of the most similar training row.
+    """
     from openset.discovery import review_data, write_review
-    from openset.persistence import read_model
-    from openset.tables import TableModel, open_table
 
     options.prepare_output(output)
     if train is not None and text is None and image is None:
         raise UsageError("--train is to show a text or an image: give --text or --image")
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    scorer = shared.model(model)
     columns = [name for name in (text, image) if name is not None]
-    X, shown = scorer.read(open_table(data, encoding, decimal), columns)
+    X, shown = scorer.read(shared.open(data), columns)
     Z = scorer.transform(X)
     images = None
     if image is not None:
         images = _pictures(data, image, dict(enumerate(shown[image], start=1)), output)
-    _check_answers(open_table(answers, encoding, decimal), scorer.final.predict(Z))
+    _check_answers(shared.open(answers), scorer.final.predict(Z))
     known: dict = {}
     if train is not None:
-        known = _training_rows(scorer, open_table(train, encoding, decimal), columns)
+        known = _training_rows(scorer, shared.open(train), columns)
     page = review_data(
         scorer.final,
         Z,
@@ -73,24 +64,18 @@ def review(
     if train is not None and image is not None:  # only those that are shown are read
         page["train"]["image"] = _pictures(train, image, page["train"]["image"], output)
     write_review(page, output, f"Unknown rows of {data.name}")
-    _tell(page, estimated_share(scorer.final, Z), data, output, as_json)
-
-
-def _tell(page: dict, share: dict | None, data: Path, output: Path, as_json: bool) -> None:
-    """Say how many rows and groups the page shows, and about how many rows are unknown."""
+    share = estimated_share(scorer.final, Z)
     n_unknown = len(page["samples"]["row"])
     sizes = [len(group["members"]) for group in page["groups"] if not group["small"]]
     n_small = len(page["groups"]) - len(sizes)
-    if as_json:
-        told = {"rows": page["n"], "unknown": n_unknown, "groups": sizes, "small_groups": n_small}
-        typer.echo(json.dumps(told | {"traffic": share}))
-        return
-    say(
+    told = {"rows": page["n"], "unknown": n_unknown, "groups": sizes, "small_groups": n_small}
+    lines = [
         f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(sizes)} groups, "
         f"{n_small} small ones; wrote {output}",
         *([] if share is None else [f"estimate from all scores: {unknown_share(share)}"]),
         "next: open it in a browser, name rows, save decisions.csv, give that to `openset learn`",
-    )
+    ]
+    shared.tell(told | {"traffic": share}, lines, indent=None)
 
 
 def _training_rows(scorer, table, columns: list[str]) -> dict[str, list]:

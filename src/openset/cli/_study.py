@@ -57,32 +57,29 @@ _Home = Annotated[
     Path | None,
     typer.Option(help="Folder of the datasets.", envvar="OPENSET_DATA", show_envvar=True),
 ]
-_Datasets = Annotated[str, typer.Option(help="Only these datasets, comma-separated, in order.")]
-_Methods = Annotated[str, typer.Option(help="Only these methods, comma-separated.")]
-_Numbers = Annotated[str, typer.Option(help="Only these n_known, comma-separated.")]
-_Jobs = Annotated[int | None, typer.Option(help="Number of processes; default: one per core.")]
-_Scheduler = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler (tcp://...) whose workers run the tasks."),
-]
-_Limit = Annotated[
-    float | None, typer.Option(min=0, help="Start no further task after these minutes.")
-]
 
 
 def _running(retry: bool, help: str):
-    @reported
     def command(
         study: _Study,
         store: _Store = None,
         data_home: _Home = None,
-        datasets: _Datasets = "",
-        methods: _Methods = "",
-        n_known: _Numbers = "",
-        jobs: _Jobs = None,
-        scheduler: _Scheduler = None,
-        time_limit: _Limit = None,
+        datasets: str = "",
+        methods: str = "",
+        n_known: str = "",
+        jobs: int | None = None,
+        scheduler: str | None = None,
+        time_limit: Annotated[float | None, typer.Option(min=0)] = None,
     ) -> None:
+        """{}.
+
+        datasets: Only these datasets, comma-separated, in order.
+        methods: Only these methods, comma-separated.
+        n_known: Only these n_known, comma-separated.
+        jobs: Number of processes; default: one per core.
+        scheduler: Address of a Dask scheduler (tcp://...) whose workers run the tasks.
+        time_limit: Start no further task after these minutes.
+        """
         # Imported here, so that --help does not load the estimators.
         from openset.study import run_study
 
@@ -97,21 +94,21 @@ def _running(retry: bool, help: str):
             try:
                 counts = run_study(plan, results, **options, retry=retry, verbose=True)
             except KeyboardInterrupt:
-                complain("stopped. Finished tasks are kept; run again to resume.")
+                complain("stopped. Finished tasks are kept; run again to resume")
                 raise typer.Exit(INTERRUPTED) from None
         typer.echo(f"{counts['done']} done, {counts['failed']} failed, {counts['left']} left")
         if counts["failed"]:
             typer.echo(f"see: openset study status {study}; then: openset study retry {study}")
             raise typer.Exit(FAILED)
 
-    command.__doc__ = help
-    return command
+    command.__doc__ = (command.__doc__ or "").format(help)
+    return reported(command)
 
 
 app.command("run")(
-    _running(False, "Run all remaining tasks. Safe to interrupt; run again to resume.")
+    _running(False, "Run all remaining tasks. Safe to interrupt; run again to resume")
 )
-app.command("retry")(_running(True, "Run the failed tasks again."))
+app.command("retry")(_running(True, "Run the failed tasks again"))
 
 
 @app.command()
@@ -136,12 +133,13 @@ def status(study: _Study, store: _Store = None) -> None:
 @reported
 def export(
     study: _Study,
-    csv: Annotated[
-        Path, typer.Argument(metavar="CSV", help="File to write; .gz compresses it."), WRITES
-    ],
+    csv: Annotated[Path, typer.Argument(metavar="CSV"), WRITES],
     store: _Store = None,
 ) -> None:
-    """Write the results to a CSV file."""
+    """Write the results to a CSV file.
+
+    csv: File to write; .gz compresses it.
+    """
     with _open(study, store) as (_, results):
         typer.echo(f"{results.export_csv(csv)} rows to {csv}")
 
@@ -150,15 +148,15 @@ def export(
 @reported
 def import_(
     study: _Study,
-    csv: Annotated[Path, typer.Argument(metavar="CSV", help="File that export wrote."), READS],
+    csv: Annotated[Path, typer.Argument(metavar="CSV"), READS],
     store: _Store = None,
 ) -> None:
-    """Add the rows of a CSV file to the results."""
+    """Add the rows of a CSV file to the results.
+
+    csv: File that export wrote.
+    """
     with _open(study, store, create=True) as (plan, results):
         typer.echo(f"{results.import_csv(csv, plan)} rows from {csv}")
-
-
-_REFERENCE = "CSV file of other results to print next to these: dataset, n_known, method, measure, "
 
 
 @app.command()
@@ -167,15 +165,18 @@ def report(
     study: _Study,
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="Folder to write to."),
+        typer.Argument(metavar="FOLDER"),
         Role("writes", ("report.html", "tables/*", "figures/*")),
     ],
     store: _Store = None,
-    reference: Annotated[
-        Path | None, typer.Option(help=f"{_REFERENCE}mean, standard_error."), READS
-    ] = None,
+    reference: Annotated[Path | None, READS] = None,
 ) -> None:
-    """Write tables, tests and figures as one HTML page, CSV and LaTeX."""
+    """Write tables, tests and figures as one HTML page, CSV and LaTeX.
+
+    folder: Folder to write to.
+    reference: CSV file of other results to print next to these: dataset, n_known, method, measure,
+        mean, standard_error.
+    """
     from openset.study import write_report
 
     with _open(study, store) as (plan, results):

@@ -9,28 +9,19 @@ from openset.cli._options import reported, say_wrapped
 
 
 @reported
-def traffic(
-    model: options.Model,
-    data: options.Data,
-    jobs: options.Jobs = -1,
-    encoding: options.Encoding = "utf-8",
-    decimal: options.Decimal = ".",
-    as_json: options.AsJson = False,
-) -> None:
+def traffic(shared: options.Working, model: options.Model, data: options.Data) -> None:
     """Tell how much of a table without labels is unknown: a promise, and an estimate."""
-    from openset.persistence import read_model
-    from openset.tables import TableModel, open_table
     from openset.traffic import estimate_traffic
 
-    scorer = TableModel(*read_model(model), n_jobs=jobs)
+    scorer = shared.model(model)
     if not _has_scores(scorer.final):
         raise ValueError(
             f"{model} holds no scores of rows that it was not fitted to; use `openset calibrate` "
             "on other rows of known classes first, or fit it with --calibration or --turns"
         )
-    X, _ = scorer.read(open_table(data, encoding, decimal))
+    X, _ = scorer.read(shared.open(data))
     report = estimate_traffic(scorer.final, scorer.transform(X))
-    if as_json:
+    if shared.as_json:
         typer.echo(report.to_json())
     else:
         say_wrapped(str(report))

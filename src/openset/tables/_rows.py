@@ -280,10 +280,10 @@ def to_integer(text: str) -> int:
     return int(text.removesuffix(".0"))
 
 
-def labels_by_text(labels: list) -> dict[str, Any]:
-    """Labels by how a table may write them: an integer 7 also as 7.0."""
-    texts = {label_text(label) or "": label for label in labels}
-    return {f"{text}.0": label for text, label in texts.items() if label != text} | texts
+def _append(values: dict[str, list], batch: pa.RecordBatch) -> None:
+    """Add the values of some columns of a batch, empty texts where there are none."""
+    for name, cells in values.items():
+        cells += ["" if cell is None else cell for cell in batch.column(name).to_pylist()]
 
 
 def find_label(name: str, labels: list, where: str) -> Any:
@@ -383,8 +383,7 @@ class TableModel:
         blocks = []
         for batch, X in self.batches(table, "read"):
             blocks.append(X)
-            for name, cells in values.items():
-                cells += ["" if cell is None else cell for cell in batch[name].to_pylist()]
+            _append(values, batch)
         return np.vstack(blocks), values
 
     def read_training(
@@ -393,17 +392,9 @@ class TableModel:
         """The table that the model was trained on: X (n, d), y (n,), and X of label `unknown`."""
         # A row with a missing value is filled by the model or, if it does not do that, left out; so
         # is a row of a class that the model does not know.
-        table.require([target], "the target")
-        encoder, labels = self.encoder(table), labels_by_text(self.final.classes_.tolist())
-        missing = "median" if encoder.missing == "median" else "drop"
-        X, y = read_rows(encoder, table, target, missing)
-        if unknown in labels:
-            raise TableError(
-                f"--unknown: the model has learned {unknown!r} as a class; take it out with "
-                "--remove"
-            )
-        if getattr(self.final, "n_known_unknowns_", 0):
-            labels[str(self.final.unknown_label_)] = self.final.unknown_label_
+        encoder = self.encoder(table)
+        X, y = read_rows(encoder, table, target, encoder.missing.replace("error", "drop"))
+        labels = self._trained_labels(unknown)
         junk = np.zeros(len(y), dtype=bool)
         if unknown is not None and unknown not in labels:
             find_label(unknown, np.unique(y).tolist(), f"--unknown: {table.path}")
@@ -427,20 +418,31 @@ class TableModel:
         values: dict[str, list] = {name: [] for name in columns}
         table.require([target], "the target")
         table.require(values, "which is to be shown")
-        encoder, labels = self.encoder(table), labels_by_text(self.final.classes_.tolist())
-        if getattr(self.final, "n_known_unknowns_", 0):
-            labels[str(self.final.unknown_label_)] = self.final.unknown_label_
+        encoder, labels = self.encoder(table), self._trained_labels()
         n_rows = 0
         for batch, X in encoder.batches(table, gaps=True):
             texts, codes = label_codes(batch.column(target))
             used = np.isin(codes, [k for k, text in enumerate(texts) if text in labels])
             if encoder.missing != "median":
                 used &= ~np.isnan(X).any(axis=1)
-            for name, cells in values.items():
-                column = batch.column(name).filter(pa.array(used)).to_pylist()
-                cells += ["" if cell is None else cell for cell in column]
+            _append(values, batch.filter(pa.array(used)))
             n_rows += int(used.sum())
         return values, n_rows
+
+    def _labels(self, unknown: str | None, remedy: str) -> dict[str, Any]:
+        """Classes by how a table may write them (7 as 7.0); TableError if `unknown` is one."""
+        texts = {label_text(label) or "": label for label in self.final.classes_.tolist()}
+        labels = {f"{text}.0": label for text, label in texts.items() if label != text} | texts
+        if unknown in labels:
+            raise TableError(f"--unknown: the model has learned {unknown!r} as a class; {remedy}")
+        return labels
+
+    def _trained_labels(self, unknown: str | None = None) -> dict[str, Any]:
+        """Labels of all rows of the training table, the one of known unknowns, too."""
+        labels = self._labels(unknown, "take it out with --remove")
+        if getattr(self.final, "n_known_unknowns_", 0):
+            labels[str(self.final.unknown_label_)] = self.final.unknown_label_
+        return labels
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """What the final estimator takes for features X, (n, d)."""
@@ -456,12 +458,7 @@ class TableModel:
         table.require([target], "the target")
         table.require(columns, "which groups the rows")
         classes = self.final.classes_.tolist()
-        labels = labels_by_text(classes)
-        if unknown in labels:
-            raise TableError(
-                f"--unknown: the model has learned {unknown!r} as a class; fit it again with "
-                f"--unknown {unknown!r}"
-            )
+        labels = self._labels(unknown, f"fit it again with --unknown {unknown!r}")
         codes = {text: classes.index(label) for text, label in labels.items()}
         return LabelledRows(self, table, target, codes, {name: [] for name in columns})
 
