@@ -34,26 +34,15 @@ _SETTINGS = (
 
 
 def host_info() -> dict[str, Any]:
-    """Collect what a maintainer needs to know about the machine that runs openset.
+    """What a maintainer needs to know about the machine that runs openset, as JSON allows."""
+    from joblib import cpu_count
 
-    Returns
-    -------
-    dict
-        With the keys openset, python, platform, processor, cores, environment, blas, versions,
-        compiled_code and gpu; made of strings, numbers, lists and dicts, so it can be JSON.
-
-    Examples
-    --------
-    >>> from openset.utils import host_info
-    >>> sorted(host_info())[:4]
-    ['blas', 'compiled_code', 'cores', 'environment']
-    """
     return {
         "openset": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
         "processor": _processor(),
-        "cores": _cores(),
+        "cores": {"available": cpu_count(), "total": os.cpu_count()},
         "environment": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
         "blas": _blas(),
         "versions": {name: _version(name) for name in (*_CORE, *_EXTRAS)},
@@ -114,32 +103,26 @@ def _processor():
     return {"name": binding.get_host_cpu_name(), "level": level}
 
 
-def _cores():
-    from joblib import cpu_count
-
-    return {"available": cpu_count(), "total": os.cpu_count()}
-
-
-def _blas():
+def _blas() -> list[dict[str, Any]]:
     """The BLAS libraries in use, as threadpoolctl sees them; else what numpy was built with."""
-    import numpy as np
     import scipy.linalg  # noqa: F401 (its BLAS is another than numpy's)
     from threadpoolctl import threadpool_info
 
-    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    if not found:  # Accelerate of macOS
-        built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-        name = f"{built.get('name')} {built.get('version')}"
-        return [{"library": name, "core_type": None, "threads": None, "file": "numpy"}]
-    return [
+    found = [
         {
             "library": f"{library['internal_api']} {library['version']}",
             "core_type": library.get("architecture"),
             "threads": library["num_threads"],
             "file": library["filepath"],
         }
-        for library in found
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
     ]
+    if not found:  # Accelerate of macOS
+        built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        name = f"{built.get('name')} {built.get('version')}"
+        found = [{"library": name, "core_type": None, "threads": None, "file": "numpy"}]
+    return found
 
 
 def _compiled_code():
@@ -175,22 +158,12 @@ def _gpu():
 
 
 class WarmReport(NamedTuple):
-    """What :func:`warm` did.
-
-    Attributes
-    ----------
-    seconds : float
-        The time it took.
-    compiled, loaded : int
-        Number of functions that were compiled, and that were loaded.
-    folder : str or None
-        Where they are stored; None if no folder can be written.
-    """
+    """What :func:`warm` did."""
 
     seconds: float
-    compiled: int
+    compiled: int  # number of functions that were compiled
     loaded: int
-    folder: str | None
+    folder: str | None  # where they are stored; None if no folder can be written
 
 
 def warm() -> WarmReport:
@@ -218,7 +191,13 @@ def warm() -> WarmReport:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="sklearn")
         for estimator, X, y in _tasks():
-            _use(estimator, X, y)
+            try:
+                estimator.fit(X, y)
+            except (TypeError, ValueError):  # a method for dense rows
+                continue
+            estimator.predict(X)
+            estimator.predict(X[:1])
+            estimator.explain(X[:5])
         probe(1.0)
     seconds = time.perf_counter() - begin
     stats = [function.stats for function in compiled_functions() if function.signatures]
@@ -264,13 +243,3 @@ def _tasks() -> Iterator[tuple[Any, Any, np.ndarray]]:
                 yield OpenSetSearchCV(cls(), n_repeats=1, random_state=0), rows, y
     for cls in methods:
         yield cls(), np.asfortranarray(X), y
-
-
-def _use(estimator, X, y):
-    try:
-        estimator.fit(X, y)
-    except (TypeError, ValueError):  # a method for dense rows
-        return
-    estimator.predict(X)
-    estimator.predict(X[:1])
-    estimator.explain(X[:5])

@@ -14,21 +14,11 @@ from typing import Any, NamedTuple
 
 
 class Method(NamedTuple):
-    """One entry of the registry.
+    """One entry of the registry."""
 
-    Attributes
-    ----------
-    estimator : str
-        Name of the class.
-    module : str
-        Module that exports it.
-    command : str or None
-        Its name on the command line; None for a wrapper, which needs another estimator.
-    """
-
-    estimator: str
-    module: str
-    command: str | None
+    estimator: str  # name of the class
+    module: str  # module that exports it
+    command: str | None  # name on the command line; None for a wrapper of another estimator
 
 
 # In the order in which the command line names them.
@@ -84,65 +74,25 @@ def all_estimators() -> list[tuple[str, Any]]:
 
 
 def method_names() -> dict[str, Any]:
-    """The methods that need no other estimator, by their names on the command line.
-
-    Returns
-    -------
-    dict of str to type
-        In the order of the class names.
-
-    Examples
-    --------
-    >>> from openset.utils import method_names
-    >>> method_names()["ossvm"].__name__
-    'OpenSetSVC'
-    """
+    """The methods that need no other estimator, by their names on the command line."""
     return {method.command: _load(method) for method in sorted(METHODS) if method.command}
 
 
 class MethodRow(NamedTuple):
-    """One row of the table of methods.
+    """One row of the table of methods."""
 
-    Parameters
-    ----------
-    method, estimator : str
-        Short name in the literature, and name of the class.
-    kernel : str
-        Kernel by default; empty where the method has none.
-    extreme_value, one_class, bounded : bool
-        Whether it models tails by extreme value theory, trains machines on one class alone, and
-        accepts bounded regions as a rule.
-    footnote : str
-        Exactly when the regions are bounded, where that depends on the fit or on a parameter.
-    command : str or None
-        Name on the command line; None for a wrapper.
-    """
-
-    method: str
-    estimator: str
-    kernel: str
-    extreme_value: bool
-    one_class: bool
-    bounded: bool
-    footnote: str
-    command: str | None
+    method: str  # short name in the literature
+    estimator: str  # name of the class
+    kernel: str  # by default; empty where the method has none
+    extreme_value: bool  # whether it models tails by extreme value theory
+    one_class: bool  # whether it trains machines on one class alone
+    bounded: bool  # whether the accepted regions are bounded as a rule
+    footnote: str  # exactly when they are, where that depends on the fit or on a parameter
+    command: str | None  # name on the command line; None for a wrapper
 
 
 def method_table() -> list[MethodRow]:
-    """The paper's table of methods, from the registry and the ``traits`` of the estimators.
-
-    Returns
-    -------
-    list of MethodRow
-        Sorted by the name of the estimator.
-
-    Examples
-    --------
-    >>> from openset.utils import method_table
-    >>> row = method_table()[2]
-    >>> row.method, row.command, row.kernel, row.extreme_value, row.bounded, row.footnote
-    ('EVM', 'evm', '', True, True, 'threshold > 0 and the Euclidean metric')
-    """
+    """The paper's table of methods, from the registry and the ``traits`` of the estimators."""
     rows = []
     for method in sorted(METHODS):
         estimator = _load(method)
