@@ -60,16 +60,18 @@ def calibrate(
     options.prepare_output(output)
     asked = {"--alpha": alpha, "--precision": precision, "--costs": costs, "--strangers": strangers}
     modes = {
-        **{"--by": by, "--per-class": per_class or None, "--within": within},
-        "--aggregate": aggregate,
+        **{"--confidence": confidence, "--unknown-share": unknown_share, "--by": by},
+        **{"--per-class": per_class or None, "--within": within, "--aggregate": aggregate},
     }
     if aggregate is not None and group is None:
         raise UsageError(f"--aggregate {aggregate} is about objects; name their column by --group")
-    criterion, recorded = _criterion(asked, modes, confidence, unknown_share)
+    criterion, recorded = _criterion(asked, modes)
     scorer = shared.model(model)
     if strangers is not None and group is None:
         group = target  # the classes of unknown rows are their identities
-    _check_traffic(traffic, asked | modes | {"--unknown-share": unknown_share})
+    for option in ("--unknown-share", "--strangers", "--within") if traffic is not None else ():
+        if (asked | modes)[option] is not None:
+            raise UsageError(f"--traffic and {option} exclude each other; give one of them")
     columns = [name for name in (group, within) if name is not None]
     rows = scorer.labelled(shared.open(data), target, unknown, columns)
     X, y = rows.read()
@@ -77,31 +79,21 @@ def calibrate(
     if traffic is not None:
         given["X_traffic"], _ = scorer.read(shared.open(traffic))
     result = calibrated(scorer.model, X, y, **given, criterion=criterion)
+    rejector = unwrap(result)
     recorded["source"] = data.name
     recorded["unknown_rows"] = int(np.sum(y == scorer.final.unknown_label_))
-    if traffic is not None:
-        recorded |= _traffic_card(unwrap(result), traffic.name, recorded)
+    if traffic is not None:  # unknown rows with a label were left out
+        recorded["unknown_rows"] = 0
+        recorded["traffic"] = {"source": traffic.name} | rejector.traffic_
+        if "unknown_share" in recorded:
+            recorded["unknown_share"] = rejector.criterion_.unknown_share
     if strangers is not None:
-        recorded["strangers"] = unwrap(result).strangers_
+        recorded["strangers"] = rejector.strangers_
     elif group is not None:
         recorded["group"] = group
-    card = save_model(result, output, scorer.card | point_card(unwrap(result), recorded))
+    card = save_model(result, output, scorer.card | point_card(rejector, recorded))
     following = options.next_command("answers new rows", "predict", output, "TABLE")
     shared.tell(card, [*describe_operating_point(card), f"saved {output}", following])
-
-
-def _check_traffic(traffic: Path | None, others: dict[str, Any]) -> None:
-    for option in ("--unknown-share", "--strangers", "--within"):
-        if traffic is not None and others[option] is not None:
-            raise UsageError(f"--traffic and {option} exclude each other; give one of them")
-
-
-def _traffic_card(rejector, source: str, recorded: dict[str, Any]) -> dict[str, Any]:
-    """What the card says about traffic; unknown rows with a label were left out."""
-    card = {"unknown_rows": 0, "traffic": {"source": source} | rejector.traffic_}
-    if "unknown_share" in recorded:
-        card["unknown_share"] = rejector.criterion_.unknown_share
-    return card
 
 
 def point_card(rejector, recorded: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +109,14 @@ def point_card(rejector, recorded: dict[str, Any]) -> dict[str, Any]:
     return {"operating_point": recorded | point, "certificate": certificate_card(rejector)}
 
 
-def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, Any]]:
+# The options that a mode belongs to; all other modes belong to --alpha.
+_OWNERS = {
+    "--confidence": ("--precision", "--alpha"),
+    "--unknown-share": ("--precision", "--costs"),
+}
+
+
+def _criterion(asked: dict[str, Any], modes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The criterion that the options ask for, and what the card says about it."""
     from openset.calibration import Cost, KnownRejected, Precision, StrangersAccepted
 
@@ -126,17 +125,12 @@ def _criterion(asked, modes, confidence, unknown_share) -> tuple[Any, dict[str, 
         names = ", ".join([*asked][:-1])
         raise UsageError(f"{names} and {[*asked][-1]} exclude each other; give one of them")
     kind, value = given[0], asked[given[0]]
-    if kind not in ("--precision", "--alpha") and confidence is not None:
-        raise UsageError(f"--confidence {confidence:g} belongs to --precision or --alpha")
-    if kind not in ("--precision", "--costs") and unknown_share is not None:
-        raise UsageError(
-            f"--unknown-share {unknown_share:g} belongs to --precision or --costs; give one of them"
-        )
     for option, mode in modes.items():
-        if kind != "--alpha" and mode is not None:
+        owners = _OWNERS.get(option, ("--alpha",))
+        if kind not in owners and mode is not None:
             shown = option if mode is True else f"{option} {mode}"
-            raise UsageError(f"{shown} belongs to --alpha; leave it out")
-    by, per_class, column, aggregate = modes.values()
+            raise UsageError(f"{shown} belongs to {' or '.join(owners)}; leave it out")
+    confidence, unknown_share, by, per_class, column, aggregate = modes.values()
     if (per_class and by == "highest") or (per_class and column is not None):
         raise UsageError("--per-class excludes --by highest and --within; leave them out")
     card: dict[str, Any] = {"per_class": bool(per_class)}

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 # How often work is tried again if its worker is lost, and seconds to wait for a scheduler.
 _RETRIES, _PATIENCE = 3, 10
-
-# Applies a function to the second of each pair, and yields the first with the result, in order.
-Apply = Callable[[Callable, Iterable[tuple[Any, Any]]], Iterator[tuple[Any, Any]]]
 
 
 @contextmanager
@@ -37,17 +33,15 @@ def connect(scheduler: str) -> Iterator[Any]:
         yield client
 
 
-@contextmanager
-def workers(scheduler: str) -> Iterator[Apply]:
-    """Where to apply functions: on the workers of a scheduler."""
-    with connect(scheduler) as client:
-        yield partial(_apply, client)
-
-
-def _apply(client, function, pairs):
-    """Each key with the result for its value, in order; few pairs wait at a time."""
+def apply(
+    client: Any, function: Callable, pairs: Iterable[tuple[Any, Any]]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the first of each pair with the function of the second, in order, from the workers."""
+    if client is None:  # in this process
+        yield from ((key, function(value)) for key, value in pairs)
+        return
     shared = client.scatter(function, broadcast=True)
-    most = 2 * sum(client.nthreads().values())
+    most = 2 * sum(client.nthreads().values())  # that wait at a time
     waiting: deque = deque()
     for key, value in pairs:
         task = client.submit(_call, shared, value, pure=False, retries=_RETRIES)
@@ -55,8 +49,7 @@ def _apply(client, function, pairs):
         if len(waiting) > most:
             key, task = waiting.popleft()
             yield key, task.result()
-    for key, task in waiting:
-        yield key, task.result()
+    yield from ((key, task.result()) for key, task in waiting)
 
 
 def _call(function, value):

@@ -31,7 +31,7 @@ def predict(
     """
     from contextlib import ExitStack, nullcontext
 
-    from openset.cli._cluster import workers
+    from openset.cli._cluster import apply, connect
     from openset.monitoring import UnknownRateMonitor
     from openset.tables import check_writable, open_writer
     from openset.utils import update_lock
@@ -45,11 +45,11 @@ def predict(
     scorer, table = shared.model(model, jobs), shared.open(data)
     kept = table.names if group is None else [group, "rows"]
     answers = _Answers(scorer, kept, None if watch is None else watch.test)
-    where = workers(scheduler) if scheduler else nullcontext(_apply)
-    with ExitStack() as updating, where as apply:
+    where = nullcontext() if scheduler is None else connect(scheduler)
+    with ExitStack() as updating, where as client:
         read = scorer.batches(table, "predict") if group is None else ()
         rows = ((batch, (X, scorer.categories(batch))) for batch, X in read)
-        blocks = apply(_Answerer(scorer, jobs), rows)
+        blocks = apply(client, _Answerer(scorer, jobs), rows)
         if group is not None:
             blocks = _objects(scorer, table, group, answers)
         first = answers.added(*next(blocks))  # raises for a table without rows
@@ -93,11 +93,6 @@ def _objects(scorer, table, group: str, answers: _Answers):
     _, counts = np.unique(answers.groups, return_counts=True)
     batch = pa.RecordBatch.from_arrays([pa.array(names), pa.array(counts)], names=[group, "rows"])
     yield batch, (scores.max(axis=1), PredictionExplainer(scorer.final).columns(None, of_objects))
-
-
-def _apply(function, pairs):
-    """What `workers` does, in this process."""
-    return ((key, function(value)) for key, value in pairs)
 
 
 class _Answerer:

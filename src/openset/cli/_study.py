@@ -12,6 +12,7 @@ from openset.cli._options import (
     INTERRUPTED,
     READS,
     WRITES,
+    ReadFile,
     Role,
     UsageError,
     complain,
@@ -45,6 +46,7 @@ def _default_store(plan) -> Path:
     return Path("results") / f"{plan.name}.sqlite"
 
 
+_PAGES = Role("writes", ("report.html", "tables/*", "figures/*"))
 _Study = Annotated[
     Path, typer.Argument(help="TOML file of the study.", metavar="STUDY"), Role("reads", more=_code)
 ]
@@ -53,17 +55,15 @@ _Store = Annotated[
     typer.Option("--store", help="File of results; default: results/NAME.sqlite."),
     Role("writes", more=_stored),
 ]
-_Home = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the datasets.", envvar="OPENSET_DATA", show_envvar=True),
-]
 
 
 def _running(retry: bool, help: str):
     def command(
         study: _Study,
         store: _Store = None,
-        data_home: _Home = None,
+        data_home: Annotated[
+            Path | None, typer.Option(envvar="OPENSET_DATA", show_envvar=True)
+        ] = None,
         datasets: str = "",
         methods: str = "",
         n_known: str = "",
@@ -73,6 +73,7 @@ def _running(retry: bool, help: str):
     ) -> None:
         """{}.
 
+        data_home: Folder of the datasets.
         datasets: Only these datasets, comma-separated, in order.
         methods: Only these methods, comma-separated.
         n_known: Only these n_known, comma-separated.
@@ -83,11 +84,7 @@ def _running(retry: bool, help: str):
         # Imported here, so that --help does not load the estimators.
         from openset.study import run_study
 
-        only = (
-            split(datasets or None, "--datasets") or (),
-            split(methods or None, "--methods") or (),
-            _known_counts(n_known),
-        )
+        only = (_items(datasets, "--datasets"), _items(methods, "--methods"), _counts(n_known))
         options: dict[str, Any] = {"data_home": data_home, "jobs": jobs, "scheduler": scheduler}
         options["time_limit"] = None if time_limit is None else 60 * time_limit
         with _open(study, store, not retry, only) as (plan, results):
@@ -163,13 +160,9 @@ def import_(
 @reported
 def report(
     study: _Study,
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER"),
-        Role("writes", ("report.html", "tables/*", "figures/*")),
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER"), _PAGES],
     store: _Store = None,
-    reference: Annotated[Path | None, READS] = None,
+    reference: ReadFile = None,
 ) -> None:
     """Write tables, tests and figures as one HTML page, CSV and LaTeX.
 
@@ -183,10 +176,13 @@ def report(
         typer.echo(write_report(results, folder, study=plan, reference=reference))
 
 
-def _known_counts(text: str) -> list[int | float]:
+def _items(text: str, option: str) -> list[str]:
+    return split(text or None, option) or []
+
+
+def _counts(text: str) -> list[int | float]:
     try:
-        items = split(text or None, "--n-known") or ()
-        return [float(item) if "." in item else int(item) for item in items]
+        return [float(n) if "." in n else int(n) for n in _items(text, "--n-known")]
     except ValueError:
         raise UsageError(
             f"--n-known {text!r}: give numbers or ratios, comma-separated, as 3,6 or 0.25,0.5"

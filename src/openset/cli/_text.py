@@ -141,9 +141,9 @@ def describe_changes(changes: Mapping[str, Any], report: Mapping[str, Any]) -> l
 
 def describe_adaptation(told: Mapping[str, Any]) -> list[str]:
     """Lines about what unlabelled rows taught a model."""
-    head = f"learned from the {told['rows']:,} rows of {told['source']}: {told['reason']}"
     if not told["learned"]:
         return [f"the model stays as it is: {told['reason']}"]
+    head = f"learned from the {told['rows']:,} rows of {told['source']}: {told['reason']}"
     return [head, *_describe_price(told["price"])]
 
 
@@ -173,21 +173,22 @@ def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
     if kind == "precision" and "traffic" in point:
         head = "operating point, an estimate"
     groups = [point["group"]] if "group" in point and "aggregate" not in point else []
+    traffic, strangers = ([point[k]] if point.get(k) else [] for k in ("traffic", "strangers"))
     return [
         f"{head}: {what}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
         f"{point['source']}",
         *(f"rows of one {name!r} are counted as one object" for name in groups),
-        *_describe_traffic(point.get("traffic")),
+        *(f"{t['source']}: {t['rows']:,} rows, {unknown_share(t)}" for t in traffic),
         *_describe_price(point.get("price", {})),
-        *_describe_strangers(point.get("strangers")),
+        *(f"  {told['identities']:,} identities of strangers" for told in strangers),
+        *(
+            f"  at most {row['rate']:.3%} of strangers: {row['named_right']:.1%} of the known rows "
+            "are named right"
+            for told in strangers
+            for row in told["trade_off"]
+        ),
     ]
-
-
-def _describe_traffic(traffic: Mapping[str, Any] | None) -> list[str]:
-    if traffic is None:
-        return []
-    return [f"{traffic['source']}: {traffic['rows']:,} rows, {unknown_share(traffic)}"]
 
 
 def unknown_share(told: Mapping[str, Any]) -> str:
@@ -198,16 +199,6 @@ def unknown_share(told: Mapping[str, Any]) -> str:
         confidence = told.get("confidence", 0.95)
         text += f", at least {told['unknown_at_least']:.1%} (confidence {confidence:g})"
     return text
-
-
-def _describe_strangers(strangers: Mapping[str, Any] | None) -> list[str]:
-    if strangers is None:
-        return []
-    return [f"  {strangers['identities']:,} identities of strangers"] + [
-        f"  at most {row['rate']:.3%} of strangers: {row['named_right']:.1%} of the known rows are "
-        "named right"
-        for row in strangers["trade_off"]
-    ]
 
 
 def _describe_price(price: Mapping[str, Any]) -> list[str]:

@@ -357,12 +357,14 @@ def check_estimator(part: BaseEstimator) -> None:
         require(not found, f"{name} is not an attribute of an instance")
     if hasattr(part, "_parameter_constraints"):  # a FeatureUnion has none
         part._validate_params()
+    sizes: dict[str, int] = {}
     if "n_features_in_" in vars(part):
-        d = part.n_features_in_
+        d = sizes["d"] = part.n_features_in_
         require(type(d) is int and d > 0, f"n_features_in_ is {d!r}")
     for cls in type(part).__mro__:
-        if cls.__name__ in _CHECKS:
-            _CHECKS[cls.__name__](part, {})
+        check = _CHECKS.get(cls.__name__)
+        if check is not None and (is_fitted(part) or check is _check_function):
+            check(part, sizes)
 
 
 def is_fitted(part: BaseEstimator) -> bool:
@@ -372,13 +374,11 @@ def is_fitted(part: BaseEstimator) -> bool:
 
 def _check_libsvm(part, sizes):
     """libsvm reads its arrays without looking at their lengths."""
-    if not is_fitted(part):
-        return
     require(part.kernel != "precomputed", "kernel='precomputed' is not supported in model files")
     # A detector and a regressor count as two classes, the second without support vectors.
     n_classes = len(part.classes_) if is_classifier(part) else 2
     n_pairs, n_rows = n_classes * (n_classes - 1) // 2, n_classes - 1
-    sizes |= {"d": part.n_features_in_, "rows": n_rows, "pairs": n_pairs, "classes": n_classes}
+    sizes |= {"rows": n_rows, "pairs": n_pairs, "classes": n_classes}
     layouts = {"support_vectors_": "n d", "_dual_coef_": "rows n", "dual_coef_": "rows n"}
     layouts |= {"_intercept_": "pairs", "intercept_": "pairs", "support_": "n int"}
     for name, layout in layouts.items():
@@ -404,10 +404,7 @@ def _check_libsvm(part, sizes):
 
 def _check_neighbors(part, sizes):
     """Neighbours are found among n_samples_fit_ rows; their classes index an array of counts."""
-    if not is_fitted(part):
-        return
     require(part._fit_method == "brute" and part._tree is None, "only brute force is supported")
-    sizes["d"] = part.n_features_in_
     X = part._fit_X
     if isinstance(X, np.ndarray):
         X = X.astype(np.float64)  # float32 is fine, too
@@ -423,11 +420,8 @@ def _check_neighbors(part, sizes):
 
 def _check_one_hot(part, sizes):
     """A value becomes the index of a column: it must be one of those that are counted."""
-    if not is_fitted(part):
-        return
     outs, drop = part._n_features_outs, part._drop_idx_after_grouping
-    d = part.n_features_in_
-    fits = isinstance(part.categories_, list) and len(part.categories_) == d == len(outs)
+    fits = isinstance(part.categories_, list) and len(part.categories_) == sizes["d"] == len(outs)
     require(fits, "categories_ does not fit n_features_in_")
     require(type(part._infrequent_enabled) is bool, "_infrequent_enabled is not a bool")
     for i, categories in enumerate(part.categories_):
@@ -463,21 +457,17 @@ def _check_categories(categories):
 
 
 def _check_ordinal(part, sizes):
-    if is_fitted(part):
-        fits = len(part.categories_) == part.n_features_in_
-        require(fits, "categories_ does not fit n_features_in_")
-        for categories in part.categories_:
-            require(isinstance(categories, np.ndarray) and categories.ndim == 1, "categories_")
+    fits = len(part.categories_) == sizes["d"]
+    require(fits, "categories_ does not fit n_features_in_")
+    for categories in part.categories_:
+        require(isinstance(categories, np.ndarray) and categories.ndim == 1, "categories_")
 
 
 def _check_target_encoder(part, sizes):
     """Columns without an encoding would show memory that nothing was written to."""
-    if is_fitted(part):
-        _check_ordinal(part, sizes)
-        n = part.n_features_in_
-        if part.target_type_ == "multiclass":
-            n *= len(part.classes_)
-        require(len(part.encodings_) == n, f"encodings_ has {len(part.encodings_)} parts, not {n}")
+    _check_ordinal(part, sizes)
+    n = sizes["d"] * (len(part.classes_) if part.target_type_ == "multiclass" else 1)
+    require(len(part.encodings_) == n, f"encodings_ has {len(part.encodings_)} parts, not {n}")
 
 
 def _check_vocabulary(part, sizes):
@@ -492,31 +482,26 @@ def _check_vocabulary(part, sizes):
 
 def _check_polynomial(part, sizes):
     """Columns that no product fills would show memory that nothing was written to."""
-    if is_fitted(part):
-        d = part.n_features_in_
-        require(d <= 10**6, f"n_features_in_ is {d}")
-        fresh = type(part)(**part.get_params()).fit(np.zeros((1, d)))
-        for name in ("_min_degree", "_max_degree", "_n_out_full", "n_output_features_"):
-            fits = getattr(part, name) == getattr(fresh, name)
-            require(fits, f"{name} is {getattr(part, name)}, not {getattr(fresh, name)}")
+    d = sizes["d"]
+    require(d <= 10**6, f"n_features_in_ is {d}")
+    fresh = type(part)(**part.get_params()).fit(np.zeros((1, d)))
+    for name in ("_min_degree", "_max_degree", "_n_out_full", "n_output_features_"):
+        fits = getattr(part, name) == getattr(fresh, name)
+        require(fits, f"{name} is {getattr(part, name)}, not {getattr(fresh, name)}")
 
 
 def _check_components(part, sizes):
     """Coordinate descent runs over `_n_components` rows of components_."""
-    if is_fitted(part):
-        sizes["d"] = part.n_features_in_
-        check_array("components_", np.asarray(part.components_, np.float64), "k d", sizes)
-        n = getattr(part, "_n_components", sizes["k"])
-        require(type(n) is int and n == sizes["k"], f"_n_components is {n!r}")
+    check_array("components_", np.asarray(part.components_, np.float64), "k d", sizes)
+    n = getattr(part, "_n_components", sizes["k"])
+    require(type(n) is int and n == sizes["k"], f"_n_components is {n!r}")
 
 
 def _check_centers(part, sizes):
-    if is_fitted(part):
-        sizes["d"] = part.n_features_in_
-        require(part.cluster_centers_.dtype in (np.float32, np.float64), "cluster_centers_")
-        check_array("cluster_centers_", part.cluster_centers_.astype(np.float64), "k d", sizes)
-        threads = part._n_threads
-        require(type(threads) is int and 0 < threads <= 2**12, f"_n_threads is {threads!r}")
+    require(part.cluster_centers_.dtype in (np.float32, np.float64), "cluster_centers_")
+    check_array("cluster_centers_", part.cluster_centers_.astype(np.float64), "k d", sizes)
+    threads = part._n_threads
+    require(type(threads) is int and 0 < threads <= 2**12, f"_n_threads is {threads!r}")
 
 
 def _check_function(part, sizes):
