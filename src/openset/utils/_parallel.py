@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -98,20 +99,26 @@ def thread_map(
     # are formed in one order, so results are the same to the bit for every `n_jobs`. `stop` is set
     # if anything is raised, Ctrl-C included, so that running functions can leave.
     items = list(items)
-    n_threads = min(effective_n_jobs(n_jobs), len(items))
+    n_threads = effective_n_jobs(n_jobs)
     with _one_blas_thread:
-        if n_threads <= 1:
+        if min(n_threads, len(items)) <= 1:
             with interrupts():
                 yield from map(function, items)
             return
         queue = enumerate(items)  # taking the next item is one step under the interpreter's lock
         done: SimpleQueue = SimpleQueue()
-        ended: SimpleQueue = SimpleQueue()
-        with _threads(n_threads) as jobs:
-            for _ in range(n_threads):
-                jobs.put(partial(_work, function, queue, done, ended))
+        with _pool(n_threads) as pool:
+            work = [pool.submit(_work, function, queue, done) for _ in items[:n_threads]]
             try:
-                yield from _in_order(done, len(items))
+                early: dict = {}
+                for n in range(len(items)):
+                    while n not in early:
+                        k, *outcome = done.get()
+                        early[k] = outcome
+                    result, error = early.pop(n)
+                    if error is not None:
+                        raise error
+                    yield result
             except BaseException:
                 if stop is not None:
                     stop.set()
@@ -119,35 +126,20 @@ def thread_map(
             finally:
                 for _ in queue:  # no new item is begun
                     pass
-                for _ in range(n_threads):
-                    ended.get()
+                wait(work)
 
 
-def _work(function, queue, done, ended):
-    """Do what is left in the queue, then say so."""
+def _work(function, queue, done):
+    """Do what is left in the queue."""
     for n, item in queue:
         try:
             done.put((n, function(item), None))
         except BaseException as error:
             done.put((n, None, error))
-    ended.put(None)
 
 
-def _in_order(done, n_items):
-    early = {}
-    for n in range(n_items):
-        while n not in early:
-            k, *outcome = done.get()
-            early[k] = outcome
-        result, error = early.pop(n)
-        if error is not None:
-            raise error
-        yield result
-
-
-# Starting a thread takes longer than many jobs, so the largest set of idle threads is kept: their
-# number, and the queue from which they take jobs.
-_kept: list[tuple[int, SimpleQueue]] = []
+# Starting a thread takes longer than many jobs, so the pool that was used last is kept.
+_kept: dict[int, ThreadPoolExecutor] = {}
 _kept_lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a child process has none of the threads
     os.register_at_fork(before=_kept_lock.acquire, after_in_parent=_kept_lock.release)
@@ -156,33 +148,19 @@ if hasattr(os, "register_at_fork"):  # a child process has none of the threads
 
 
 @contextmanager
-def _threads(n: int) -> Iterator[SimpleQueue]:
-    """The queue of at least n threads that no other caller uses."""
+def _pool(n: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool of n threads that no other caller uses."""
     with _kept_lock:
-        size, jobs = _kept.pop() if _kept and _kept[0][0] >= n else (n, _started(n))
+        pool = _kept.pop(n, None) or ThreadPoolExecutor(n)
     try:
-        yield jobs
+        yield pool
     finally:
         with _kept_lock:
-            _kept.append((size, jobs))
-            _kept.sort(key=lambda entry: entry[0])
-            others, _kept[:] = _kept[:-1], _kept[-1:]
-        for number, other in others:
-            for _ in range(number):
-                other.put(None)
-
-
-def _started(n):
-    jobs: SimpleQueue = SimpleQueue()
-    for _ in range(n):
-        threading.Thread(target=_serve, args=(jobs,), daemon=True).start()
-    return jobs
-
-
-def _serve(jobs):
-    while (job := jobs.get()) is not None:
-        job()
-        del job  # what it refers to must not stay in memory while the thread waits
+            others = [*_kept.values()]
+            _kept.clear()
+            _kept[n] = pool
+        for other in others:
+            other.shutdown(wait=False)
 
 
 def steps_of_fit(n_times_rows: float) -> int:
