@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -51,16 +51,7 @@ __all__ = ["to_onnx"]
 
 
 class Graph:
-    """Nodes and constants of an ONNX graph. Values are referred to by name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from openset.export import Graph
-    >>> graph = Graph()
-    >>> graph("Exp", graph("Sub", "X", np.array([1.0, 2.0])))
-    'Exp_1'
-    """
+    """Nodes and constants of an ONNX graph. Values are referred to by name."""
 
     def __init__(self):
         self.nodes: list[NodeProto] = []
@@ -69,20 +60,20 @@ class Graph:
     def __call__(self, operator: str, *inputs, output: str | None = None, **attributes) -> str:
         """Apply a standard operator with its attributes; return the name of the (first) result."""
         # A string among the inputs is the name of a value; anything else becomes a constant.
-        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        names = []
+        for value in inputs:
+            if not isinstance(value, str):
+                array = np.ascontiguousarray(value)
+                # ONNX has strings of no fixed width.
+                array = array.astype(object) if array.dtype.kind == "U" else array
+                value = f"constant_{len(self.constants)}"
+                self.constants.append(numpy_helper.from_array(array, value))
+            names.append(value)
         output = output or f"{operator}_{len(self.nodes)}"
         # TopK has a second result, which is not used.
         outputs = [output, f"{output}_index"] if operator == "TopK" else [output]
         self.nodes.append(helper.make_node(operator, names, outputs, **attributes))
         return output
-
-    def _constant(self, value) -> str:
-        name = f"constant_{len(self.constants)}"
-        array = np.ascontiguousarray(value)
-        if array.dtype.kind == "U":  # as ONNX has strings: of no fixed width
-            array = array.astype(object)
-        self.constants.append(numpy_helper.from_array(array, name))
-        return name
 
 
 _COLUMNS = np.array([1])
@@ -352,8 +343,8 @@ def to_onnx(
     check_is_fitted(model)
     if dtype not in _DTYPES:
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r} instead.")
-    graph, inputs = Graph(), _Inputs.of(model)
-    widened = dtype == "float32" and inputs.n_features
+    graph, (n_features, names, categories) = Graph(), _inputs(model)
+    widened = dtype == "float32" and n_features
     x = graph("Cast", "X", to=TensorProto.DOUBLE) if widened else "X"
     scores = graph("Sub", *_scores(graph, model, x), output="scores")
     decider = unwrap(model)
@@ -363,29 +354,21 @@ def to_onnx(
     accepted = graph("GreaterOrEqual", known_score, 0.0)
     answer = graph("Where", accepted, best, np.array(len(decider.classes_)))
     graph("Gather", labels, answer, output="label")
-    if feature_names is not None:
-        inputs = inputs._replace(names=[*map(str, feature_names)])
-    return _model(graph, decider, labels, inputs, _DTYPES[dtype])
+    names = names if feature_names is None else [*map(str, feature_names)]
+    return _model(graph, decider, labels, (n_features, names, categories), _DTYPES[dtype])
 
 
-class _Inputs(NamedTuple):
-    """What a graph takes: features by name, where they have names, and columns of texts."""
-
-    n_features: int
-    names: list[str] | None
-    categories: dict[str, list[str]]
-
-    @classmethod
-    def of(cls, model) -> _Inputs:
-        *_, (decider, heads) = layers(model, through=(CalibratedRejector,))
-        steps = [step for head in heads for _, step in head.steps]
-        first = next((step for step in steps if hasattr(step, "n_features_in_")), decider)
-        if _is_table_encoder(first):
-            texts = first.categories_
-            numbers = [name for name in first.feature_names_in_ if name not in texts]
-            return cls(len(numbers), numbers, texts)
-        names = getattr(model, "feature_names_in_", getattr(first, "feature_names_in_", None))
-        return cls(first.n_features_in_, None if names is None else [*map(str, names)], {})
+def _inputs(model) -> tuple[int, list[str] | None, dict[str, list[str]]]:
+    """How many features a graph takes, their names, where they have names, and columns of texts."""
+    *_, (decider, heads) = layers(model, through=(CalibratedRejector,))
+    steps = [step for head in heads for _, step in head.steps]
+    first = next((step for step in steps if hasattr(step, "n_features_in_")), decider)
+    if _is_table_encoder(first):
+        texts = first.categories_
+        numbers = [name for name in first.feature_names_in_ if name not in texts]
+        return len(numbers), numbers, texts
+    names = getattr(model, "feature_names_in_", getattr(first, "feature_names_in_", None))
+    return first.n_features_in_, None if names is None else [*map(str, names)], {}
 
 
 _DTYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
@@ -529,27 +512,27 @@ def _labels(decider):
     return answers.astype({"i": np.int64, "f": np.float64}.get(answers.dtype.kind, object))
 
 
-def _model(graph, decider, labels, given, dtype):
+def _model(graph, decider, labels, inputs, dtype):
+    n_features, names, categories = inputs
     types = {"i": TensorProto.INT64, "f": TensorProto.DOUBLE, "O": TensorProto.STRING}
     describe = helper.make_tensor_value_info
-    inputs = [describe("X", dtype, ["n", given.n_features])] if given.n_features else []
+    inputs = [describe("X", dtype, ["n", n_features])] if n_features else []
     opsets = [helper.make_opsetid("", _OPSET)]
     metadata = {
         "estimator": type(decider).__name__,
         "classes": labels[:-1].tolist(),
         "unknown_label": labels[-1:].tolist()[0],
     }
-    if given.names is not None:
-        if len(given.names) != given.n_features:
+    if names is not None:
+        if len(names) != n_features:
             raise ValueError(
-                f"feature_names has {len(given.names)} names for the {given.n_features} features "
-                "of the model."
+                f"feature_names has {len(names)} names for the {n_features} features of the model."
             )
-        metadata["features"] = given.names
-    if given.categories:
-        inputs.append(describe("categories", TensorProto.STRING, ["n", len(given.categories)]))
+        metadata["features"] = names
+    if categories:
+        inputs.append(describe("categories", TensorProto.STRING, ["n", len(categories)]))
         opsets.append(helper.make_opsetid(_ML, 2))
-        metadata["categories"] = given.categories
+        metadata["categories"] = categories
     outputs = [
         describe("label", types[labels.dtype.kind], ["n"]),
         describe("scores", TensorProto.DOUBLE, ["n", len(decider.classes_)]),

@@ -222,7 +222,10 @@ def reported(command: Callable) -> Callable:
             arguments["shared"] = shared(**{name: arguments.pop(name) for name in names})
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            _show_progress()
+            logger = logging.getLogger("openset")
+            if sys.stderr.isatty() and not logger.handlers:  # show how far the compiler is
+                logger.addHandler(_ProgressLine())
+                logger.setLevel(logging.INFO)
             written: list = []
             try:
                 from openset.utils import last_written  # late: --help must not load what computes
@@ -283,14 +286,6 @@ class _ProgressLine(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         end = "" if record.levelno < logging.WARNING else "\n"
         print(f"\r\x1b[K{record.getMessage()}", end=end, file=sys.stderr, flush=True)
-
-
-def _show_progress() -> None:
-    """On a terminal, show how far the compiler is."""
-    logger = logging.getLogger("openset")
-    if sys.stderr.isatty() and not logger.handlers:
-        logger.addHandler(_ProgressLine())
-        logger.setLevel(logging.INFO)
 
 
 def printable(text: str) -> str:
@@ -389,13 +384,14 @@ def _check(output: _File, other: _File) -> None:
     replaced = [found for p in output.role.patterns for found in output.path.glob(p)]
     for written in (output.path, *replaced):
         own = _identity(written)
+        folders = map(_identity, Path(os.path.realpath(written)).parents)
         if own == _identity(path):
             if kind is REPLACES:
                 continue
             what = f"it is {path}, which this command {does}"
             if kind.kind == "reads":
                 what = "it is read by this command"
-        elif own in members or (path.is_dir() and _identity(path) in _ancestors(written)):
+        elif own in members or (path.is_dir() and _identity(path) in folders):
             what = f"it belongs to {path}, which this command {does}"
         else:
             continue
@@ -417,7 +413,3 @@ def _identity(path: Path) -> object:
         return os.path.normcase(os.path.realpath(path))
     ordinary = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
     return (found.st_dev, found.st_ino) if ordinary else str(path)
-
-
-def _ancestors(path: Path) -> list[object]:
-    return [_identity(folder) for folder in Path(os.path.realpath(path)).parents]

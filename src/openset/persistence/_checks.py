@@ -60,11 +60,6 @@ _NODES: dict[str, Collection[str]] = {
 }
 
 
-# Types of ours that were renamed since a file of version 0.1.0 was written: old name, new name. The
-# module may change freely: a type is found by its name.
-MOVED_TYPES: dict[str, str] = {}
-
-
 class ForeignTypesError(ValueError):
     """A model asks for types that no model file may hold; the message names them."""
 
@@ -139,8 +134,7 @@ def _nodes(schema, trusted) -> list[dict]:
             require(isinstance(node.get(key), str), f"an object has no {key}")
         require(type(node.get("__id__", 0)) is int, "an object has an odd __id__")
         if node["__module__"].startswith("openset."):  # wherever the type was when it was written
-            cls = MOVED_TYPES.get(node["__class__"], node["__class__"])
-            home = homes.get(cls, f"{node['__module__']}.{cls}")
+            home = homes.get(node["__class__"], f"{node['__module__']}.{node['__class__']}")
             node["__module__"], _, node["__class__"] = home.rpartition(".")
         if name := _foreign(node, trusted):
             foreign.add(name)
@@ -320,7 +314,9 @@ def _check_part(part):
         if type(part).__module__.startswith("openset.tables"):  # imported, it would need pyarrow
             part.check_fitted()
         if is_classifier(part) or is_outlier_detector(part):
-            _check_finite(part)
+            for name, value in vars(part).items():
+                if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                    require(np.isfinite(value).all(), f"{name} has entries that are not finite")
     elif sparse.issparse(part):
         require(part.format == "csr", f"a sparse matrix of format {part.format}, not CSR")
         check_compressed("a sparse matrix", part)
@@ -336,13 +332,6 @@ def _check_part(part):
         known = isinstance(part, (*_PLAIN, *containers)) or _is_ours(part)
         known = known or type(part).__module__ in LOSSES
         require(known, "objects of this type cannot be checked")
-
-
-def _check_finite(part):
-    """The public fitted arrays of a classifier or detector have finite numbers."""
-    for name, value in vars(part).items():
-        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            require(np.isfinite(value).all(), f"{name} has entries that are not finite")
 
 
 # Modules of the losses that linear models keep, which are objects with a few numbers.

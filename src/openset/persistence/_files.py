@@ -128,7 +128,7 @@ def save_model(
         with ZipFile(archive, "a", compression=ZIP_DEFLATED) as members:
             members.writestr(_CARD, text)
         try:
-            _read_card(archive, "the card")
+            _checked_card(archive, "the card")
             _build(archive, archive.getbuffer().nbytes)
             break
         except ForeignTypesError as error:
@@ -249,9 +249,16 @@ def _open(path: str | os.PathLike) -> IO[bytes]:
 
 def _checked_card(file: IO[bytes], path: str | os.PathLike) -> dict[str, Any]:
     try:
-        card = _read_card(file, path)
+        with ZipFile(file) as archive:
+            if not {SCHEMA, _CARD} <= set(archive.namelist()):
+                raise ModelFileError(
+                    f"{path} is an archive, but not a model written by openset (no {_CARD})"
+                )
+            card = read_json(archive, _CARD, memory_limit(0))
     except ModelFileError:
         raise
+    except TooLargeError as error:
+        raise ModelFileError(f"{path} is refused: its card is too large ({error})") from error
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # damage may raise anything; also no zip at all, such as a pickle
@@ -268,19 +275,6 @@ def _checked_card(file: IO[bytes], path: str | os.PathLike) -> dict[str, Any]:
             "Update openset."
         )
     return card
-
-
-def _read_card(file, path) -> Any:
-    with ZipFile(file) as archive:
-        names = archive.namelist()
-        if SCHEMA not in names or _CARD not in names:
-            raise ModelFileError(
-                f"{path} is an archive, but not a model written by openset (no {_CARD})"
-            )
-        try:
-            return read_json(archive, _CARD, memory_limit(0))
-        except TooLargeError as error:
-            raise ModelFileError(f"{path} is refused: its card is too large ({error})") from error
 
 
 def descent(path: str | os.PathLike, changes: Mapping[str, Any]) -> list[dict[str, Any]]:

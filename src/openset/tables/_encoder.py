@@ -270,12 +270,7 @@ def encoder_of_columns(
 
 def _is_table(X):
     """Whether this has columns with names: a DataFrame, or a table of Arrow or of this package."""
-    return (
-        isinstance(X, Table)
-        or hasattr(X, "column_names")
-        or hasattr(X, "columns")
-        or (isinstance(X, pa.RecordBatch))
-    )
+    return isinstance(X, Table) or hasattr(X, "column_names") or hasattr(X, "columns")
 
 
 def read_columns(
@@ -374,23 +369,26 @@ class _Column:
         self._n_rows, self._n_bad = 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
         self._too_large = False  # whether all of them are integers beyond 2^53
-        self._only_commas = True  # whether all of them have a decimal comma
+        self._only_commas = False  # whether all of them have a decimal comma
         self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
         self._levels: set[str] | None = set()  # its values; None if there are too many
 
     def add(self, cells: pa.Array):
         values, bad = numbers(cells, self._decimal)
-        if len(bad) and not self._n_bad:
-            self._first = (self._n_rows + bad[0], str(cells[int(bad[0])].as_py()))
-            self._too_large = True
-        if len(bad) and self._too_large:
-            self._too_large = _all_whole(cells.take(pa.array(bad)))
+        if len(bad):
+            wrong, is_text = cells.take(pa.array(bad)), _is_text(cells)
+            if not self._n_bad:
+                self._first = (self._n_rows + bad[0], str(wrong[0].as_py()))
+                self._too_large = self._only_commas = True
+            if self._too_large and is_text:
+                self._too_large = all(map(_is_whole, wrong.to_pylist()))
+            self._too_large &= is_text or pa.types.is_integer(cells.type)
+            if self._only_commas:
+                commas = is_text and pc.match_substring_regex(wrong, _DECIMAL_COMMA)
+                self._only_commas = commas and pc.all(commas).as_py()
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._chunks.append(values)
-        if len(bad) and self._only_commas:
-            commas = _is_text(cells) and pc.match_substring_regex(cells.take(bad), _DECIMAL_COMMA)
-            self._only_commas = commas and pc.all(commas).as_py()
         if self._levels is not None and _is_text(cells):
             found = pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist()
             self._levels |= {value for value in found if value}
@@ -467,7 +465,7 @@ class _Column:
 
     def check_decimals(self, table):
         """Raise TableError if numbers are written with a decimal comma, which reads as text."""
-        if self._n_bad and self._only_commas:
+        if self._only_commas:
             row, content = self._first
             raise TableError(
                 f"{table.path}: column {self.name!r} has numbers with a decimal comma (data row "
@@ -509,7 +507,7 @@ def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarra
         bad = np.flatnonzero(~pc.or_(missing, number).to_numpy(zero_copy_only=False))
         values, large = _without_large(_as_float(pc.if_else(number, text, None)), text)
         return values, np.union1d(bad, large)
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    tests = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
     if any(test(kind) for test in tests):
         try:
             return _as_float(column), np.empty(0, dtype=np.intp)
@@ -536,13 +534,6 @@ def _without_large(values, texts):
         values[rows] = np.nan
         return values, rows
     return values, rows[:0]
-
-
-def _all_whole(cells):
-    """Whether all cells, valid ones, are integers, or texts of integers."""
-    if not _is_text(cells):
-        return pa.types.is_integer(cells.type)
-    return all(_is_whole(cell.as_py()) for cell in cells)
 
 
 def _is_whole(text: str) -> bool:

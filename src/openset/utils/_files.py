@@ -74,8 +74,14 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 def _create(path: Path) -> tuple[Path, int]:
     """Create a temporary file, locked while its writer lives; delete those of dead writers."""
     prefix = f".openset-{crc32(path.name.encode(errors='surrogateescape')):08x}-"
-    for leftover in path.parent.glob(f"{prefix}*"):
-        _delete_if_dead(leftover)
+    for leftover in path.parent.glob(f"{prefix}*") if fcntl is not None else ():
+        with suppress(OSError):
+            lock = os.open(leftover, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                leftover.unlink()
+            finally:
+                os.close(lock)
     suffix = path.suffix if len(path.suffix) <= 16 else ""  # a name has at most 255 bytes
     while True:
         temporary = path.parent / f"{prefix}{token_hex(4)}{suffix}"
@@ -95,18 +101,6 @@ def _create(path: Path) -> tuple[Path, int]:
         if temporary.exists():
             return temporary, lock
         os.close(lock)  # another writer deleted it before it was locked
-
-
-def _delete_if_dead(leftover: Path) -> None:
-    if fcntl is None:
-        return
-    with suppress(OSError):
-        lock = os.open(leftover, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            leftover.unlink()
-        finally:
-            os.close(lock)
 
 
 @contextmanager

@@ -96,11 +96,9 @@ def check_predict_known(estimator):
 @contract("predict_set(X) is (n, K) bool, True where a class accepts")
 def check_predict_set(estimator):
     model, Z = fitted(estimator)
-    accepted = model.predict_set(Z)
-    require(
-        np.shape(accepted) == (len(Z), 3) and accepted.dtype == bool,
-        f"predict_set is {np.shape(accepted)} of {accepted.dtype}, not {(len(Z), 3)} of bool",
-    )
+    accepted, shape = model.predict_set(Z), (len(Z), 3)
+    case = f"predict_set is {np.shape(accepted)} of {accepted.dtype}, not {shape} of bool"
+    require(np.shape(accepted) == shape and accepted.dtype == bool, case)
     require_equal(accepted, model.decision_function(Z) >= 0, "predict_set")
 
 
@@ -139,13 +137,10 @@ def check_bounded(estimator):
     for n_classes in (2, 3):
         X, y = blobs(n_classes)
         model = fresh(estimator).fit(X, y)
-        bounded = model.bounded_
-        is_array = isinstance(bounded, np.ndarray) and bounded.shape == (n_classes,)
-        require(
-            is_array and bounded.dtype == bool,
-            f"bounded_ must be a bool array of shape ({n_classes},), got {bounded!r}",
-        )
-        scales = np.logspace(6, 12, 7)
+        bounded, scales = model.bounded_, np.logspace(6, 12, 7)
+        fits = isinstance(bounded, np.ndarray) and bounded.shape == (n_classes,)
+        case = f"bounded_ must be a bool array of shape ({n_classes},), got {bounded!r}"
+        require(fits and bounded.dtype == bool, case)
         Z = far_points(X, scales)
         accepted = require_contract(model, Z, "far points")[:, bounded] >= 0
         if accepted.any():
@@ -211,10 +206,8 @@ def _require_labels(model, X, classes, unknown, dtype):
     case = f"classes {classes.tolist()!r} of {classes.dtype}"
     require_equal(model.classes_, classes, f"{case}: classes_")
     label = model.unknown_label_
-    require(
-        label == unknown and isinstance(label, str) == isinstance(unknown, str),
-        f"{case}: unknown_label_ is {label!r}, not {unknown!r}",
-    )
+    same = label == unknown and isinstance(label, str) == isinstance(unknown, str)
+    require(same, f"{case}: unknown_label_ is {label!r}, not {unknown!r}")
     require(label not in model.classes_.tolist(), f"{case}: unknown_label_ {label!r} is a class")
     require_contract(model, X, case)
     for method in ("predict", "predict_known"):
@@ -269,17 +262,14 @@ def check_known_unknowns(estimator):
         labels, others = names[y], names[names != label]
         model = fresh(estimator, unknown_label=label)
         case = f"fit with known unknowns of label {label!r}"
-        only = labels == label
-        require_error(
-            ValueError, re.escape(repr(label)), f"{case} only", model.fit, X[only], labels[only]
-        )
+        only = X[labels == label], labels[labels == label]
+        require_error(ValueError, re.escape(repr(label)), f"{case} only", model.fit, *only)
         try:
             model.fit(X, labels)
         except ValueError as error:
-            require(
-                repr(label) in str(error) and "cannot" in str(error),
-                f"{case}: the message does not name the label and what cannot be done: {error}",
-            )
+            told = repr(label) in str(error) and "cannot" in str(error)
+            missing = "the message does not name the label and what cannot be done"
+            require(told, f"{case}: {missing}: {error}")
             continue
         require_equal(model.classes_, others, f"{case}: classes_")
         count = model.n_known_unknowns_
@@ -358,9 +348,8 @@ def check_pipeline(estimator):
     scaled = pipeline[0].transform
     model = fresh(estimator).fit(scaled(X), y)
     require_equal(pipeline.predict(Z), model.predict(scaled(Z)), "predict of the Pipeline")
-    require_close(
-        pipeline.decision_function(Z), model.decision_function(scaled(Z)), "decision_function"
-    )
+    scores = model.decision_function(scaled(Z))
+    require_close(pipeline.decision_function(Z), scores, "decision_function")
     last = unwrap(pipeline)
     require(last is pipeline[-1], "unwrap does not return the last step")
     require(last.unknown_label_ == model.unknown_label_, "unknown_label_ of the last step")
@@ -398,10 +387,8 @@ def check_constant_features(estimator):
     try:
         model = fresh(estimator).fit(equal, np.arange(10) % 2)
     except ValueError as error:
-        require(
-            re.search("distinct|equal|variance", str(error)),
-            f"the message does not say that the rows are equal: {error}",
-        )
+        told = re.search("distinct|equal|variance", str(error))
+        require(told, f"the message does not say that the rows are equal: {error}")
         return
     require_contract(model, np.vstack([equal, 2 * equal, 1e6 * equal]), "all rows equal")
 

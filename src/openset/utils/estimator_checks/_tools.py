@@ -51,13 +51,11 @@ def require_equal(actual, expected, case: str) -> None:
     """Require two label or bool arrays to be equal, entry by entry, without promotion."""
     actual, expected = np.asarray(actual).tolist(), np.asarray(expected).tolist()
     require(len(actual) == len(expected), f"{case}: {len(actual)} rows, not {len(expected)}")
-    wrong = [i for i, pair in enumerate(zip(actual, expected, strict=True)) if pair[0] != pair[1]]
-    if wrong:
-        i = wrong[0]
-        raise AssertionError(
-            f"{case}: {len(wrong)} of {len(actual)} rows differ, the first is row {i} with "
-            f"{actual[i]!r} instead of {expected[i]!r}"
-        )
+    rows = zip(range(len(actual)), actual, expected, strict=True)
+    wrong = [row for row in rows if row[1] != row[2]]
+    for i, found, right in wrong[:1]:
+        differ = f"{case}: {len(wrong)} of {len(actual)} rows differ, the first is row {i} with"
+        require(False, f"{differ} {found!r} instead of {right!r}")
 
 
 def require_close(actual, expected, case: str, atol: float = 1e-5) -> None:
@@ -85,12 +83,11 @@ def require_error(
     except error as caught:
         matches = re.search(pattern, str(caught), re.IGNORECASE)
         require(matches, f"{case}: the message does not match {pattern!r}: {caught}")
-        return
     except Exception as caught:
-        raise AssertionError(
-            f"{case} raises {type(caught).__name__} ({caught}), not {error.__name__}"
-        ) from caught
-    require(False, f"{case} raises no error")
+        other = f"{case} raises {type(caught).__name__} ({caught}), not {error.__name__}"
+        raise AssertionError(other) from caught
+    else:
+        require(False, f"{case} raises no error")
 
 
 def fresh(estimator: BaseEstimator, **params) -> BaseEstimator:
