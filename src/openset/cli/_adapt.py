@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._learn import save_taught, trained_target
+from openset.cli._learn import save_taught
 from openset.cli._options import READS, reported
 from openset.cli._text import describe_adaptation
 
@@ -39,13 +39,12 @@ def adapt(
 
     options.prepare_output(output)
     scorer = shared.model(model)
-    target = trained_target(scorer, model, target)
     if isinstance(scorer.final, CalibratedRejector):
         raise ValueError(
             f"{model} is calibrated, and its operating point would not hold for another model; "
             "adapt the model from before `openset calibrate`, and calibrate what comes out"
         )
-    X, y, _ = scorer.read_training(shared.open(data), target)
+    X, y, *_ = scorer.read_training(shared.open(data), target)
     X_traffic, _ = scorer.read(shared.open(traffic))
     # A model that has learned before learns again, from what it was.
     before = getattr(scorer.final, "estimator_", scorer.final)

@@ -92,8 +92,7 @@ def calibrate(
     elif group is not None:
         recorded["group"] = group
     card = save_model(result, output, scorer.card | point_card(rejector, recorded))
-    following = options.next_command("answers new rows", "predict", output, "TABLE")
-    shared.tell(card, [*describe_operating_point(card), f"saved {output}", following])
+    shared.tell(card, [*describe_operating_point(card), *options.saved(output)])
 
 
 def point_card(rejector, recorded: dict[str, Any]) -> dict[str, Any]:

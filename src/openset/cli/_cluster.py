@@ -37,9 +37,6 @@ def apply(
     client: Any, function: Callable, pairs: Iterable[tuple[Any, Any]]
 ) -> Iterator[tuple[Any, Any]]:
     """Yield the first of each pair with the function of the second, in order, from the workers."""
-    if client is None:  # in this process
-        yield from ((key, function(value)) for key, value in pairs)
-        return
     shared = client.scatter(function, broadcast=True)
     most = 2 * sum(client.nthreads().values())  # that wait at a time
     waiting: deque = deque()

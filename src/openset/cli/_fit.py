@@ -138,8 +138,7 @@ def fit(
     steps = [("table", training.encoder), *model.steps]
     card["steps"] = [type(step).__name__ for _, step in steps]
     card = save_model(type(model)(steps), output, card)
-    lines = [*describe_result(card), f"saved {output} ({output.stat().st_size / 1e6:.2f} MB)"]
-    lines.append(next_command("answers new rows", "predict", output, "TABLE"))
+    lines = [*describe_result(card), *options.saved(output, size=True)]
     if not calibration:
         other = "calibrate", output, "TABLE", "--target", target
         lines.append(next_command("sets how many known rows are rejected", *other))

@@ -55,9 +55,8 @@ def learn(
         _check_class(name, classes, f"--remove {name}")
     X, y, X_unknown, X_new = 4 * [np.empty((0, 0))]  # to remove or rename needs no rows
     if data is not None:
-        target = trained_target(scorer, model, target)
         train, new = map(shared.open, data)
-        X, y, X_unknown = scorer.read_training(train, target, unknown)
+        X, y, X_unknown, _ = scorer.read_training(train, target, unknown)
         X_new, _ = scorer.read(new)
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
     if decisions is not None:
@@ -76,16 +75,6 @@ def learn(
     save_taught(shared, learned.model, output, scorer.card, more, lines)
 
 
-def trained_target(scorer: Any, model: Path, target: str | None) -> str:
-    """The column of the class in the training table, by default that of the card."""
-    from openset.tables import TableError
-
-    target = scorer.data.get("target") if target is None else target
-    if target is None:
-        raise TableError(f"{model} does not say which column the class is; give --target")
-    return target
-
-
 def save_taught(
     shared: options.Output, model: Any, output: Path, card: dict, more: dict, lines: list[str]
 ) -> None:
@@ -97,9 +86,7 @@ def save_taught(
     kept = {k: card[k] for k in ("data", "steps", "parameters", "search") if k in card}
     certificate = {"certificate": certificate_card(unwrap(model))}
     written = save_model(model, output, kept | more | certificate)
-    following = options.next_command("answers new rows", "predict", output, "TABLE")
-    told = {"classes": written["classes"], **more}
-    shared.tell(told, [*lines, f"saved {output}", following])
+    shared.tell({"classes": written["classes"], **more}, [*lines, *options.saved(output)])
 
 
 def _check_class(name: str, classes, option: str) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, get_annotations, signature
 from itertools import product
 from pathlib import Path
@@ -267,12 +267,13 @@ def _interface(command: Callable) -> tuple[str, list[Parameter], Any]:
         base, *more = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
         infos = [copy(info) for info in more if isinstance(info, ParameterInfo)]
         info = (infos or [typer.Option(f"--{name.replace('_', '-')}")])[0]
-        info.help = helps.get(name) or info.help or _helps(HELPS)[1][name]
+        info.help = helps.get(name) or info.help or _helps(HELPS)[1].get(name)
         kind, hint = Parameter.KEYWORD_ONLY, Annotated[base, info]
         options.append(Parameter(name, kind, default=defaults[name], annotation=hint))
     return doc, options, shared
 
 
+@cache
 def _helps(doc: str) -> tuple[str, dict[str, str]]:
     """The text of a docstring, and that of its paragraphs "name: text" by name."""
     text, *told = re.split(r"\n(\w+): ", "\n" + cleandoc(doc))
@@ -301,6 +302,13 @@ def say(*lines: str, err: bool = False) -> None:
 def next_command(purpose: str, *command: object) -> str:
     """A line with a command that may come next, as a shell reads it, and what it is for."""
     return f"next: {shlex.join(map(str, ('openset', *command)))}  # {purpose}"
+
+
+def saved(output: Path, size: bool = False) -> list[str]:
+    """Lines about a model that was saved, and what may come next."""
+    megabytes = f" ({output.stat().st_size / 1e6:.2f} MB)" if size else ""
+    following = next_command("answers new rows", "predict", output, "TABLE")
+    return [f"saved {output}{megabytes}", following]
 
 
 def say_wrapped(*lines: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,7 @@ def predict(
     """
     from contextlib import ExitStack, nullcontext
 
+    from openset.base import PredictionExplainer
     from openset.cli._cluster import apply, connect
     from openset.monitoring import UnknownRateMonitor
     from openset.tables import check_writable, open_writer
@@ -49,8 +52,11 @@ def predict(
     with ExitStack() as updating, where as client:
         read = scorer.batches(table, "predict") if group is None else ()
         rows = ((batch, (X, scorer.categories(batch))) for batch, X in read)
-        blocks = apply(client, _Answerer(scorer, jobs), rows)
-        if group is not None:
+        answer = partial(_answer, scorer, PredictionExplainer(scorer.final, jobs))
+        blocks: Iterator = ((batch, answer(row)) for batch, row in rows)
+        if client is not None:
+            blocks = apply(client, answer, rows)
+        elif group is not None:
             blocks = _objects(scorer, table, group, answers)
         first = answers.added(*next(blocks))  # raises for a table without rows
         with open_writer(output, first.schema) as writer:
@@ -82,7 +88,7 @@ def predict(
 
 
 def _objects(scorer, table, group: str, answers: _Answers):
-    """One batch of all objects, with what `_Answerer` gives; `answers` keeps their rows."""
+    """One batch of all objects, with what `_answer` gives; `answers` keeps their rows."""
     import numpy as np
     import pyarrow as pa
 
@@ -95,19 +101,12 @@ def _objects(scorer, table, group: str, answers: _Answers):
     yield batch, (scores.max(axis=1), PredictionExplainer(scorer.final).columns(None, of_objects))
 
 
-class _Answerer:
-    """Turns features into known scores and columns of answers, here or on a worker."""
-
-    def __init__(self, scorer, jobs):
-        from openset.base import PredictionExplainer
-
-        self.scorer, self.explainer = scorer, PredictionExplainer(scorer.final, jobs)
-
-    def __call__(self, rows):
-        X, categories = rows
-        Z = self.scorer.transform(X)
-        scores = self.scorer.scores(Z, categories)
-        return scores.max(axis=1), self.explainer.columns(Z, scores)
+def _answer(scorer, explainer, rows):
+    """Known scores and columns of answers of features, here or on a worker."""
+    X, categories = rows
+    Z = scorer.transform(X)
+    scores = scorer.scores(Z, categories)
+    return scores.max(axis=1), explainer.columns(Z, scores)
 
 
 class _Answers:

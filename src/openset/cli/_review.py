@@ -82,11 +82,11 @@ def _training_rows(scorer, table, columns: list[str]) -> dict[str, list]:
     """Values in the columns of the rows that the model was trained on, in their order."""
     from openset.tables import TableError
 
-    rows, n_rows = scorer.training_rows(table, columns)
+    _, y, _, rows = scorer.read_training(table, None, columns=columns)
     expected = None if "learned" in scorer.card else scorer.data.get("rows_used")
-    if expected is not None and n_rows != expected:
+    if expected is not None and len(y) != expected:
         raise TableError(
-            f"--train: {table.path} has {n_rows:,} rows of the classes of the model, but it was "
+            f"--train: {table.path} has {len(y):,} rows of the classes of the model, but it was "
             f"trained on {expected:,}; give the table that it was trained on"
         )
     return rows

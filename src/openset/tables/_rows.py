@@ -184,25 +184,25 @@ def _complete(table, encoder, X):
 
 
 def read_rows(
-    encoder: TableEncoder, table: Table, target: str, missing: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Features (n, d) and classes, texts (n,), of a table whose columns are chosen already."""
-    table.require([target], "the target")
+    encoder: TableEncoder, table: Table, target: str, missing: str, columns: Iterable[str] = ()
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Features (n, d), classes, texts (n,), and further columns (n,) of a table."""
+    values: dict[str, list] = {name: [] for name in columns}
+    table.require(values, "which is to be shown")
     blocks, labels, n_before = [np.empty((0, len(encoder.get_feature_names_out())))], [], 0
     for batch, X in encoder.batches(table, gaps=missing != "error"):
         texts, codes = label_codes(batch.column(target))
+        if missing == "error":
+            _require_all(table, codes, n_before, "class", "fill it, or use --missing drop")
         kept = codes >= 0
-        if missing == "error" and not kept.all():
-            raise TableError(
-                f"{table.path} has no class in data row {n_before + np.argmin(kept) + 1}; fill it, "
-                "or use --missing drop"
-            )
         if missing == "drop":
             kept &= ~np.isnan(X).any(axis=1)
         blocks.append(X[kept])
         labels += [texts[code] for code in codes[kept]]
+        _append(values, batch.filter(pa.array(kept)))
         n_before += len(X)
-    return np.vstack(blocks), np.array(labels, dtype=str)
+    further = {name: np.array(cells, dtype=object) for name, cells in values.items()}
+    return np.vstack(blocks), np.array(labels, dtype=str), further
 
 
 def part_readers(
@@ -216,7 +216,7 @@ def part_readers(
 
 
 def _read_part(part, target, encoder, dtype, classes):
-    X, y = read_rows(encoder, part, target, encoder.missing)
+    X, y, _ = read_rows(encoder, part, target, encoder.missing)
     if dtype.kind == "i":
         odd = next((text for text in y.tolist() if not is_integer(text)), None)
         if odd is not None:
@@ -246,10 +246,15 @@ def required_texts(
 ) -> np.ndarray:
     """The texts (n,) of a column; TableError for a row without one, counted from `n_before`."""
     texts, codes = label_codes(column)
+    _require_all(table, codes, n_before, repr(name), "fill it")
+    return np.array(texts, dtype=object)[codes]
+
+
+def _require_all(table: Table, codes: np.ndarray, n_before: int, what: str, remedy: str) -> None:
+    """Raise TableError for a row without a label; rows are counted from `n_before`."""
     if (codes < 0).any():
         row = n_before + int(np.argmax(codes < 0)) + 1
-        raise TableError(f"{table.path} has no {name!r} in data row {row}; fill it")
-    return np.array(texts, dtype=object)[codes]
+        raise TableError(f"{table.path} has no {what} in data row {row}; {remedy}")
 
 
 def label_text(value: Any) -> str | None:
@@ -387,14 +392,25 @@ class TableModel:
         return np.vstack(blocks), values
 
     def read_training(
-        self, table: Table, target: str, unknown: str | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The table that the model was trained on: X (n, d), y (n,), and X of label `unknown`."""
+        self,
+        table: Table,
+        target: str | None,
+        unknown: str | None = None,
+        columns: Iterable[str] = (),
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, list]]:
+        """The training table: X (n, d), y (n,), X of label `unknown`, and columns of X's rows."""
         # A row with a missing value is filled by the model or, if it does not do that, left out; so
         # is a row of a class that the model does not know.
+        target = self.data.get("target") if target is None else target
+        if target is None:
+            raise TableError("the model does not say which column the class is; give --target")
+        table.require([target], "the target")
         encoder = self.encoder(table)
-        X, y = read_rows(encoder, table, target, encoder.missing.replace("error", "drop"))
-        labels = self._trained_labels(unknown)
+        missing = "median" if encoder.missing == "median" else "drop"
+        X, y, values = read_rows(encoder, table, target, missing, columns)
+        labels = self._labels(unknown, "take it out with --remove")
+        if getattr(self.final, "n_known_unknowns_", 0):
+            labels[str(self.final.unknown_label_)] = self.final.unknown_label_
         junk = np.zeros(len(y), dtype=bool)
         if unknown is not None and unknown not in labels:
             find_label(unknown, np.unique(y).tolist(), f"--unknown: {table.path}")
@@ -406,28 +422,8 @@ class TableModel:
                 f"{table.path} has no row of a class that the model has learned in {target!r}; "
                 f"the classes are {known}"
             )
-        return X[used], np.array([labels[text] for text in y[used].tolist()]), X[junk]
-
-    def training_rows(self, table: Table, columns: Iterable[str]) -> tuple[dict[str, list], int]:
-        """Values in the columns of the rows that `read_training` keeps, and how many these are."""
-        target = self.data.get("target")
-        if target is None:
-            raise TableError(
-                "the model does not say which column of the training table the class is"
-            )
-        values: dict[str, list] = {name: [] for name in columns}
-        table.require([target], "the target")
-        table.require(values, "which is to be shown")
-        encoder, labels = self.encoder(table), self._trained_labels()
-        n_rows = 0
-        for batch, X in encoder.batches(table, gaps=True):
-            texts, codes = label_codes(batch.column(target))
-            used = np.isin(codes, [k for k, text in enumerate(texts) if text in labels])
-            if encoder.missing != "median":
-                used &= ~np.isnan(X).any(axis=1)
-            _append(values, batch.filter(pa.array(used)))
-            n_rows += int(used.sum())
-        return values, n_rows
+        y = np.array([labels[text] for text in y[used].tolist()])
+        return X[used], y, X[junk], {name: v[used].tolist() for name, v in values.items()}
 
     def _labels(self, unknown: str | None, remedy: str) -> dict[str, Any]:
         """Classes by how a table may write them (7 as 7.0); TableError if `unknown` is one."""
@@ -435,13 +431,6 @@ class TableModel:
         labels = {f"{text}.0": label for text, label in texts.items() if label != text} | texts
         if unknown in labels:
             raise TableError(f"--unknown: the model has learned {unknown!r} as a class; {remedy}")
-        return labels
-
-    def _trained_labels(self, unknown: str | None = None) -> dict[str, Any]:
-        """Labels of all rows of the training table, the one of known unknowns, too."""
-        labels = self._labels(unknown, "take it out with --remove")
-        if getattr(self.final, "n_known_unknowns_", 0):
-            labels[str(self.final.unknown_label_)] = self.final.unknown_label_
         return labels
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -484,12 +473,8 @@ class LabelledRows:
         labels = answer_labels(final.classes_, final.unknown_label_)
         for batch, X in self.model.batches(self.table, title):
             texts, indices = label_codes(batch.column(self.target))
-            if (indices < 0).any():
-                row = n_rows + int(np.argmax(indices < 0)) + 1
-                raise TableError(
-                    f"{self.table.path} has no class in {self.target!r} in data row {row}; fill it "
-                    "or drop the row"
-                )
+            what = f"class in {self.target!r}"
+            _require_all(self.table, indices, n_rows, what, "fill it or drop the row")
             new = [text for text in texts if text and text not in self.codes]
             self.others += [text for text in new if text not in self.others]
             codes = np.array([self.codes.get(text, len(labels) - 1) for text in texts])
