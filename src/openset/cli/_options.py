@@ -1,5 +1,9 @@
 """What commands share: options, the files that they read and write, errors in one line.
 
+A command is a function under `reported`. Its parameters are the options, and paragraphs
+"name: text" of its docstring are their help; `HELPS` has that of common ones. A first parameter
+`shared` stands for the options that every command of its kind has.
+
 No output takes the place of anything else that the command reads or writes: each parameter that
 names a file carries a `Role`, and `reported` checks these before any work.
 """
@@ -253,7 +257,6 @@ def reported(command: Callable) -> Callable:
 
 def _interface(command: Callable) -> tuple[str, list[Parameter], Any]:
     """The help of a command, its options for typer, and the class of the parameter `shared`."""
-    # The parameter `shared` stands for the options of a class such as `Output`, which come last.
     doc, helps = _helps(command.__doc__ or "")
     hints = get_type_hints(command, include_extras=True)
     defaults = {name: p.default for name, p in signature(command).parameters.items()}
