@@ -28,7 +28,7 @@ from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, get_annotations, signature
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer.models import ParameterInfo
@@ -353,11 +353,6 @@ def _show_warning(message, category, filename, lineno, file=None, line=None):
         complain(f"warning: {' '.join(str(message).split())}")
 
 
-class _File(NamedTuple):
-    path: Path
-    role: Role
-
-
 def guard(command: Callable, arguments: dict[str, Any]) -> AbstractContextManager:
     """Raise FileExistsError if an output is a file that the command reads or writes otherwise."""
     # The context holds the lock of a model that the command replaces.
@@ -370,39 +365,31 @@ def guard(command: Callable, arguments: dict[str, Any]) -> AbstractContextManage
                 value = arguments.get(name)
                 named = [*value] if isinstance(value, tuple | list) else [value]
                 paths = [*named, *role.more(arguments)]
-                files += [_File(_opened(path, role), role) for path in paths if path is not None]
-    outputs = [file for file in files if file.role.kind == "writes"]
+                files += [(_opened(path, role), role) for path in paths if path is not None]
+    outputs = [file for file in files if file[1].kind == "writes"]
     context: AbstractContextManager = nullcontext()
     for output, other in product(outputs, files):
         if output is not other:
-            _check(output, other)
-        if other.role.kind == "replaces" and _identity(output.path) == _identity(other.path):
-            context = update_lock(other.path)
+            keep_apart(*output, *other)
+        if other[1] is REPLACES and _identity(output[0]) == _identity(other[0]):
+            context = update_lock(other[0])
     return context
 
 
-def keep_apart(output: Path, read: Path) -> None:
-    """Raise FileExistsError if writing the output would change what is read."""
-    _check(_File(output, WRITES), _File(read, READS))
-
-
-def _check(output: _File, other: _File) -> None:
-    if other.role.patterns:  # checked the other way round, file by file
+def keep_apart(output: Path, role: Role, path: Path, kind: Role) -> None:
+    """Raise FileExistsError if writing the output would change another file of the command."""
+    if kind.patterns:  # checked the other way round, file by file
         return
-    path, kind = other
     does = "reads" if kind.kind != "writes" else "writes, too"
-    members = [*map(_identity, path.iterdir())] if path.is_dir() else []
-    replaced = [found for p in output.role.patterns for found in output.path.glob(p)]
-    for written in (output.path, *replaced):
+    other, is_folder = _identity(path), path.is_dir()
+    members = [*map(_identity, path.iterdir())] if is_folder else []
+    for written in (output, *(found for p in role.patterns for found in output.glob(p))):
         own = _identity(written)
         folders = map(_identity, Path(os.path.realpath(written)).parents)
-        if own == _identity(path):
-            if kind is REPLACES:
-                continue
+        if own == other and kind is not REPLACES:
             what = f"it is {path}, which this command {does}"
-            if kind.kind == "reads":
-                what = "it is read by this command"
-        elif own in members or (path.is_dir() and _identity(path) in folders):
+            what = "it is read by this command" if kind.kind == "reads" else what
+        elif own != other and (own in members or (is_folder and other in folders)):
             what = f"it belongs to {path}, which this command {does}"
         else:
             continue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openset.cli import _options as options
-from openset.cli._options import READS, UsageError, complain, keep_apart, reported
+from openset.cli._options import READS, WRITES, UsageError, complain, keep_apart, reported
 from openset.cli._text import unknown_share
 from openset.cli._traffic import estimated_share
 
@@ -147,7 +147,7 @@ def _embedded(folder: Path, name, where: str, output: Path) -> str:
             f"{where} names {str(name)!r}, which is {path}, outside the folder of the table "
             f"({folder.resolve()}); copy it there"
         )
-    keep_apart(output, path)
+    keep_apart(output, WRITES, path, READS)
     content = path.read_bytes()
     kind = next((kind for start, kind in _IMAGES.items() if content.startswith(start)), None)
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
