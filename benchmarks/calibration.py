@@ -131,7 +131,7 @@ def threshold_of(asked, known, codes, unknown, noise):
     classes, far = np.arange(K), np.full(K, np.inf)
     try:
         scores = CalibrationScores(known, codes, unknown, classes, far, band)
-        return asked.thresholds(scores).values
+        return np.full(K, asked.thresholds(scores))
     except ValueError:
         return None
 

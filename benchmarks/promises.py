@@ -69,7 +69,7 @@ def scores_of(best, strangers=(), **given) -> CalibrationScores:
 
 def calibrated(criterion, best, **given):
     """The threshold that the criterion chooses."""
-    return criterion.thresholds(scores_of(best, **given)).values[0]
+    return criterion.thresholds(scores_of(best, **given))
 
 
 def figure(values) -> str:

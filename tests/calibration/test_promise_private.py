@@ -1,5 +1,8 @@
 """The order statistic behind the promise, and thresholds that are exactly that."""
 
+from fractions import Fraction
+from math import floor
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -10,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from openset.base import OpenSetClassifier, validate_samples, validate_training_data
 from openset.calibration import CalibratedRejector, KnownRejected
-from openset.calibration._known_rejected import fewest_samples, largest_rank
 from openset.datasets import make_four_gauss
 from openset.model_selection import OpenSetSearchCV
 from openset.neighbors import OSNN
@@ -19,6 +21,11 @@ from openset.svm import MulticlassOneClassSVM, OpenSetSVC
 pytestmark = pytest.mark.filterwarnings("ignore:At the operating point:UserWarning")
 
 N_SPLITS = 200
+
+
+def largest_rank(alpha, n):
+    """The largest k with k / (n + 1) <= alpha, for the decimal number that was written."""
+    return floor(Fraction(str(alpha)) * (n + 1))
 
 
 class Table(OpenSetClassifier):
@@ -115,15 +122,32 @@ def test_over_random_splits_for_each_class(data):
     [(0.05, 19, 1), (0.05, 18, 0), (0.29, 99, 29), (0.07, 99, 7), (0.3, 9, 3), (0.1, 29, 3)],
 )
 def test_rank(alpha, n, k):
+    # All below the k-th are rejected: k - 1 of different scores.
     assert largest_rank(alpha, n) == k
+    if k:
+        assert _n_rejected(alpha, n) == k - 1
+    else:
+        with pytest.raises(ValueError, match=f"at least {n + 1} calibration samples"):
+            _n_rejected(alpha, n)
 
 
-@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.1, 1 / 3, 0.3, 0.5, 0.999])
-def test_fewest_samples(alpha):
-    n = fewest_samples(alpha)
-    assert largest_rank(alpha, n) == 1 or alpha > 0.5
-    assert n == 1 or largest_rank(alpha, n - 1) == 0
-    assert largest_rank(alpha, 1000) <= 1000
+def _n_rejected(alpha, n):
+    rows, codes = np.arange(n)[:, None], np.zeros(n, dtype=int)
+    table = Table(np.linspace(0.0, 1.0, n)[:, None]).fit(rows, codes)
+    model = CalibratedRejector(FrozenEstimator(table), criterion=KnownRejected(alpha))
+    return np.sum(model.fit(rows, codes).predict(rows) == -1)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "n"),
+    [(0.001, 999), (0.01, 99), (0.05, 19), (0.1, 9), (1 / 3, 2), (0.3, 3), (0.5, 1), (0.999, 1)],
+)
+def test_fewest_samples(alpha, n):
+    assert _n_rejected(alpha, n) == 0
+    if n > 1:
+        with pytest.raises(ValueError, match=f"needs at least {n} .* there are {n - 1}"):
+            _n_rejected(alpha, n - 1)
+    assert _n_rejected(alpha, 1000) < 1000
 
 
 @pytest.mark.parametrize("per_class", [False, True])

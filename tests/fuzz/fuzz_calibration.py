@@ -11,7 +11,6 @@ from sklearn.frozen import FrozenEstimator
 from openset import CalibratedRejector
 from openset.base import OpenSetClassifier
 from openset.calibration import Accuracy, Cost, KnownRejected, Precision, UnknownRejected
-from openset.calibration._known_rejected import largest_rank
 
 CRITERIA = ["fu", "fu", "fu", "precision", "cost", "aus", "hna"]
 COSTS = {"reject": 1.0, "wrong": 5.0, "accept_unknown": 3.0}
@@ -142,7 +141,7 @@ def _check_ranks(model, X, y, far):
     counted = X[np.arange(len(y)), y] if point.counts_own_class else X.max(axis=1)
     for c, t in enumerate(model.thresholds_):
         group = np.sort(counted[y == c] if within else counted)
-        k = largest_rank(point.alpha, len(group))
+        k = int(point.alpha * (len(group) + 1) * (1 + 1e-12))
         assert np.sum(group < t) <= k - 1
         size = np.median(np.abs(X).max(axis=1))
         band = 3e-6 * min(1.0, 10 * size) + 1e-11 * np.abs(X).max()

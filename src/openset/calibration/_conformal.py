@@ -9,18 +9,18 @@ in groups, the mass of a group is counted instead, in equal parts on its samples
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import ks_2samp
+from scipy.stats import false_discovery_control, ks_2samp
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import group_codes
+from ..metrics import encode_labels
 from ..utils import split_fitted
 from ..wrappers import ShiftedWrapper
-from ._criterion import masses
+from ._criterion import SLACK, CalibrationScores, fewest_groups, masses
 from ._known_rejected import group_levels
 from ._mixture import Mixture
 
@@ -123,18 +123,18 @@ class ConformalClassifier(ShiftedWrapper):
             )
         super()._validate_params()
 
-    def _keep_scores(self, scores, codes, groups, category, slack: float) -> None:
-        """Keep the sorted scores (n, K) of the calibration samples, for p-values."""
-        own, best = scores[np.arange(len(codes)), codes], scores.max(axis=1)
+    def _keep_scores(self, given: CalibrationScores, category: np.ndarray) -> None:
+        """Keep the sorted scores of the calibration samples, for p-values."""
+        scores, codes, groups = given.known, given.codes, given.groups
+        best, own = scores.max(axis=1), scores[np.arange(len(codes)), codes]
         n_sets = 1 if self.categories_ is None else len(self.categories_)
-        whole = [category == m for m in range(n_sets)]
-        classes = [codes == c for c in range(len(self.classes_))]
-        self.n_calibration_ = len(codes)
+        whole = [np.flatnonzero(category == m) for m in range(n_sets)]
+        classes = [np.flatnonzero(codes == c) for c in range(len(self.classes_))]
         members = classes if self.within_ == "class" else whole
         self._own_scores, self._own_mass = _sorted_scores(own, groups, members)
         self._known_scores, self._known_mass = _sorted_scores(best, groups, whole)
         self._group_levels = None if groups is None else np.sort(self._levels(scores, groups))
-        self._slack = slack
+        self.n_calibration_, self._slack = len(codes), given.band
         self._calibration_rows = np.column_stack([best, scores.argmax(axis=1), codes])
 
     def _levels(self, scores, groups) -> np.ndarray:
@@ -145,17 +145,19 @@ class ConformalClassifier(ShiftedWrapper):
     def _compared(self, X, groups, test: str):
         """Sorted scores of the calibration samples, or groups; those of X; indices of its rows."""
         scores = self._scores_of_estimator(X)
-        if (groups is None) != (self._group_levels is None):
+        if groups is None and self._group_levels is not None:
             raise ValueError(
                 f"{test} is for independent samples, but the model was calibrated on groups: pass "
                 "groups here, too."
-                if groups is None
-                else "groups were passed, but the model was calibrated without. Pass groups to the "
-                "fit of CalibratedRejector, too."
             )
         if groups is None:
             calibration = np.sort(np.concatenate(self._known_scores))
             return calibration, scores.max(axis=1), np.arange(len(scores))
+        if self._group_levels is None:
+            raise ValueError(
+                "groups were passed, but the model was calibrated without. Pass groups to the "
+                "fit of CalibratedRejector, too."
+            )
         codes = group_codes(groups, len(scores))[1]
         return self._group_levels, self._levels(scores, codes), codes
 
@@ -208,11 +210,10 @@ class ConformalClassifier(ShiftedWrapper):
             Column c belongs to ``classes_[c]``. The rows do not sum to 1.
         """
         scores = self._scores_of_estimator(X)
-        kept = self._own_scores, self._own_mass
-        sets = np.repeat(self._category_codes(categories, len(scores))[:, None], scores.shape[1], 1)
+        sets = self._category_codes(categories, len(scores))[:, None]
         if self.within_ == "class":
-            sets = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
-        return self._p_values(*kept, scores, sets)
+            sets = np.arange(scores.shape[1])
+        return self._p_values(self._own_scores, self._own_mass, scores, sets)
 
     def known_p_value(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-value of "this sample is of a known class".
@@ -238,7 +239,7 @@ class ConformalClassifier(ShiftedWrapper):
 
     def _p_values(self, kept, mass, scores, sets) -> np.ndarray:
         """p-values of scores of any shape, each among the kept scores of its set."""
-        p = np.empty(scores.shape)
+        p, sets = np.empty(scores.shape), np.broadcast_to(sets, scores.shape)
         for m, calibration in enumerate(kept):
             at = sets == m
             p[at] = p_value(calibration, mass and mass[m], scores[at], self._slack)
@@ -341,26 +342,21 @@ class ConformalClassifier(ShiftedWrapper):
                 f"sample, one of {names!r}, to predict, predict_set, known_score, p_values, "
                 "known_p_value or decision_function; others do not take it."
             )
-        given = np.asarray(categories)
-        if given.shape != (n,):
-            raise ValueError(f"categories has shape {given.shape} for {n} samples.")
-        strange = sorted({str(name) for name in given.tolist() if name not in names})
-        if strange:
+        given, rows = group_codes(categories, n, "categories")
+        codes = encode_labels(given, self.categories_)
+        if np.any(strange := codes == len(names)):
             raise ValueError(
-                f"The model was not calibrated within the categories {strange!r}; it knows "
-                f"{names!r}. Calibrate with samples of each."
+                f"The model was not calibrated within the categories {given[strange].tolist()!r}; "
+                f"it knows {names!r}. Calibrate with samples of each."
             )
-        return np.searchsorted(self.categories_, given)
+        return codes[rows]
 
 
 def _sorted_scores(scores, groups, members):
     """Sorted scores of each set of rows; with groups also the mass at or below each, else None."""
-    order = [np.flatnonzero(rows)[np.argsort(scores[rows], kind="stable")] for rows in members]
-    kept = [scores[rows] for rows in order]
-    if groups is None:
-        return kept, None
-    each = [(masses(groups[rows]), len(np.unique(groups[rows]))) for rows in order]
-    return kept, [np.append(0.0, np.cumsum(m)) + 1 / (n + 1) for m, n in each]
+    order = [rows[np.argsort(scores[rows], kind="stable")] for rows in members]
+    mass = None if groups is None else [masses(groups[rows]) for rows in order]
+    return [scores[rows] for rows in order], mass
 
 
 def p_value(
@@ -438,35 +434,24 @@ def find_unknowns(
         calibration, scores = model.batch_scores(X)
         calibration, codes, slack = np.sort(calibration), np.arange(len(scores)), 0.0
     else:
-        transform, rejector = _one_set(model)
+        transform, rejector = split_fitted(model)
+        if not hasattr(rejector, "known_p_value"):
+            raise TypeError(
+                f"model is a {type(rejector).__name__}, which has no p-values; calibrate it first: "
+                "CalibratedRejector(FrozenEstimator(model)).fit(X_calibration, y_calibration)."
+            )
+        if rejector.within_ is not None:
+            raise ValueError(
+                "The false discovery rate is not controlled with p-values per "
+                f"{rejector.within_}. Calibrate with KnownRejected(within=None)."
+            )
         calibration, scores, codes = rejector._compared(transform(X), groups, "find_unknowns")
         slack = rejector._slack
     n, kind = len(calibration), "samples" if groups is None else "groups"
-    if 1 / (n + 1) > q:
+    if (fewest := fewest_groups(q)) > n:
         raise ValueError(
-            f"q={q:g} needs at least {int(np.ceil(1 / q)) - 1} calibration {kind}; there are "
-            f"{n}, whose smallest p-value is {1 / (n + 1):.3g}. Calibrate with more, or raise q."
+            f"q={q:g} needs at least {fewest} calibration {kind}; there are {n}, whose smallest "
+            f"p-value is {1 / (n + 1):.3g}. Calibrate with more, or raise q."
         )
     p = p_value(calibration, None, scores, slack)
-    order = np.argsort(p, kind="stable")
-    passed = np.flatnonzero(p[order] <= q * np.arange(1, len(p) + 1) / len(p))
-    is_unknown = np.zeros(len(p), dtype=bool)
-    if passed.size:
-        is_unknown[order[: passed[-1] + 1]] = True
-    return is_unknown[codes]
-
-
-def _one_set(model: Any) -> tuple[Callable, ConformalClassifier]:
-    """The transformers, and the calibrated estimator whose p-values must come from one set."""
-    transform, rejector = split_fitted(model)
-    if not hasattr(rejector, "known_p_value"):
-        raise TypeError(
-            f"model is a {type(rejector).__name__}, which has no p-values; calibrate it first: "
-            "CalibratedRejector(FrozenEstimator(model)).fit(X_calibration, y_calibration)."
-        )
-    if rejector.within_ is not None:
-        raise ValueError(
-            f"The false discovery rate is not controlled with p-values per {rejector.within_}. "
-            "Calibrate with KnownRejected(within=None)."
-        )
-    return transform, rejector
+    return (false_discovery_control(p) <= q * SLACK)[codes]

@@ -12,19 +12,24 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..metrics import Acceptance
+
 # Relative rounding error of a score in double precision, with a margin; that of a sum of masses.
 _ROUNDING = 1e-12
 SLACK = 1 + _ROUNDING
+
+# The parameters that are shares, of whatever criterion.
+_SHARES = {"alpha", "confidence", "rate", "share", "target", "unknown_share"}
 
 
 class CalibrationScores(NamedTuple):
     """Scores of samples that the estimator was not fitted to, above its own thresholds."""
 
-    # `known` (n, K) with class indices `codes` (n,); `unknown` (m, K); `far` (K,), far away from
-    # all samples; scores closer than `band` count as equal; `groups` (n,) and `unknown_groups` (m,)
-    # are indices of objects and of identities, None where rows are independent; `whose` names the
-    # calibration samples in a message. With a `share`, `unknown` are rows of traffic, of which this
-    # share is unknown.
+    # `known` (n, K) with class indices `codes` (n,); `unknown` (m, K) or, the highest, (m, 1);
+    # `far` (K,), far away from all samples; scores closer than `band` count as equal; `groups` (n,)
+    # and `unknown_groups` (m,) are indices of objects and of identities, None where rows are
+    # independent; `whose` names the calibration samples in a message. With a `share`, `unknown` are
+    # rows of traffic, of which this share is unknown.
 
     known: np.ndarray
     codes: np.ndarray
@@ -37,12 +42,42 @@ class CalibrationScores(NamedTuple):
     whose: str = "of known classes"
     share: float | None = None
 
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Highest scores (n,) of known and (m,) of unknown samples."""
+        return self.known.max(axis=1), self.unknown.max(axis=1)
 
-class Thresholds(NamedTuple):
-    """What a criterion returns: thresholds (K,), and further attributes of the fitted model."""
+    def take(self, rows: np.ndarray) -> CalibrationScores:
+        """The same of some of the known samples."""
+        groups = None if self.groups is None else self.groups[rows]
+        return self._replace(known=self.known[rows], codes=self.codes[rows], groups=groups)
 
-    values: np.ndarray
-    attributes: dict[str, Any] = {}
+    def counts(self) -> Acceptance:
+        """Count what is accepted at each threshold: infinity and all scores, descending."""
+        codes = np.append(self.codes, np.full(len(self.unknown), len(self.classes)))
+        counts = Acceptance.of_scores(codes, np.vstack([self.known, self.unknown]))
+        if self.share is None:
+            return counts
+        # Of traffic the estimated number of unknown rows, which may not fall.
+        n, n_known = counts.unknown[-1], len(self.known)
+        estimate = counts.unknown - (1 - self.share) * n * counts.known / n_known
+        unknown = np.maximum.accumulate(np.clip(estimate, 0.0, self.share * n))
+        return counts._replace(unknown=unknown)
+
+    def is_gap(self, thresholds: np.ndarray) -> np.ndarray:
+        """(n,) bool: whether each of descending scores lies above the next, rounding aside."""
+        gap = thresholds[:-1] - thresholds[1:] > width(thresholds[1:], self.band)
+        separate = np.append(gap, True)
+        if self.share is not None:
+            # Also above the scores far away from all samples: this traffic may have no unknown row
+            # there, and the next one may.
+            for far in self.far[np.isfinite(self.far)]:
+                separate &= thresholds > far + width(far, self.band)
+        return separate
+
+    def below(self, thresholds: np.ndarray, i: int) -> float:
+        """A threshold with the same answers as the i-th of descending scores."""
+        lowest = thresholds[-1] - 1e-3 * max(1.0, abs(thresholds[-1]))
+        return between(thresholds[i], np.append(thresholds, lowest)[i + 1], self.far)
 
 
 @dataclass(frozen=True)
@@ -60,7 +95,15 @@ class Criterion:
     # Without annotations: a criterion may have them as fields.
     within = None  # or "class" or "category": within what it holds
     unknown_share = None  # of the samples to come
+    weaker: ClassVar[str] = "a weaker criterion"
     remedy: ClassVar[str] = "Train a better estimator, or choose a stricter operating point."
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in _SHARES and (value is not None or field.default is not None):
+                zero = field.name == "unknown_share"
+                check_fraction(type(self).__name__, field.name, value, zero=zero)
 
     @property
     def needs_unknown(self) -> bool:
@@ -91,28 +134,35 @@ class Criterion:
                 "unknown_share, or leave X_unknown out."
             )
 
-    def check_enough(self, n_rows: int, n_groups: int | None, whose: str | None) -> None:
-        """Raise ValueError if so many samples, or objects, are too few; None is before the fit."""
+    def check_enough(self, n: int, groups: np.ndarray | None, whose: str | None) -> None:
+        """Raise ValueError if n samples, of groups (n,), are too few; None is before the fit."""
 
-    def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        """Choose the thresholds; raise ValueError if none keeps the criterion."""
+    def values(self, scores: CalibrationScores) -> tuple[np.ndarray, np.ndarray]:
+        """Descending thresholds, the first of which rejects all, and the value of each."""
         raise NotImplementedError
 
-    def check_share(self) -> None:
-        """Raise ValueError unless the share of unknown samples to come is one, or None."""
-        if self.unknown_share is not None:
-            check_fraction(type(self).__name__, "unknown_share", self.unknown_share, zero=True)
+    def thresholds(self, scores: CalibrationScores) -> Any:
+        """Choose the threshold, or those of the classes; ValueError if none keeps the criterion."""
+        tried, value = self.values(scores)
+        best = int(np.where(scores.is_gap(tried), value, -np.inf).argmax())
+        if best == 0:
+            raise self.all_rejected()
+        return scores.below(tried, best)
+
+    def attributes(self, scores: CalibrationScores, withheld: bool) -> dict[str, Any]:
+        """Further attributes of the fitted model; unknown samples may be withheld known ones."""
+        return {}
 
     def among(self) -> str:
         """The share of unknown samples to come, for the sentence."""
         share = self.unknown_share
         return f" where {share * 100:g} % are unknown" if share else ""
 
-    def all_rejected(self, weaker: str) -> ValueError:
+    def all_rejected(self) -> ValueError:
         """The error where unknown samples score as high as known ones."""
         return ValueError(
             f"Only a threshold that rejects all known samples satisfies {self}: the samples of "
-            f"X_unknown score too high. Choose {weaker}, or train a better estimator."
+            f"X_unknown score too high. Choose {self.weaker}, or train a better estimator."
         )
 
 
@@ -122,17 +172,6 @@ def check_fraction(owner: str, name: str, value: Any, *, zero: bool = False) -> 
     if not (fits and (0 < value < 1 or (zero and value == 0))):  # type: ignore[operator]
         least = "at least 0" if zero else "more than 0"
         raise ValueError(f"{owner}({name}={value!r}): {name} must be {least} and less than 1.")
-
-
-def finite_scores(model: Any, Z: Any) -> np.ndarray:
-    """Scores (n, K) of transformed samples; ValueError if one is not finite."""
-    scores = model.decision_function(Z)
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            f"decision_function of {type(model).__name__} gives scores that are not finite; an "
-            "open-set estimator never does. Run check_open_set_estimator on it."
-        )
-    return scores
 
 
 def width(score: Any, band: float) -> Any:
@@ -149,14 +188,19 @@ def between(upper: float, lower: float, far: np.ndarray) -> float:
 
 
 def masses(groups: np.ndarray) -> np.ndarray:
-    """(n,) mass of each row: G groups and the one to come weigh the same, and so do their rows."""
+    """(n + 1,) mass at or below none, one, two, ... of ordered rows of groups (n,)."""
+    # G groups and the one to come, below all scores, weigh the same, and so do their rows.
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    return 1 / ((len(counts) + 1) * counts[inverse])
+    return np.append(1.0, 1 / counts[inverse]).cumsum() / (len(counts) + 1)
 
 
-def mass_quantile(scores: np.ndarray, groups: np.ndarray, level: float) -> float:
-    """The lowest of scores (n,) with more mass than `level` at or below it."""
-    # The group to come has its mass 1 / (G + 1) below all scores; `level` is at least that.
+def mass_quantile(scores: np.ndarray, groups: np.ndarray | None, level: float) -> float:
+    """The lowest of scores (n,) with more mass than `level`, at least 1 / (G + 1), below it."""
     order = np.argsort(scores, kind="stable")
-    mass = masses(groups)[order].cumsum() + 1 / (len(np.unique(groups)) + 1)
+    mass = masses(order if groups is None else groups[order])[1:]
     return float(scores[order][np.searchsorted(mass, level * SLACK, side="right")])
+
+
+def fewest_groups(level: float) -> int:
+    """The fewest samples or groups of which one has no more mass than `level`."""
+    return int(np.ceil(1 / level / SLACK)) - 1

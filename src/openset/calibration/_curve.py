@@ -20,61 +20,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from ..metrics import Acceptance, check_costs
-from ._criterion import CalibrationScores, Criterion, Thresholds, between, check_fraction, width
+from ..metrics import Acceptance, CostCurve, check_costs
+from ._criterion import CalibrationScores, Criterion, between
 from ._mixture import lower_limit, upper_limit
-from ._traffic import accepted_unknown, drawn_threshold, resampled
 
 # (share of the known samples that the first threshold accepts, share of the allowed error)
 _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
 
 # Step of the targets that are tried for the message of an error.
 _STEP = 1e-3
-
-
-def count_calibration(scores: CalibrationScores) -> Acceptance:
-    """Count calibration samples and unknown ones."""
-    codes = np.append(scores.codes, np.full(len(scores.unknown), len(scores.classes)))
-    counts = Acceptance.of_scores(codes, np.vstack([scores.known, scores.unknown]))
-    if scores.share is None:
-        return counts
-    unknown = accepted_unknown(counts.unknown, counts.known, len(scores.known), scores.share)
-    return counts._replace(unknown=unknown)
-
-
-def is_gap(thresholds: np.ndarray, scores: CalibrationScores) -> np.ndarray:
-    """(n,) bool: whether each of descending scores lies above the next one, rounding aside."""
-    # With traffic also whether it lies above the scores far away from all samples: this traffic may
-    # have no unknown row there, and the next one may.
-    gap = thresholds[:-1] - thresholds[1:] > width(thresholds[1:], scores.band)
-    separate = np.append(gap, True)
-    if scores.share is not None:
-        for far in scores.far[np.isfinite(scores.far)]:
-            separate &= thresholds > far + width(far, scores.band)
-    return separate
-
-
-def _common(scores: CalibrationScores, thresholds: np.ndarray, i: int) -> np.ndarray:
-    """(K,) thresholds with the same answers as the i-th of descending scores."""
-    lowest = thresholds[-1] - 1e-3 * max(1.0, abs(thresholds[-1]))
-    value = between(thresholds[i], np.append(thresholds, lowest)[i + 1], scores.far)
-    return np.full(len(scores.classes), value)
-
-
-def settle(point: Criterion, scores: CalibrationScores) -> Thresholds:
-    """Thresholds (K,) of a criterion; a best one on traffic is the mean of bootstrap samples."""
-    chosen = point.thresholds(scores)
-    if scores.share is None or not point.maximizes:
-        return chosen
-    # The curve is flat at its maximum: the best threshold of one sample is a noisy one.
-    drawn = [t for part in resampled(scores) for t in drawn_threshold(point, part)]
-    if not drawn:
-        return chosen
-    best = np.append(scores.known.max(axis=1), scores.unknown.max(axis=1))
-    tried = np.unique(best)[::-1]
-    possible = np.flatnonzero(is_gap(tried, scores))
-    nearest = possible[np.abs(tried[possible] - np.mean(drawn)).argmin()]
-    return Thresholds(_common(scores, tried, int(nearest)), chosen.attributes)
 
 
 @dataclass(frozen=True)
@@ -94,18 +48,14 @@ class UnknownRejected(Criterion):
 
     needs_unknown: ClassVar[bool] = True  # type: ignore[misc]
 
-    def __post_init__(self) -> None:
-        check_fraction("UnknownRejected", "share", self.share)
-
     @property
     def sentence(self) -> str:
         return f"at least {self.share * 100:g} % of the unknown samples in fit are rejected"
 
-    def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        curve = count_calibration(scores).operating_curve()
-        # Allow for the rounding error of 1 - 0.95.
-        enough = is_gap(curve.thresholds, scores) & (curve.aus >= self.share - 1e-12)
-        return _unless_all_rejected(self, scores, curve, int(np.flatnonzero(enough)[-1]))
+    def values(self, scores: CalibrationScores) -> tuple[np.ndarray, np.ndarray]:
+        curve = scores.counts().operating_curve()
+        enough = curve.aus >= self.share - 1e-12  # allow for the rounding error of 1 - 0.95
+        return curve.thresholds, np.where(enough, np.arange(len(enough)), -1)  # the last of them
 
 
 @dataclass(frozen=True)
@@ -147,20 +97,10 @@ class Accuracy(Criterion):
             )
         super().check_unknown(X_unknown, passed_for_price)
 
-    def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        curve = count_calibration(scores).operating_curve()
-        value, share = curve.hna, scores.share or 0.0
-        if not self.balanced:
-            value = (1 - share) * curve.aks + share * curve.aus
-        best = np.where(is_gap(curve.thresholds, scores), value, -1.0).argmax()
-        return _unless_all_rejected(self, scores, curve, int(best))
-
-
-def _unless_all_rejected(criterion, scores, curve, best: int) -> Thresholds:
-    """The best threshold of a curve; ValueError if it is the first."""
-    if best == 0:
-        raise criterion.all_rejected("a weaker criterion")
-    return Thresholds(_common(scores, curve.thresholds, best))
+    def values(self, scores: CalibrationScores) -> tuple[np.ndarray, np.ndarray]:
+        curve, share = scores.counts().operating_curve(), scores.share or 0.0
+        plain = (1 - share) * curve.aks + share * curve.aus
+        return curve.thresholds, curve.hna if self.balanced else plain
 
 
 @dataclass(frozen=True)
@@ -198,7 +138,7 @@ class Cost(Criterion):
 
     def __post_init__(self) -> None:
         check_costs(self.costs)
-        self.check_share()
+        super().__post_init__()
 
     @property
     def costs(self) -> dict[str, float]:
@@ -210,17 +150,21 @@ class Cost(Criterion):
         costs = ", ".join(f"{name}={value:g}" for name, value in self.costs.items())
         return f"least expected cost ({costs}){self.among()}"
 
-    def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        curve = count_calibration(scores).cost_curve(self.costs, self.unknown_share or 0.0)
-        separate = is_gap(curve.thresholds, scores)
-        best = int(np.where(separate, curve.cost, np.inf).argmin())
-        if best == 0:
-            raise ValueError(
-                f"With {self} it is cheapest to reject every sample: an answer costs more than it "
-                "saves. Check the costs, or train a better estimator."
-            )
-        values = _common(scores, curve.thresholds, best)
-        return Thresholds(values, {"_cost_values": np.array(curve)})  # model files hold arrays
+    def values(self, scores: CalibrationScores) -> tuple[np.ndarray, np.ndarray]:
+        curve = self._curve(scores)
+        return curve.thresholds, -curve.cost
+
+    def all_rejected(self) -> ValueError:
+        return ValueError(
+            f"With {self} it is cheapest to reject every sample: an answer costs more than it "
+            "saves. Check the costs, or train a better estimator."
+        )
+
+    def attributes(self, scores: CalibrationScores, withheld: bool) -> dict[str, Any]:
+        return {"_cost_values": np.array(self._curve(scores))}  # model files hold arrays
+
+    def _curve(self, scores: CalibrationScores) -> CostCurve:
+        return scores.counts().cost_curve(self.costs, self.unknown_share or 0.0)
 
 
 @dataclass(frozen=True)
@@ -254,28 +198,23 @@ class Precision(Criterion):
     promises: ClassVar[bool] = True
     states_share: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_fraction("Precision", "target", self.target)
-        check_fraction("Precision", "confidence", self.confidence)
-        self.check_share()
-
     @property
     def sentence(self) -> str:
         right = f"at least {self.target * 100:g} % of the answers that name a class are right"
         return f"{right}{self.among()}, with confidence {self.confidence:g}"
 
-    def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        counts = count_calibration(scores)
+    def thresholds(self, scores: CalibrationScores) -> float:
+        counts = scores.counts()
         # Samples strictly above the score of a known one: those at or above the next higher score.
-        held = np.flatnonzero(np.isin(counts.thresholds[1:], scores.known.max(axis=1)))
+        held = np.flatnonzero(np.isin(counts.thresholds[1:], scores.best()[0]))
         above = Acceptance(*(values[held] for values in counts))
-        sizes = int(counts.known[-1]), int(counts.unknown[-1])
-        separate = is_gap(counts.thresholds, scores)[held]
+        sizes = len(scores.known), int(counts.unknown[-1])
+        separate = scores.is_gap(counts.thresholds)[held]
         best = self._most_lenient(above, separate, *sizes)
         if best < 0:
             raise self._too_ambitious(above, separate, *sizes)
-        limits = counts.thresholds[held[best]], counts.thresholds[held[best] + 1]
-        return Thresholds(np.full(len(scores.classes), between(*limits, scores.far)))
+        upper, lower = counts.thresholds[held[best] : held[best] + 2]
+        return between(upper, lower, scores.far)
 
     def _too_ambitious(self, above, separate, n_known, n_unknown) -> ValueError:
         """The error that names the highest target that these samples can promise."""

@@ -10,19 +10,19 @@ probability of at most the mass below that score.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, log
-from typing import ClassVar
+from math import ceil, log
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import binom
 
 from ..base import AGGREGATES, group_scores
 from ._criterion import (
+    SLACK,
     CalibrationScores,
     Criterion,
-    Thresholds,
     between,
-    check_fraction,
+    fewest_groups,
     mass_quantile,
     width,
 )
@@ -88,9 +88,7 @@ class KnownRejected(Criterion):
     takes: ClassVar[tuple[str, ...]] = ("groups", "categories")
 
     def __post_init__(self) -> None:
-        check_fraction("KnownRejected", "alpha", self.alpha)
-        if self.confidence is not None:
-            check_fraction("KnownRejected", "confidence", self.confidence)
+        super().__post_init__()
         if self.within not in (None, "class", "category"):
             raise ValueError(f"{self}: within must be None, 'class' or 'category'.")
         if not isinstance(self.own_class, bool | np.bool_):
@@ -121,89 +119,79 @@ class KnownRejected(Criterion):
         weaker = ", or own_class=False" if self.own_class and self.within != "class" else ""
         return f"Train a better estimator, or choose a larger alpha{weaker}."
 
-    def check_enough(self, n_rows: int, n_groups: int | None, whose: str | None) -> None:
+    def check_enough(self, n: int, groups: np.ndarray | None, whose: str | None) -> None:
         if whose is None and self.within is not None:
             return  # each class or category has to have enough
-        whose = whose or "of known classes"
-        if self.aggregate is not None and n_groups is not None:
-            n_rows, n_groups = n_groups, None
-        if n_groups is not None and self.confidence is not None:
-            raise ValueError(
-                f"{self}: a confidence is for independent samples, not for those of groups. "
-                "Leave confidence out, or pass one sample per group and no groups."
-            )
-        n, kind = (n_rows, "calibration samples") if n_groups is None else (n_groups, "groups")
-        if self._rank(n) > 0:
+        kind = "calibration samples"
+        if groups is not None:
+            n, kind = len(np.unique(groups)), "groups"
+            if self.confidence is not None and self.aggregate is None:
+                raise ValueError(
+                    f"{self}: a confidence is for independent samples, not for those of groups. "
+                    "Leave confidence out, or pass one sample per group and no groups."
+                )
+        if self._level(n) * SLACK >= 1 / (n + 1):
             return
-        sure, possible, end = "", 1 / (n + 1), ""
-        fewest = fewest_samples(self.alpha)
+        sure, possible, end, fewest = "", 1 / (n + 1), "", fewest_groups(self.alpha)
         if self.confidence is not None:
             sure, end = f" with confidence={self.confidence:g}", ", or leave confidence out"
-            fewest = ceil(log(1 - self.confidence) / log(1 - self.alpha) * (1 - 1e-12))
+            fewest = ceil(log(1 - self.confidence) / log(1 - self.alpha) / SLACK)
             possible = ceil((1 - (1 - self.confidence) ** (1 / max(1, n))) * 1e4) / 1e4
         raise ValueError(
-            f"alpha={self.alpha:g}{sure} needs at least {fewest} {kind} {whose}; there are {n}. "
-            "Give more (for an estimator that is fitted here, a larger X or calibration_size)"
+            f"alpha={self.alpha:g}{sure} needs at least {fewest} {kind} "
+            f"{whose or 'of known classes'}; there are {n}. Give more (for an estimator that is "
+            "fitted here, a larger X or calibration_size)"
             + (f", or raise alpha to {possible:.3g} or more{end}." if n else ".")
         )
 
-    def thresholds(self, scores: CalibrationScores) -> Thresholds:
-        known, codes, groups = scores.known, scores.codes, scores.groups
-        if self.aggregate is not None:
-            known, codes = _one_row_per_group(self, known, codes, groups)
-            groups = None
-        counted = known.max(axis=1)
-        if self.counts_own_class:
-            counted = known[np.arange(len(codes)), codes]
-        members = [np.full(len(codes), True)]
-        named, far = [scores.whose], [scores.far]
-        if self.within == "class":
-            members = [codes == c for c in range(len(scores.classes))]
-            named = [f"of class {label!r}" for label in scores.classes.tolist()]
-            far = np.split(scores.far, len(named))
-        parts = [(counted[rows], None if groups is None else groups[rows]) for rows in members]
-        for part, whose in zip(parts, named, strict=True):
-            n_groups = None if part[1] is None else len(np.unique(part[1]))
-            self.check_enough(len(part[0]), n_groups, whose)
-        values = [self._threshold(*parts[c], scores.band, far[c]) for c in range(len(parts))]
-        return Thresholds(np.full(len(scores.classes), values))
+    def _level(self, n: int) -> float:
+        """Mass, that of the sample to come included, which may lie below the threshold."""
+        if self.confidence is None:
+            return self.alpha
+        # The share below the k-th smallest of n is at most alpha where Bin(n, alpha) is k or more.
+        k = np.sum(binom.sf(np.arange(n), n, self.alpha) >= self.confidence)
+        return float(k / (n + 1))
 
-    def _threshold(self, scores, groups, band, far) -> float:
+    def thresholds(self, scores: CalibrationScores) -> Any:
+        if self.aggregate is not None:
+            scores = self._of_groups(scores)
+        counted = scores.known.max(axis=1)
+        if self.counts_own_class:
+            counted = scores.known[np.arange(len(counted)), scores.codes]
+        if self.within != "class":
+            return self._threshold(counted, scores, scores.whose, scores.far)
+        parts = []
+        for c, label in enumerate(scores.classes.tolist()):
+            rows = np.flatnonzero(scores.codes == c)
+            part, far = scores.take(rows), scores.far[[c]]
+            parts.append(self._threshold(counted[rows], part, f"of class {label!r}", far))
+        return np.array(parts)
+
+    def _threshold(self, counted, scores: CalibrationScores, whose: str, far) -> float:
         """Midway between the highest score that keeps the promise and the next lower one."""
         # An outlier far below does not lower the threshold: it lies no farther below that score
         # than the median lies above it.
-        if groups is None:
-            highest = np.sort(scores)[self._rank(len(scores)) - 1]
-        else:
-            highest = mass_quantile(scores, groups, self.alpha)
-        room = width(highest, band)
-        lower = scores[scores < highest - room]
+        self.check_enough(len(counted), scores.groups, whose)
+        highest = mass_quantile(counted, scores.groups, self._level(len(counted)))
+        room = width(highest, scores.band)
+        lower = counted[counted < highest - room]
         if lower.size:
-            room = max(room, np.median(scores) - highest)
+            room = max(room, np.median(counted) - highest)
         return between(highest, lower.max(initial=highest - 2 * room), far)
 
-    def _rank(self, n: int) -> int:
-        """The rank k of the threshold among n scores; 0 if there are too few."""
-        if self.confidence is None:
-            return largest_rank(self.alpha, n)
-        # The share below the k-th smallest is at most alpha where Bin(n, alpha) is k or more.
-        k = int(binom.ppf(1 - self.confidence, n, self.alpha)) + 1
-        while k > 0 and binom.sf(k - 1, n, self.alpha) < self.confidence:
-            k -= 1
-        return k
-
-
-def _one_row_per_group(criterion, known, codes, groups):
-    """Scores (G, K) and class indices (G,) of the objects."""
-    if groups is None:
-        raise ValueError(f"{criterion} needs groups in fit, the object of each sample.")
-    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-    if np.any(codes != codes[first][inverse]):
-        raise ValueError(
-            f"{criterion} gives one answer to each group, but a group has samples of more than one "
-            "class. Use groups of one class each, or aggregate=None."
-        )
-    return group_levels(known, inverse, criterion.aggregate), codes[first]
+    def _of_groups(self, scores: CalibrationScores) -> CalibrationScores:
+        """One row of scores per group, as large as its answer tells."""
+        if scores.groups is None:
+            raise ValueError(f"{self} needs groups in fit, the object of each sample.")
+        _, first, inverse = np.unique(scores.groups, return_index=True, return_inverse=True)
+        codes = scores.codes[first]
+        if np.any(scores.codes != codes[inverse]):
+            raise ValueError(
+                f"{self} gives one answer to each group, but a group has samples of more than one "
+                "class. Use groups of one class each, or aggregate=None."
+            )
+        levels = group_levels(scores.known, inverse, self.aggregate or "mean")
+        return scores._replace(known=levels, codes=codes, groups=None)
 
 
 def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
@@ -219,18 +207,3 @@ def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.n
         most = votes[rows].cumsum(axis=0).max(axis=1)
         levels.append(best[rows[np.argmax(most >= np.arange(len(rows))[::-1])]])
     return np.array(levels)[:, None]
-
-
-def largest_rank(alpha: float, n: int) -> int:
-    """floor(alpha (n + 1)): the largest k with k / (n + 1) <= alpha."""
-    # Compared as the quotient: 0.29 x 100 is less than 29 in floating point.
-    k = floor(alpha * (n + 1)) + 1
-    while k / (n + 1) > alpha:
-        k -= 1
-    return k
-
-
-def fewest_samples(alpha: float) -> int:
-    """The smallest n for which :func:`largest_rank` is not 0."""
-    n = ceil(1.0 / alpha) - 1
-    return n if largest_rank(alpha, n) else n + 1

@@ -13,23 +13,21 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _is_fitted, _num_samples, check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
 from ..metrics import CostCurve, encode_labels
 from ..utils import answer_labels, decide, replace_final, split_fitted, unwrap
 from ._conformal import NEW_SPELLING, ConformalClassifier
-from ._criterion import CalibrationScores, Criterion, finite_scores
+from ._criterion import CalibrationScores, Criterion
 from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._samples import (
-    Unknown,
     check_given,
-    check_not_fitted,
     encode_known,
-    hardly_bounded,
-    lost_rejection,
+    finite_scores,
+    losses,
     price_of,
     resolve_conflict,
     score_slack,
@@ -38,10 +36,6 @@ from ._samples import (
 )
 from ._strangers import StrangersAccepted, check_unseen, withheld_scores
 from ._traffic import check_traffic, share_doubt, traffic_price, with_share
-
-# Where strangers come from that nobody passed; the rate that is stated is too high where
-# rate (K + 1) is less than _ENOUGH (benchmarks/promises.md).
-_WITHHELD, _ENOUGH = "known classes that were withheld: an estimate, probably too", 2
 
 
 class CalibratedRejector(ConformalClassifier):
@@ -241,10 +235,15 @@ class CalibratedRejector(ConformalClassifier):
     ) -> CalibratedRejector:
         """As :meth:`fit`; a criterion that has no use for `X_unknown` takes them for the price."""
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
-        if not isinstance(self.estimator, FrozenEstimator):
-            check_not_fitted(self.estimator)
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if not frozen and _is_fitted(self.estimator):
+            raise ValueError(
+                f"estimator={type(self.estimator).__name__} is fitted already, and fit would train "
+                "it again. To calibrate it as it is, pass FrozenEstimator(estimator) (of "
+                "sklearn.frozen) and samples that it has not seen. To have it trained here, pass "
+                "it unfitted, for instance clone(estimator), and all the samples."
+            )
         X, y, _ = self.check_targets(X, y)
-        (X,) = indexable(X)
         automatic = isinstance(self.unknown_label, str) and self.unknown_label == "auto"
         label = inner.unknown_label if automatic else self.unknown_label
         classes, codes = known_classes(label, y)
@@ -257,94 +256,90 @@ class CalibratedRejector(ConformalClassifier):
         else:
             check_traffic(point, X_unknown)
             (X_traffic,), serves = indexable(X_traffic), False
-        self._fit_rows, fit_rows = None, np.arange(len(y))
-        rows = fit_rows
-        if not isinstance(self.estimator, FrozenEstimator):
-            options = self.calibration_size, point.within == "class", self.random_state
-            fit_rows, rows = split_rows(y, known, *options, given["groups"])
+        fit_rows = rows = np.arange(len(y))
+        if not frozen:
+            stratify = point.within == "class"
+            options = self.calibration_size, stratify, self.random_state, given["groups"]
+            fit_rows, rows = split_rows(y, known, *options)
             if not takes_known_unknowns(inner, label):
                 fit_rows = fit_rows[known[fit_rows]]
-            self._fit_rows = fit_rows
+        self._fit_rows = None if frozen else fit_rows
         if serves and not known[rows].all():
             X_unknown = _safe_indexing(X, rows[~known[rows]])
         rows = rows[known[rows]]
-        groups = fit_groups = given["groups"]
-        if groups is not None:
-            groups, fit_groups = groups[rows], groups[fit_rows]
-        n_groups = None if groups is None else len(np.unique(groups))
-        point.check_enough(len(rows), n_groups, None)  # fails before the fit, not after
+        groups, fit_groups = (
+            None if given["groups"] is None else given["groups"][some] for some in (rows, fit_rows)
+        )
+        point.check_enough(len(rows), groups, None)  # fails before the fit, not after
         self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None, fit_groups)
         self.n_known_unknowns_ = int(np.sum(~known))
         transform, model = split_fitted(self.estimator_)
         if automatic:
             self.unknown_label_ = model.unknown_label_
-        others = Unknown(X_unknown if point.needs_unknown else None, given["unknown_groups"])
-        if isinstance(point, StrangersAccepted) and X_unknown is not None:
-            check_unseen(model, transform(X_unknown), seen, X_unknown)
-        elif isinstance(point, StrangersAccepted):
-            others = Unknown(
-                None, *withheld_scores(self.estimator, X, y, known, fit_rows, self.random_state)
-            )
+        identities, others = given["unknown_groups"], np.empty((0, len(self.classes_)))
+        if isinstance(point, StrangersAccepted):
+            if X_unknown is not None:
+                check_unseen(model, transform(X_unknown), seen, X_unknown)
+            else:
+                identities, others = withheld_scores(
+                    self.estimator, X, y, known, fit_rows, self.random_state
+                )
+        codes = encode_known(y[rows], self.classes_)
+        scores = CalibrationScores(
+            *(np.empty(0), codes, others, self.classes_, model.far_scores()),
+            groups=groups,
+            unknown_groups=identities,
+        )
         names = None if given["categories"] is None else given["categories"][rows]
-        samples = {"X": _safe_indexing(X, rows), "codes": encode_known(y[rows], self.classes_)}
-        samples["groups"] = groups
-        self._calibrate(point, samples, names, others, X_unknown, X_traffic)
+        self._calibrate(point, _safe_indexing(X, rows), scores, names, X_unknown, X_traffic)
         return self
 
-    def _calibrate(self, point, samples, names, others, X_unknown, X_traffic) -> None:
-        """Set thresholds on samples (X, codes, groups) with categories `names` (n,), or None."""
+    def _calibrate(self, point, X, given: CalibrationScores, names, X_unknown, X_traffic) -> None:
+        """Set thresholds on samples X, of which all but the scores is given; categories (n,)."""
         transform, model = split_fitted(self.estimator_)
         self.criterion_, self.within_, self.categories_ = point, point.within, None
-        category, whose = np.zeros(len(samples["codes"]), dtype=np.intp), ["of known classes"]
+        category, whose = np.zeros(len(given.codes), dtype=np.intp), [given.whose]
         if names is not None:
             self.categories_, category = np.unique(names, return_inverse=True)
             whose = [f"of category {name!r}" for name in self.categories_.tolist()]
-        scores = finite_scores(model, transform(samples["X"]))
-        slack = score_slack(model, transform, samples["X"], scores)
-        self._keep_scores(scores, samples["codes"], samples["groups"], category, slack)
-        found = traffic = None
+        scores = finite_scores(model, transform(X))
+        given = given._replace(known=scores, band=score_slack(model, transform, X, scores))
+        self._keep_scores(given, category)
+        others, kept, estimated = X_unknown, None, len(given.unknown) > 0
         if X_traffic is not None:
             traffic = finite_scores(model, transform(X_traffic))
             found = self._mixture(traffic, 0.95)
             point = self.criterion_ = with_share(point, found)
+            kept, others = given._replace(unknown=traffic, share=found.unknown_share), X_traffic
             if point.needs_unknown:
-                others = Unknown(X_traffic, share=found.unknown_share)
+                given, estimated = kept, True
+        if not point.needs_unknown:
+            others = None
         chosen = []
         for m, text in enumerate(whose):
-            some = np.flatnonzero(category == m)
-            part = {k: None if v is None else _safe_indexing(v, some) for k, v in samples.items()}
-            part["whose"] = text
-            chosen.append(settled_thresholds(point, model, transform, part, others))
+            rows = np.flatnonzero(category == m)
+            part = given.take(rows)._replace(whose=text)
+            samples = _safe_indexing(X, rows), others
+            chosen.append(settled_thresholds(point, model, transform, samples, part))
         for name in ("strangers_", "_cost_values", "traffic_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        self.__dict__.update(chosen[0].attributes)
-        estimated = others.scores is not None
-        if isinstance(point, StrangersAccepted):
-            is_low = point.rate * (self.strangers_["identities"] + 1) >= _ENOUGH
-            source = f"{_WITHHELD} {'low' if is_low else 'high'}"
-            self.strangers_["source"] = source if estimated else "X_unknown"
-        unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
-        thresholds, far = np.stack([each.values for each in chosen]), model.far_scores()
+        self.__dict__.update(chosen[0][1])
+        thresholds = np.stack([values for values, _ in chosen])
         thresholds, lifted, conflict = resolve_conflict(
-            thresholds, far, self.classes_, self.prefer, point
+            thresholds, given.far, self.classes_, self.prefer, point
         )
-        estimated |= others.share is not None
         self.promise_ = bool(point.promises and not estimated and not lifted.any())
+        unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
         withheld = getattr(model, "withheld_scores_", None)
-        self.price_ = price_of(scores, category, unknown, withheld, thresholds)
-        doubts: tuple[str | None, ...] = ()
-        if found is not None and traffic is not None:
-            kept = CalibrationScores(
-                *(scores, samples["codes"], traffic, self.classes_, far, slack),
-                share=found.unknown_share,
-            )
-            self.traffic_, price = traffic_price(point, kept, found, thresholds[0])
-            self.price_["unknown"] = price
-            doubts = found.warning, share_doubt(point, found)
-        typical = float(np.median(scores.max(axis=1)))
-        moved = np.where(lifted, np.inf, thresholds)
-        near = hardly_bounded(moved, far, typical, self.classes_, point)
-        for message in filter(None, (conflict, lost_rejection(self.price_, point), near, *doubts)):
+        self.price_ = price_of(scores, category, thresholds, unknown, withheld)
+        doubts = [conflict]
+        if kept is not None:
+            priced = traffic_price(point, kept, found, thresholds[0])
+            self.traffic_, self.price_["unknown"] = priced
+            doubts += [found.warning, share_doubt(point, found)]
+        moved, typical = np.where(lifted, np.inf, thresholds), np.median(scores.max(axis=1))
+        doubts += losses(point, self.classes_, self.price_, moved, given.far, typical)
+        for message in filter(None, doubts):
             # To the caller of fit or of calibrate, behind scikit-learn's decorator.
             warnings.warn(message, stacklevel=5)
         one = 0 if names is None else slice(None)
@@ -387,13 +382,12 @@ class CalibratedRejector(ConformalClassifier):
         Z = transform(X)
         if self.categories_ is None and categories is None:
             return moved.decision_function(Z)
-        model = unwrap(self.estimator_)
-        n = Z.shape[0] if hasattr(Z, "shape") else len(Z)
-        scores, rows = np.empty((n, len(self.classes_))), self._category_codes(categories, n)
-        for m in np.unique(rows):
-            some = np.flatnonzero(rows == m)
+        model, category = unwrap(self.estimator_), self._category_codes(categories, _num_samples(Z))
+        scores = np.empty((len(category), len(self.classes_)))
+        for m in np.unique(category):
+            rows = np.flatnonzero(category == m)
             part = model.with_thresholds(self.thresholds_[m])
-            scores[some] = part.decision_function(_safe_indexing(Z, some))
+            scores[rows] = part.decision_function(_safe_indexing(Z, rows))
         return scores
 
     def predict(self, X, *, categories=None) -> np.ndarray:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from ..base import OpenSetClassifier, group_codes
 from ..metrics import encode_labels
-from ._criterion import CalibrationScores, Criterion, Thresholds, finite_scores, width
-from ._curve import settle
+from ._criterion import CalibrationScores, Criterion, width
+from ._traffic import settle
 
 # Scores closer than the band count as equal: those of equal samples may differ by rounding. It is
 # _BAND and _SAFETY times the largest difference, over _LOOKUPS samples, between the score of a
@@ -24,29 +23,6 @@ from ._curve import settle
 _BAND = 1e-6
 _SAFETY = 10.0
 _LOOKUPS = 16
-
-
-class Unknown(NamedTuple):
-    """What stands for unknown samples: rows, the highest scores of withheld classes, or traffic."""
-
-    X: Any = None
-    groups: np.ndarray | None = None  # (m,) identities
-    scores: np.ndarray | None = None  # (m,) instead of X
-    share: float | None = None  # of unknown rows, if X is traffic
-
-
-def check_not_fitted(estimator: BaseEstimator) -> None:
-    """Raise ValueError if an estimator that is to be fitted here is fitted already."""
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return
-    raise ValueError(
-        f"estimator={type(estimator).__name__} is fitted already, and fit would train it "
-        "again. To calibrate it as it is, pass FrozenEstimator(estimator) (of sklearn.frozen) "
-        "and samples that it has not seen. To have it trained here, pass it unfitted, for "
-        "instance clone(estimator), and all the samples."
-    )
 
 
 def check_given(point: Criterion, given: dict, y, X_unknown) -> dict[str, np.ndarray | None]:
@@ -74,11 +50,9 @@ def split_rows(
     y: np.ndarray, known: np.ndarray, size: float, stratify: bool, random_state: Any, groups: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and rows to calibrate, a share `size` of all; every known class is fitted."""
-    # A group is never on both sides.
     labels, first, inverse = np.unique(y, return_index=True, return_inverse=True)
-    single = np.bincount(inverse) < 2
-    n_rest = int(np.ceil(size * len(y)))
-    if stratify and single.any():
+    of_class, n_rest = first[inverse], int(np.ceil(size * len(y)))  # whatever the names are
+    if stratify and (single := np.bincount(inverse) < 2).any():
         raise ValueError(
             "KnownRejected(within='class') needs samples of each class both to fit and to "
             f"calibrate; y has 1 sample of {labels[single].tolist()!r}. Give more, or leave these "
@@ -90,13 +64,21 @@ def split_rows(
             f"both to fit and to calibrate; calibration_size={size!r} takes {n_rest} of {len(y)} "
             "samples to calibrate. Choose another size, or give more samples."
         )
-    of_class = first[inverse]  # whatever the names are
     if groups is None:
         options = {"test_size": size, "random_state": random_state}
         rows = np.arange(len(y))
         fit, rest = train_test_split(rows, stratify=of_class if stratify else None, **options)
-    else:
-        fit, rest = _split_groups(of_class, groups, size, random_state)
+    else:  # a group is never on both sides
+        n_parts = min(max(2, round(1 / size)), len(np.unique(groups)))
+        if n_parts < 2:
+            raise ValueError(
+                "groups has one group, which can be used either to fit or to calibrate. Give "
+                "samples of more groups, or calibrate a fitted estimator: FrozenEstimator."
+            )
+        parts = StratifiedGroupKFold(n_parts, shuffle=True, random_state=random_state)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            fit, rest = next(parts.split(of_class, of_class, groups))
     lost = np.setdiff1d(y[known], y[fit])
     if lost.size:
         raise ValueError(
@@ -104,20 +86,6 @@ def split_rows(
             f"fit. Give more samples, or lower calibration_size={size!r}."
         )
     return fit, rest
-
-
-def _split_groups(codes, groups, size, random_state):
-    """Rows to fit and rows to calibrate; classes and groups (n,), each group on one side."""
-    n_parts = min(max(2, round(1 / size)), len(np.unique(groups)))
-    if n_parts < 2:
-        raise ValueError(
-            "groups has one group, which can be used either to fit or to calibrate. Give "
-            "samples of more groups, or calibrate a fitted estimator: FrozenEstimator."
-        )
-    parts = StratifiedGroupKFold(n_parts, shuffle=True, random_state=random_state)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class")
-        return next(parts.split(codes, codes, groups))
 
 
 def encode_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -144,40 +112,45 @@ def held_out_scores(estimator, X, y, fold, fit_rows=None, on_fold=lambda: None) 
     return scores
 
 
+def finite_scores(model: Any, Z: Any) -> np.ndarray:
+    """Scores (n, K) of transformed samples; ValueError if one is not finite."""
+    scores = model.decision_function(Z)
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"decision_function of {type(model).__name__} gives scores that are not finite; an "
+            "open-set estimator never does. Run check_open_set_estimator on it."
+        )
+    return scores
+
+
 def settled_thresholds(
-    point: Criterion, model: OpenSetClassifier, transform: Callable, samples: dict, unknown: Unknown
-) -> Thresholds:
-    """Thresholds (K,) of the criterion for samples: a dict of X, codes, groups and whose."""
+    point: Criterion,
+    model: OpenSetClassifier,
+    transform: Callable,
+    samples: tuple[Any, Any],
+    given: CalibrationScores,
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Thresholds (K,) of the criterion, and further attributes, for known and unknown samples."""
     # Where scores are exact near the thresholds only, the criterion is asked again once they are
-    # nearly right.
-    chosen, Z = Thresholds(np.zeros(len(model.classes_))), transform(samples["X"])
-    Z_unknown = None if unknown.X is None else transform(unknown.X)
-    others = np.empty((0, len(model.classes_)))
-    if unknown.scores is not None:
-        others = unknown.scores[:, None]
+    # nearly right. Unknown samples that are None have their scores already.
+    X, X_unknown = samples
+    t, Z = np.zeros(len(model.classes_)), transform(X)
+    Z_unknown = None if X_unknown is None else transform(X_unknown)
     for _ in range(1 if np.isinf(model.exact_band) else 2):
-        t = chosen.values
         moved = model.with_thresholds(t)
         scores = finite_scores(moved, Z)
-        if Z_unknown is not None:
-            others = finite_scores(moved, Z_unknown) + t
         # Those nearest to the thresholds; of equally near ones the scores, not the order, decide.
         best = scores.max(axis=1)
         rows = np.lexsort([*scores.T, np.abs(best)])[:_LOOKUPS]
         size = np.abs(scores + t).max(axis=1)
         typical = np.median(size) or size.max() or 1.0
-        noise = _noise(moved, transform, samples["X"], best[:, None], rows)
-        chosen = settle(
-            point,
-            CalibrationScores(
-                *(scores + t, samples["codes"], others, model.classes_, model.far_scores()),
-                *(_BAND * min(1.0, typical) + _SAFETY * noise, samples["groups"]),
-                unknown_groups=unknown.groups,
-                whose=samples["whose"],
-                share=unknown.share,
-            ),
-        )
-    return chosen
+        band = _BAND * min(1.0, typical)
+        band += _SAFETY * _noise(moved, transform, X, best[:, None], rows)
+        given = given._replace(known=scores + t, band=band)
+        if Z_unknown is not None:
+            given = given._replace(unknown=finite_scores(moved, Z_unknown) + t)
+        t = np.full(len(t), settle(point, given))
+    return t, point.attributes(given, withheld=X_unknown is None)
 
 
 def score_slack(model: OpenSetClassifier, transform: Callable, X, scores: np.ndarray) -> float:
@@ -243,66 +216,69 @@ def resolve_conflict(
 
 
 def price_of(
-    known: np.ndarray,
-    categories: np.ndarray,
+    scores: np.ndarray,
+    category: np.ndarray,
+    thresholds: np.ndarray,
     unknown: np.ndarray | None,
     withheld: np.ndarray | None,
-    thresholds: np.ndarray,
 ) -> dict[str, dict[str, Any]]:
     """Shares rejected before and after thresholds (M, K) of M categories."""
-    # `known` (n, K), with category indices (n,), and `unknown` (m, K) are scores before; `withheld`
+    # `scores` (n, K), with category indices (n,), and `unknown` (m, K) are those before; `withheld`
     # are the `withheld_scores_` of a search. Unknown samples are of each category as often as known
     # ones.
-    shares = _rejected(known, 0.0), _rejected(known, thresholds[categories])
-    price = {"known": _entry(*shares, f"{len(known)} calibration samples")}
+    levels = np.zeros_like(thresholds), thresholds
+    known = [_rejected(scores, t[category]) for t in levels]
+    shares, source = [], "not known"
     if unknown is not None:
         source = f"{len(unknown)} unknown samples that were passed"
-        weights = np.bincount(categories, minlength=len(thresholds)) / len(categories)
-        after = weights @ [_rejected(unknown, t) for t in thresholds]
-        return price | {"unknown": _entry(_rejected(unknown, 0.0), after, source)}
-    if withheld is None:
-        return price | {"unknown": {"before": None, "after": None, "source": "not known"}}
-    common = thresholds[0, 0]
-    if np.any(thresholds != common):  # the one threshold that rejects as many known samples
-        common = np.quantile(known.max(axis=1), shares[1])
-    return price | {"unknown": _entry(np.mean(withheld < 0), np.mean(withheld < common), _WITHHELD)}
+        weights = np.bincount(category, minlength=len(thresholds)) / len(category)
+        shares = [weights @ [_rejected(unknown, t) for t in level] for level in levels]
+    elif withheld is not None:
+        common, source = thresholds[0, 0], _WITHHELD
+        if np.any(thresholds != common):  # the one threshold that rejects as many known samples
+            common = np.quantile(scores.max(axis=1), known[1])
+        shares = [np.mean(withheld < t) for t in (0.0, common)]
+    return {
+        "known": _entry(known, f"{len(scores)} calibration samples"),
+        "unknown": _entry(shares or [None, None], source),
+    }
 
 
 def _rejected(scores, thresholds):
     return np.mean((scores - thresholds).max(axis=1) < 0)
 
 
-def _entry(before, after, source: str) -> dict[str, Any]:
-    return {"before": float(before), "after": float(after), "source": source}
+def _entry(shares, source: str) -> dict[str, Any]:
+    before, after = (None if share is None else float(share) for share in shares)
+    return {"before": before, "after": after, "source": source}
 
 
-def lost_rejection(price: dict, point: Criterion) -> str | None:
-    """The warning where few unknown samples are rejected any more."""
+def losses(
+    point: Criterion,
+    classes: np.ndarray,
+    price: dict[str, dict[str, Any]],
+    thresholds: np.ndarray,
+    far: np.ndarray,
+    typical: float,
+) -> Iterator[str]:
+    """Warnings: few unknown samples are rejected any more, or hardly those far away."""
+    # Of thresholds (M, K), scores far away (K,) and the median of the highest calibration scores.
     known, unknown = price["known"], price["unknown"]
-    if unknown["before"] is None or not unknown["after"] < unknown["before"]:
-        return None
-    if unknown["after"] > _LOW + _MARGIN * (unknown["source"] == _WITHHELD):
-        return None
-    return (
-        f"At the operating point ({point}) the share of unknown samples that are rejected falls "
-        f"from {unknown['before']:.1%} to {unknown['after']:.1%} ({unknown['source']}); "
-        f"{known['before']:.1%} of the known samples were rejected before, {known['after']:.1%} "
-        f"are now. {point.remedy}"
-    )
-
-
-def hardly_bounded(
-    thresholds: np.ndarray, far: np.ndarray, typical: float, classes: np.ndarray, point: Criterion
-) -> str | None:
-    """The warning where thresholds (M, K) were lowered nearly to the scores far away, (K,)."""
-    # `typical` is the median of the highest scores of the calibration samples.
-    height = np.maximum(typical - far, 0.0)
-    near = (thresholds > far) & (thresholds < 0) & (thresholds - far <= _NEAR * height)
-    near &= np.isfinite(far)
-    if not near.any():
-        return None
-    return (
-        f"At the operating point ({point}) the thresholds of the classes "
-        f"{classes[near.any(axis=0)].tolist()!r} are hardly above the score far away from all "
-        f"samples: samples unlike any known one may be accepted. {point.remedy}"
-    )
+    before, after, low = unknown["before"], unknown["after"], _LOW
+    if unknown["source"] == _WITHHELD:
+        low += _MARGIN
+    if before is not None and after < before and after <= low:
+        yield (
+            f"At the operating point ({point}) the share of unknown samples that are rejected "
+            f"falls from {before:.1%} to {after:.1%} ({unknown['source']}); {known['before']:.1%} "
+            f"of the known samples were rejected before, {known['after']:.1%} are now. "
+            f"{point.remedy}"
+        )
+    near = (thresholds > far) & (thresholds < 0) & np.isfinite(far)
+    near &= thresholds - far <= _NEAR * np.maximum(typical - far, 0.0)
+    if near.any():
+        yield (
+            f"At the operating point ({point}) the thresholds of the classes "
+            f"{classes[near.any(axis=0)].tolist()!r} are hardly above the score far away from all "
+            f"samples: samples unlike any known one may be accepted. {point.remedy}"
+        )

@@ -7,6 +7,7 @@ unknown rows. Then (B - (1 - u) A) / u of the unknown rows are accepted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,17 @@ from ._mixture import Mixture
 
 _RESAMPLES = 50
 _MOST = 0.999  # share of unknown rows
+
+
+def check_traffic(point: Criterion, X_unknown: Any) -> None:
+    """Raise ValueError if a criterion cannot be used with traffic."""
+    if X_unknown is not None:
+        raise ValueError("X_unknown and X_traffic were passed. Pass one of them.")
+    if "unknown_groups" in point.takes or point.within == "category":
+        raise ValueError(
+            f"{point} cannot be used with X_traffic, whose rows have no identity and no category. "
+            "Leave X_traffic out."
+        )
 
 
 def with_share(point: Criterion, found: Mixture) -> Criterion:
@@ -31,14 +43,12 @@ def with_share(point: Criterion, found: Mixture) -> Criterion:
             f"No row of X_traffic seems to be unknown, and {point} needs some. Use KnownRejected, "
             "or pass X_unknown."
         )
-    if not point.states_share:
-        return point
     return _told(point, round(found.unknown_share, 3))
 
 
 def _told(point: Criterion, share: float) -> Criterion:
-    """A criterion that has an unknown_share, with this one."""
-    given: dict[str, Any] = {"unknown_share": min(share, _MOST)}
+    """The criterion with this unknown_share, if it has one."""
+    given: dict[str, Any] = {"unknown_share": min(share, _MOST)} if point.states_share else {}
     return replace(point, **given)
 
 
@@ -55,88 +65,71 @@ def share_doubt(point: Criterion, found: Mixture) -> str | None:
     )
 
 
-def accepted_unknown(traffic: np.ndarray, known: np.ndarray, n_known: int, share: float):
-    """Estimated unknown rows among the accepted ones (m,) of traffic, from strict to lenient."""
-    n = traffic[-1]
-    estimate = traffic - (1 - share) * n * known / n_known
-    return np.maximum.accumulate(np.clip(estimate, 0.0, share * n))
+def _resampled(
+    point: Criterion, scores: CalibrationScores
+) -> Iterator[tuple[CalibrationScores, float | None]]:
+    """Bootstrap samples, each with its share and the threshold for it, None if there is none."""
+    rng = np.random.default_rng(0)
+    n, n_new = len(scores.known), len(scores.unknown)
+    for _ in range(_RESAMPLES):
+        part = scores.take(rng.integers(n, size=n))
+        part = part._replace(unknown=scores.unknown[rng.integers(n_new, size=n_new)])
+        best, others = (values[:, None] for values in part.best())
+        reason = "only the share is asked for"
+        share = Mixture.from_rows(best, others, slack=scores.band, reason=reason).unknown_share
+        if not share:
+            continue
+        part, threshold = part._replace(share=share), None
+        if point.needs_unknown:
+            with suppress(ValueError):  # no threshold keeps the criterion
+                threshold = _told(point, share).thresholds(part)
+        yield part, threshold
 
 
-def check_traffic(point: Criterion, X_unknown: Any) -> None:
-    """Raise ValueError if a criterion cannot be used with traffic."""
-    if X_unknown is not None:
-        raise ValueError("X_unknown and X_traffic were passed. Pass one of them.")
-    if "unknown_groups" in point.takes or point.within == "category":
-        raise ValueError(
-            f"{point} cannot be used with X_traffic, whose rows have no identity and no category. "
-            "Leave X_traffic out."
-        )
+def settle(point: Criterion, scores: CalibrationScores) -> Any:
+    """The thresholds of a criterion; a best one on traffic is the mean of bootstrap samples."""
+    chosen = point.thresholds(scores)
+    if scores.share is None or not point.maximizes:
+        return chosen
+    # The curve is flat at its maximum: the best threshold of one sample is a noisy one.
+    drawn = [t for _, t in _resampled(point, scores) if t is not None]
+    if not drawn:
+        return chosen
+    tried = np.unique(np.concatenate(scores.best()))[::-1]
+    possible = np.flatnonzero(scores.is_gap(tried))
+    nearest = possible[np.abs(tried[possible] - np.mean(drawn)).argmin()]
+    return scores.below(tried, int(nearest))
 
 
 def traffic_price(
     point: Criterion, scores: CalibrationScores, found: Mixture, thresholds: np.ndarray
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a model says about the traffic, and what thresholds (K,) do to its unknown rows."""
-    share = found.unknown_share
     told = {
         "rows": found.n_traffic,
-        "unknown_share": share,
+        "unknown_share": found.unknown_share,
         "unknown_interval": list(found.unknown_interval),
         "unknown_at_least": found.unknown_at_least,
         "threshold_interval": None,
     }
-    if share == 0:
+    if found.unknown_share == 0:
         return told, {"before": None, "after": None, "source": "no unknown rows in the traffic"}
-    intervals = _intervals(point, scores, thresholds)
-    told["threshold_interval"] = intervals.get("threshold")
-    before, after = (_rejected(scores, t, share) for t in (np.zeros_like(thresholds), thresholds))
-    source = f"estimated from {found.n_traffic} rows of traffic"
-    price = {"before": before, "after": after, "source": source}
-    return told, price | {"interval": intervals.get("unknown")}
+    drawn = [(_rejected(part, thresholds), t) for part, t in _resampled(point, scores)]
+    samples = [share for share, _ in drawn], [t for _, t in drawn if t is not None]
+    intervals = [np.quantile(v, [0.025, 0.975]).tolist() if v else None for v in samples]
+    price = {
+        "before": _rejected(scores, np.zeros_like(thresholds)),
+        "after": _rejected(scores, thresholds),
+        "source": f"estimated from {found.n_traffic} rows of traffic",
+        "interval": intervals[0],
+    }
+    return told | {"threshold_interval": intervals[1]}, price
 
 
-def _rejected(scores: CalibrationScores, thresholds: np.ndarray, share: float) -> float:
+def _rejected(scores: CalibrationScores, thresholds: np.ndarray) -> float:
     """Estimated share of the unknown rows of the traffic that thresholds (K,) reject."""
     known, traffic = (
         np.mean((s - thresholds).max(axis=1) >= 0) for s in (scores.known, scores.unknown)
     )
+    share = scores.share or 0.0
     return float(np.clip(1 - (traffic - (1 - share) * known) / share, 0.0, 1.0))
-
-
-def resampled(scores: CalibrationScores) -> Iterator[CalibrationScores]:
-    """Bootstrap samples of calibration rows and traffic, each with its estimated share."""
-    rng = np.random.default_rng(0)
-    n, n_new = len(scores.known), len(scores.unknown)
-    for _ in range(_RESAMPLES):
-        rows, new = rng.integers(n, size=n), rng.integers(n_new, size=n_new)
-        known, traffic = scores.known[rows], scores.unknown[new]
-        best = known.max(axis=1, keepdims=True), traffic.max(axis=1, keepdims=True)
-        found = Mixture.from_rows(*best, slack=scores.band, reason="only the share is asked for")
-        if found.unknown_share:
-            yield scores._replace(
-                known=known,
-                codes=scores.codes[rows],
-                unknown=traffic,
-                share=found.unknown_share,
-            )
-
-
-def drawn_threshold(point: Criterion, part: CalibrationScores) -> list[float]:
-    """The threshold that a criterion sets on a bootstrap sample; empty if none keeps it."""
-    again = _told(point, part.share or 0.0) if point.unknown_share else point
-    try:
-        return again.thresholds(part).values[:1].tolist()
-    except ValueError:
-        return []
-
-
-def _intervals(
-    point: Criterion, scores: CalibrationScores, thresholds: np.ndarray
-) -> dict[str, list[float]]:
-    """Bootstrap intervals: of the threshold, if traffic sets it, and of rejected unknown rows."""
-    drawn: dict[str, list[float]] = {"threshold": [], "unknown": []}
-    for part in resampled(scores):
-        drawn["unknown"].append(_rejected(part, thresholds, part.share or 0.0))
-        if point.needs_unknown:
-            drawn["threshold"] += drawn_threshold(point, part)
-    return {k: np.quantile(v, [0.025, 0.975]).tolist() for k, v in drawn.items() if v}
