@@ -41,12 +41,6 @@ _OLD_CRITERIA = {
     "hna": "Accuracy()",
 }
 
-_OLDER = (
-    "This model was calibrated by an older version, which did not keep the scores of the "
-    "calibration samples. Calibrate it again."
-)
-_OBJECTS = "the model was calibrated on objects, whose rows are not independent"
-
 # Share of the calibration samples below the common score of a check, and the fewest compared.
 _BELOW, _FEWEST = 0.1, 10
 
@@ -86,17 +80,10 @@ class Exchangeability:
         )
 
 
-def _refuse_old(cls: type, parameters: dict[str, Any]) -> None:
-    """Raise TypeError for an argument of an earlier version."""
-    for name in parameters.keys() & NEW_SPELLING.keys():
-        raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
-
-
 class ConformalClassifier(ShiftedWrapper):
-    """An estimator that keeps the scores of its calibration samples.
+    """An estimator that keeps the scores of its calibration samples, within sets if it promises so.
 
-    They are kept within classes, within categories or together, as ``within_`` says; a mass, and
-    the scores of groups, are None where the samples are independent.
+    A mass, and the scores of groups, are None where the samples are independent.
     """
 
     thresholds_: np.ndarray
@@ -107,11 +94,12 @@ class ConformalClassifier(ShiftedWrapper):
 
     def __new__(cls, *args: Any, **parameters: Any):
         # Here, so that the signature of the class is that of its __init__.
-        _refuse_old(cls, parameters)
+        for name in parameters.keys() & NEW_SPELLING.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
         return super().__new__(cls)
 
     def set_params(self, **params: Any):
-        _refuse_old(type(self), params)
+        type(self).__new__(type(self), **params)  # refuses those of an earlier version
         return super().set_params(**params)
 
     def _validate_params(self) -> None:
@@ -176,28 +164,23 @@ class ConformalClassifier(ShiftedWrapper):
         Mixture
             How many of them are unknown; :func:`openset.traffic.estimate_traffic` explains it.
         """
-        return self._mixture(self._scores_of_estimator(X_traffic), confidence)
+        scores = self._scores_of_estimator(X_traffic, "_calibration_rows")
+        return self._mixture(scores, confidence)
 
-    def _mixture(self, scores: np.ndarray, confidence: float) -> Mixture:
-        """As :meth:`mixture`, from the scores (N, K) of the traffic."""
-        if not hasattr(self, "_calibration_rows"):
-            raise ValueError(_OLDER)
+    def _mixture(self, scores: np.ndarray, confidence: float = 0.95) -> Mixture:
+        reason = None
+        if self._group_levels is not None:
+            reason = "the model was calibrated on objects, whose rows are not independent"
         traffic = np.column_stack([scores.max(axis=1), scores.argmax(axis=1)])
-        return Mixture.from_rows(
-            *(self._calibration_rows, traffic, len(self.classes_)),
-            confidence=confidence,
-            slack=self._slack,
-            reason=None if self._group_levels is None else _OBJECTS,
-        )
+        given = self._calibration_rows, traffic, len(self.classes_)
+        return Mixture.from_rows(*given, confidence=confidence, slack=self._slack, reason=reason)
 
     def p_values(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.
 
         The p-value of the class of a known sample is at most alpha with a probability of at most
-        alpha, for every alpha. The scores of all calibration samples for their own class are
-        pooled; with ``KnownRejected(within="class")`` this holds within each class, and no p-value
-        is below 1 / (n_c + 1), n_c the number of calibration samples of the class: 0.048 with 20.
-        With ``within="category"`` it holds within each category.
+        alpha, for every alpha; with ``KnownRejected(within=...)`` within each class or category. It
+        is 1 / (n + 1) or more with n calibration samples, of all classes or within: 0.048 with 20.
 
         Parameters
         ----------
@@ -210,17 +193,13 @@ class ConformalClassifier(ShiftedWrapper):
             Column c belongs to ``classes_[c]``. The rows do not sum to 1.
         """
         scores = self._scores_of_estimator(X)
-        sets = self._category_codes(categories, len(scores))[:, None]
-        if self.within_ == "class":
-            sets = np.arange(scores.shape[1])
-        return self._p_values(self._own_scores, self._own_mass, scores, sets)
+        return self._p_values(self._own_scores, self._own_mass, scores, categories)
 
     def known_p_value(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-value of "this sample is of a known class".
 
-        It is at most alpha with a probability of at most alpha for a known sample. It compares the
-        highest score with those of the calibration samples; within classes it is the largest of
-        :meth:`p_values`.
+        It is at most alpha with a probability of at most alpha for a known sample, whose highest
+        score counts; within classes it is the largest of :meth:`p_values`.
 
         Parameters
         ----------
@@ -233,13 +212,14 @@ class ConformalClassifier(ShiftedWrapper):
         """
         if self.within_ == "class":
             return self.p_values(X).max(axis=1)
-        best = self._scores_of_estimator(X).max(axis=1)
-        sets = self._category_codes(categories, len(best))
-        return self._p_values(self._known_scores, self._known_mass, best, sets)
+        best = self._scores_of_estimator(X).max(axis=1, keepdims=True)
+        return self._p_values(self._known_scores, self._known_mass, best, categories)[:, 0]
 
-    def _p_values(self, kept, mass, scores, sets) -> np.ndarray:
-        """p-values of scores of any shape, each among the kept scores of its set."""
-        p, sets = np.empty(scores.shape), np.broadcast_to(sets, scores.shape)
+    def _p_values(self, kept, mass, scores, categories) -> np.ndarray:
+        """p-values of scores (n, K) or (n, 1), each among the kept scores of its set."""
+        sets = self._category_codes(categories, len(scores))[:, None]
+        p = np.empty(scores.shape)
+        sets = np.broadcast_to(np.arange(len(kept)) if self.within_ == "class" else sets, p.shape)
         for m, calibration in enumerate(kept):
             at = sets == m
             p[at] = p_value(calibration, mass and mass[m], scores[at], self._slack)
@@ -252,9 +232,8 @@ class ConformalClassifier(ShiftedWrapper):
         ----------
         X : array-like of shape (n, d), or whatever the estimator takes
         alpha : float in (0, 1), default=None
-            None: every class that accepts. Otherwise every class whose p-value exceeds `alpha`:
-            this set contains the class of a known sample with a probability of at least
-            1 - `alpha`.
+            None: every class that accepts. Otherwise every class whose p-value exceeds `alpha`,
+            that of a known sample among them with a probability of at least 1 - `alpha`.
         categories : array-like of shape (n,), default=None
             As for :meth:`predict`.
 
@@ -268,15 +247,15 @@ class ConformalClassifier(ShiftedWrapper):
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha!r} must be between 0 and 1.")
         p = self.p_values(X, categories=categories)
-        kind, smallest = "calibration samples", [1 / (len(s) + 1) for s in self._own_scores]
+        kind, smallest = "calibration samples", max(1 / (len(s) + 1) for s in self._own_scores)
         if self._own_mass is not None:
-            kind, smallest = "groups", [mass[0] for mass in self._own_mass]
-        if alpha < max(smallest):
-            fewest = round(1 / max(smallest)) - 1
+            kind, smallest = "groups", max(mass[0] for mass in self._own_mass)
+        if alpha < smallest:
+            of = "" if self.within_ is None else f" of a {self.within_}"
             warnings.warn(
-                f"alpha={alpha:g} is below {max(smallest):.3g}, the smallest p-value that {fewest} "
-                f"{kind}{'' if self.within_ is None else f' of a {self.within_}'} can give: "
-                "a class is never excluded. Calibrate with more samples, or raise alpha.",
+                f"alpha={alpha:g} is below {smallest:.3g}, the smallest p-value that "
+                f"{round(1 / smallest) - 1} {kind}{of} can give: a class is never excluded. "
+                "Calibrate with more samples, or raise alpha.",
                 stacklevel=2,
             )
         return p > alpha
@@ -285,8 +264,8 @@ class ConformalClassifier(ShiftedWrapper):
         """Test whether new samples that look known are like the calibration samples.
 
         The promise holds for samples that are exchangeable with the calibration samples. This
-        compares the highest scores of both above a common score (Kolmogorov-Smirnov): a calibration
-        score at or above the threshold.
+        compares the highest scores of both (Kolmogorov-Smirnov) above a calibration score that is
+        not below the threshold.
 
         Parameters
         ----------
@@ -300,7 +279,6 @@ class ConformalClassifier(ShiftedWrapper):
         Exchangeability
             The p-value; its text says what the test can and cannot see.
         """
-        check_is_fitted(self)
         old, new, _ = self._compared(X_new, groups, "check")
         threshold = self.thresholds_[0] if self.within_ is None else -np.inf
         # Given the common score, both are draws from one distribution that is cut off there.
@@ -318,22 +296,25 @@ class ConformalClassifier(ShiftedWrapper):
         p = float(ks_2samp(old, new).pvalue)
         return Exchangeability(p, float(score), len(old), len(new), shift)
 
-    def _scores_of_estimator(self, X):
+    def _scores_of_estimator(self, X, needed: str = "_own_scores") -> np.ndarray:
         """Scores under the thresholds of the estimator itself."""
         check_is_fitted(self)
-        if not hasattr(self, "_own_scores"):
-            raise ValueError(_OLDER)
+        if not hasattr(self, needed):
+            raise ValueError(
+                "This model was calibrated by an older version, which did not keep the scores of "
+                "the calibration samples. Calibrate it again."
+            )
         transform, model = split_fitted(self.estimator_)
         return model.decision_function(transform(X))
 
     def _category_codes(self, categories, n: int) -> np.ndarray:
         """(n,) index of the category of each sample; zeros without categories."""
+        if self.categories_ is None and categories is not None:
+            raise ValueError(
+                "categories were passed, but the model was not calibrated within categories. "
+                "Leave them out, or calibrate with KnownRejected(within='category')."
+            )
         if self.categories_ is None:
-            if categories is not None:
-                raise ValueError(
-                    "categories were passed, but the model was not calibrated within categories. "
-                    "Leave them out, or calibrate with KnownRejected(within='category')."
-                )
             return np.zeros(n, dtype=np.intp)
         names = self.categories_.tolist()
         if categories is None:
@@ -374,14 +355,14 @@ def find_unknowns(
     """Tell which samples of a batch are unknown, with few false alarms among them.
 
     Of the samples that are reported, an expected share of at most `q` is known: the false discovery
-    rate. This is Benjamini and Hochberg's procedure on the p-values of "this is known at all".
+    rate. This is Benjamini and Hochberg's procedure on :meth:`CalibratedRejector.known_p_value`.
     Unlike a threshold it adapts to the batch: many unknown samples lower the bar for all.
 
     Parameters
     ----------
     model : CalibratedRejector or LearnedScore
-        Not calibrated within classes or categories: the p-values must come from one set. With
-        `learn` a fitted :class:`openset.traffic.LearnedScore`.
+        Not calibrated within classes or categories. With `learn` a fitted
+        :class:`openset.traffic.LearnedScore`.
     X : array-like of shape (n, d), or whatever the model takes
         The batch. Its known samples, or objects, must be independent of each other and of the
         calibration set.

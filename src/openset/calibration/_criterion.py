@@ -25,22 +25,16 @@ _SHARES = {"alpha", "confidence", "rate", "share", "target", "unknown_share"}
 class CalibrationScores(NamedTuple):
     """Scores of samples that the estimator was not fitted to, above its own thresholds."""
 
-    # `known` (n, K) with class indices `codes` (n,); `unknown` (m, K) or, the highest, (m, 1);
-    # `far` (K,), far away from all samples; scores closer than `band` count as equal; `groups` (n,)
-    # and `unknown_groups` (m,) are indices of objects and of identities, None where rows are
-    # independent; `whose` names the calibration samples in a message. With a `share`, `unknown` are
-    # rows of traffic, of which this share is unknown.
-
-    known: np.ndarray
-    codes: np.ndarray
-    unknown: np.ndarray
-    classes: np.ndarray
-    far: np.ndarray
-    band: float = 0.0
-    groups: np.ndarray | None = None
-    unknown_groups: Any = None
-    whose: str = "of known classes"
-    share: float | None = None
+    known: np.ndarray  # (n, K)
+    codes: np.ndarray  # (n,) class indices
+    unknown: np.ndarray  # (m, K) or, the highest, (m, 1)
+    classes: np.ndarray  # (K,)
+    far: np.ndarray  # (K,), far away from all samples
+    band: float = 0.0  # scores closer than this count as equal
+    groups: np.ndarray | None = None  # (n,) indices of objects, None where rows are independent
+    unknown_groups: Any = None  # (m,) indices of identities
+    whose: str = "of known classes"  # are the calibration samples, in a message
+    share: float | None = None  # of unknown rows, if `unknown` are rows of traffic
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
         """Highest scores (n,) of known and (m,) of unknown samples."""
@@ -58,10 +52,10 @@ class CalibrationScores(NamedTuple):
         if self.share is None:
             return counts
         # Of traffic the estimated number of unknown rows, which may not fall.
-        n, n_known = counts.unknown[-1], len(self.known)
-        estimate = counts.unknown - (1 - self.share) * n * counts.known / n_known
-        unknown = np.maximum.accumulate(np.clip(estimate, 0.0, self.share * n))
-        return counts._replace(unknown=unknown)
+        n, accepted_known = counts.unknown[-1], counts.known / len(self.known)
+        estimate = counts.unknown - (1 - self.share) * n * accepted_known
+        estimate = np.clip(estimate, 0.0, self.share * n)
+        return counts._replace(unknown=np.maximum.accumulate(estimate))
 
     def is_gap(self, thresholds: np.ndarray) -> np.ndarray:
         """(n,) bool: whether each of descending scores lies above the next, rounding aside."""
@@ -84,12 +78,8 @@ class CalibrationScores(NamedTuple):
 class Criterion:
     """Base class of the criteria."""
 
-    # Whether samples to come are promised anything.
-    promises: ClassVar[bool] = False
-    # Which of groups, unknown_groups and categories the criterion can use.
-    takes: ClassVar[tuple[str, ...]] = ()
-    # Whether known unknowns of the calibration samples may serve as its unknown samples.
-    takes_known_unknowns: ClassVar[bool] = True
+    promises: ClassVar[bool] = False  # whether samples to come are promised anything
+    takes: ClassVar[tuple[str, ...]] = ()  # of groups, unknown_groups and categories
     states_share: ClassVar[bool] = False  # whether unknown_share is a field
     maximizes: ClassVar[bool] = False  # whether the threshold is the best one of a curve
     # Without annotations: a criterion may have them as fields.
@@ -153,11 +143,6 @@ class Criterion:
         """Further attributes of the fitted model; unknown samples may be withheld known ones."""
         return {}
 
-    def among(self) -> str:
-        """The share of unknown samples to come, for the sentence."""
-        share = self.unknown_share
-        return f" where {share * 100:g} % are unknown" if share else ""
-
     def all_rejected(self) -> ValueError:
         """The error where unknown samples score as high as known ones."""
         return ValueError(
@@ -192,13 +177,6 @@ def masses(groups: np.ndarray) -> np.ndarray:
     # G groups and the one to come, below all scores, weigh the same, and so do their rows.
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
     return np.append(1.0, 1 / counts[inverse]).cumsum() / (len(counts) + 1)
-
-
-def mass_quantile(scores: np.ndarray, groups: np.ndarray | None, level: float) -> float:
-    """The lowest of scores (n,) with more mass than `level`, at least 1 / (G + 1), below it."""
-    order = np.argsort(scores, kind="stable")
-    mass = masses(order if groups is None else groups[order])[1:]
-    return float(scores[order][np.searchsorted(mass, level * SLACK, side="right")])
 
 
 def fewest_groups(level: float) -> int:

@@ -4,12 +4,9 @@ Precision: thresholds are the scores of the held-out samples, from strict to len
 sets a threshold is not counted. Each tests the hypothesis "precision < target", and the first that
 cannot be rejected ends the sequence (fixed-sequence testing), so no correction for the number of
 thresholds is needed. A sequence has a chance to begin only where many samples are accepted, but a
-high precision may hold at a low coverage only. So three sequences begin at a half, a quarter and an
-eighth of the samples, with a half, a quarter and a quarter of the allowed error.
-
-The threshold that is returned lies midway between the score that is not counted and the next higher
-one. Where these two are so close that rounding may exchange them, a stricter one that passed is
-taken: accepting some copies of a sample and rejecting others would break the promise.
+high precision may hold at a low coverage only: so there are three. Where rounding may exchange the
+score that is not counted and the next higher one, a stricter threshold that passed is taken:
+accepting some copies of a sample and rejecting others would break the promise.
 """
 
 from __future__ import annotations
@@ -27,8 +24,7 @@ from ._mixture import lower_limit, upper_limit
 # (share of the known samples that the first threshold accepts, share of the allowed error)
 _SEQUENCES = ((1 / 2, 1 / 2), (1 / 4, 1 / 4), (1 / 8, 1 / 4))
 
-# Step of the targets that are tried for the message of an error.
-_STEP = 1e-3
+_STEP = 1e-3  # of the targets that are tried for the message of an error
 
 
 @dataclass(frozen=True)
@@ -103,6 +99,10 @@ class Accuracy(Criterion):
         return curve.thresholds, curve.hna if self.balanced else plain
 
 
+def _among(unknown_share: float | None) -> str:
+    return f" where {unknown_share * 100:g} % are unknown" if unknown_share else ""
+
+
 @dataclass(frozen=True)
 class Cost(Criterion):
     """The threshold at which the samples to come are expected to cost least; no promise.
@@ -148,7 +148,7 @@ class Cost(Criterion):
     @property
     def sentence(self) -> str:
         costs = ", ".join(f"{name}={value:g}" for name, value in self.costs.items())
-        return f"least expected cost ({costs}){self.among()}"
+        return f"least expected cost ({costs}){_among(self.unknown_share)}"
 
     def values(self, scores: CalibrationScores) -> tuple[np.ndarray, np.ndarray]:
         curve = self._curve(scores)
@@ -181,8 +181,7 @@ class Precision(Criterion):
     confidence : float in (0, 1), default=0.95
         Probability, over calibration sets, that the promise is kept.
     unknown_share : float in [0, 1), default=None
-        Share of unknown samples among those to come. If it is not 0, ``fit`` needs samples of
-        unknowns like those to come. None is 0: the promise is then about known samples.
+        As for :class:`Cost`; with 0 the promise is about known samples.
 
     Examples
     --------
@@ -201,7 +200,7 @@ class Precision(Criterion):
     @property
     def sentence(self) -> str:
         right = f"at least {self.target * 100:g} % of the answers that name a class are right"
-        return f"{right}{self.among()}, with confidence {self.confidence:g}"
+        return f"{right}{_among(self.unknown_share)}, with confidence {self.confidence:g}"
 
     def thresholds(self, scores: CalibrationScores) -> float:
         counts = scores.counts()
@@ -212,12 +211,12 @@ class Precision(Criterion):
         separate = scores.is_gap(counts.thresholds)[held]
         best = self._most_lenient(above, separate, *sizes)
         if best < 0:
-            raise self._too_ambitious(above, separate, *sizes)
+            raise ValueError(self._too_ambitious(above, separate, *sizes))
         upper, lower = counts.thresholds[held[best] : held[best] + 2]
         return between(upper, lower, scores.far)
 
-    def _too_ambitious(self, above, separate, n_known, n_unknown) -> ValueError:
-        """The error that names the highest target that these samples can promise."""
+    def _too_ambitious(self, above, separate, n_known, n_unknown) -> str:
+        """What is wrong, and the highest target that these samples can promise."""
         highest = "no precision can be promised"
         for lower in np.arange(np.floor((self.target - 1e-9) / _STEP), 0, -1) * _STEP:
             point = replace(self, target=float(lower))
@@ -225,7 +224,7 @@ class Precision(Criterion):
                 highest = f"the highest target that they can promise is {lower:.3f}"
                 break
         unknown = f" and {n_unknown} unknown" if n_unknown else ""
-        return ValueError(
+        return (
             f"target={self.target:g} cannot be promised with confidence={self.confidence:g} by "
             f"{n_known} known{unknown} calibration samples; {highest}. Lower target or confidence, "
             "give more samples, or train a better estimator."
@@ -239,16 +238,11 @@ class Precision(Criterion):
             # With fewer samples not even a faultless sequence could pass its first test.
             fewest = max(start * n_known, np.log(error) / np.log(self.target))
             possible = np.flatnonzero(separate & (above.known >= fewest))
-            if not possible.size:
-                continue
-            begin = int(possible[0])
-            end = len(separate) if n_tests is None else begin + n_tests
-            part = Acceptance(*(values[begin:end] for values in above))
-            failed = np.flatnonzero(~self._passes(part, error, n_known, n_unknown))
-            n_passed = failed[0] if failed.size else len(part.right)
-            if n_passed:
-                last = max(last, int(possible[possible < begin + n_passed][-1]))
-        return last
+            begin = int(possible[0]) if possible.size else len(separate)
+            part = Acceptance(*(values[begin:][:n_tests] for values in above))
+            n_passed = np.cumprod(self._passes(part, error, n_known, n_unknown)).sum()
+            last = max([last, *possible[possible < begin + n_passed][-1:]])
+        return int(last)
 
     def _passes(self, above, error, n_known, n_unknown) -> np.ndarray:
         """(m,) bool: whether each threshold is shown to have the precision."""

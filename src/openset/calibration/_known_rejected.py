@@ -1,10 +1,9 @@
 """At most a share of the known samples is rejected: a rank of the calibration scores.
 
-If a new score is exchangeable with n calibration scores, each of its n + 1 possible ranks has the
-same probability. So it is below their k-th smallest with a probability of at most k / (n + 1), ties
-included. Of G exchangeable objects each has the mass 1 / (G + 1), in equal parts on its rows, and
-the object to come has the rest, below all scores: a random row of it is below a score with a
-probability of at most the mass below that score.
+Of G exchangeable objects each has the mass 1 / (G + 1), in equal parts on its rows, and the object
+to come has the rest, below all scores: a random row of it is below a score with a probability of at
+most the mass below that score. Without objects each row is one: the probability to be below the
+k-th smallest of n scores is at most k / (n + 1), ties included.
 """
 
 from __future__ import annotations
@@ -17,15 +16,7 @@ import numpy as np
 from scipy.stats import binom
 
 from ..base import AGGREGATES, group_scores
-from ._criterion import (
-    SLACK,
-    CalibrationScores,
-    Criterion,
-    between,
-    fewest_groups,
-    mass_quantile,
-    width,
-)
+from ._criterion import SLACK, CalibrationScores, Criterion, between, fewest_groups, masses, width
 
 
 @dataclass(frozen=True)
@@ -172,7 +163,10 @@ class KnownRejected(Criterion):
         # An outlier far below does not lower the threshold: it lies no farther below that score
         # than the median lies above it.
         self.check_enough(len(counted), scores.groups, whose)
-        highest = mass_quantile(counted, scores.groups, self._level(len(counted)))
+        order = np.argsort(counted, kind="stable")
+        mass = masses(order if scores.groups is None else scores.groups[order])[1:]
+        enough = np.searchsorted(mass, self._level(len(counted)) * SLACK, side="right")
+        highest = float(counted[order][enough])  # the lowest with more mass at or below it
         room = width(highest, scores.band)
         lower = counted[counted < highest - room]
         if lower.size:

@@ -25,11 +25,11 @@ from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._samples import (
     check_given,
+    doubts,
     encode_known,
     finite_scores,
-    losses,
+    lift,
     price_of,
-    resolve_conflict,
     score_slack,
     settled_thresholds,
     split_rows,
@@ -44,8 +44,7 @@ class CalibratedRejector(ConformalClassifier):
     By default they keep a promise: **at most a share `alpha` of the known samples is rejected**,
     P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
     lies midway between the k-th smallest of their highest scores, k = floor(alpha (n + 1)), and the
-    next lower one. ``price_`` tells what this does to unknown samples, with a warning where few of
-    them are rejected any more.
+    next lower one. ``price_`` tells what this does to unknown samples.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class CalibratedRejector(ConformalClassifier):
     criterion : criterion, default=None
         What is promised, or aimed at: :class:`KnownRejected`, :class:`StrangersAccepted`,
         :class:`Precision`, :class:`Cost`, :class:`UnknownRejected` or :class:`Accuracy` of
-        `openset.calibration`. None is ``KnownRejected(alpha)``, the promise above.
+        `openset.calibration`. None is ``KnownRejected(alpha)``.
     prefer : {"promise", "bounded"}, default="promise"
         Where a threshold is so low that a class would accept samples however far away: keep it
         (``bounded_`` is False), or raise it just above the score far away (``promise_`` is False).
@@ -70,9 +69,9 @@ class CalibratedRejector(ConformalClassifier):
         Seed of the split into fitting and calibration samples.
     unknown_label : "auto" or label, default="auto"
         Answer for unknown samples; "auto" is that of the estimator. Rows of y that carry an
-        explicit label, of either, are known unknowns, and no part of the promise: those in the
-        fitting part go to an estimator with the same explicit label, those in the calibration part
-        serve as `X_unknown`, but not as strangers: these must be new to the model.
+        explicit label, of either, are known unknowns: those in the fitting part go to an estimator
+        with the same explicit label, those in the calibration part serve as `X_unknown`, but not as
+        strangers, which must be new to the model.
 
     Attributes
     ----------
@@ -87,8 +86,9 @@ class CalibratedRejector(ConformalClassifier):
     price_ : dict
         Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
-        that is `X_unknown`, or the classes that the :class:`openset.OpenSetSearchCV` that chose the
-        estimator withheld (an estimate: models of fewer classes), or else "not known" (None).
+        that is `X_unknown`, or `X_traffic`, or the classes that the
+        :class:`openset.OpenSetSearchCV` that chose the estimator withheld (an estimate: models of
+        fewer classes), or else "not known" (None).
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
         strangers are known classes that were withheld, nor for criteria without a promise.
@@ -96,7 +96,7 @@ class CalibratedRejector(ConformalClassifier):
         Only with `X_traffic`: its number of ``"rows"``, the estimated ``"unknown_share"`` with its
         bootstrap ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
         ``"threshold_interval"``, None where the traffic does not set the threshold. The entry of
-        ``price_`` for unknown samples is then an estimate with an ``"interval"``.
+        ``price_`` for unknown samples has an ``"interval"``, too.
     strangers_ : dict
         Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and
         the ``"trade_off"``: for each rate its threshold, the share of known calibration samples
@@ -104,8 +104,8 @@ class CalibratedRejector(ConformalClassifier):
     n_calibration_ : int
         Number of calibration samples of known classes.
     cost_curve_ : CostCurve
-        Expected cost at every threshold; only for :class:`Cost`.
-    lifted_ : ndarray of shape (K,), bool
+        Only for :class:`Cost`.
+    lifted_ : ndarray of the shape of ``thresholds_``, bool
         The classes whose threshold was raised for ``prefer="bounded"``.
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
@@ -126,9 +126,9 @@ class CalibratedRejector(ConformalClassifier):
     calibration set of n samples may reject more, with a standard deviation of about
     sqrt(alpha (1 - alpha) / n).
 
-    Rounding does not decide: each threshold lies midway between two scores, and those closer than
-    1e-6, or ten times the difference between the scores of a sample alone and in a batch, count as
-    equal. Kernel machines compute scores near their moved threshold in double precision.
+    Rounding does not decide: scores closer than 1e-6, or ten times the difference between the
+    scores of a sample alone and in a batch, count as equal. Kernel machines compute scores near
+    their moved threshold in double precision.
 
     There is no ``predict_proba``: how probable a class is depends on how many unknown samples come.
     :meth:`p_values`, :meth:`known_p_value` and :meth:`predict_set` with `alpha` tell which classes
@@ -211,9 +211,9 @@ class CalibratedRejector(ConformalClassifier):
             only tell the price. None takes the known unknowns among the calibration samples.
         X_traffic : array-like of shape (N, d), default=None
             Instead of `X_unknown`: unlabelled samples, known and unknown ones mixed, independent of
-            each other. The share of unknown ones is estimated where the criterion asks for it, and
-            so are their scores; what is chosen so is an estimate, no promise. The threshold stays
-            above the score far away from all samples. See ``traffic_``.
+            each other. The share and the scores of unknown ones are estimated where the criterion
+            asks for them; what is chosen so is an estimate, no promise, and stays above the score
+            far away from all samples.
         groups : array-like of shape (n,), default=None
             The object of each sample of X (a track, a session), for :class:`KnownRejected` where
             samples of one object are alike. An object is never both fitted and calibrated.
@@ -248,23 +248,22 @@ class CalibratedRejector(ConformalClassifier):
         label = inner.unknown_label if automatic else self.unknown_label
         classes, codes = known_classes(label, y)
         known, point = codes < len(classes), self._criterion()
-        given = check_given(point, given, y, X_unknown)
-        serves = X_unknown is None and not known.all() and point.takes_known_unknowns
-        seen = _safe_indexing(X, np.flatnonzero(~known))
+        given, seen = check_given(point, given, y, X_unknown), np.flatnonzero(~known)
+        strangers = isinstance(point, StrangersAccepted)
+        serve = len(seen) > 0 and not strangers and X_unknown is None and X_traffic is None
         if X_traffic is None:
-            point.check_unknown(seen if serves else X_unknown, passed_for_price)
+            point.check_unknown(seen if serve else X_unknown, passed_for_price)
         else:
             check_traffic(point, X_unknown)
-            (X_traffic,), serves = indexable(X_traffic), False
+            (X_traffic,) = indexable(X_traffic)
         fit_rows = rows = np.arange(len(y))
         if not frozen:
-            stratify = point.within == "class"
-            options = self.calibration_size, stratify, self.random_state, given["groups"]
-            fit_rows, rows = split_rows(y, known, *options)
+            options = self.calibration_size, point.within == "class", self.random_state
+            fit_rows, rows = split_rows(y, known, *options, given["groups"])
             if not takes_known_unknowns(inner, label):
                 fit_rows = fit_rows[known[fit_rows]]
         self._fit_rows = None if frozen else fit_rows
-        if serves and not known[rows].all():
+        if serve and not known[rows].all():
             X_unknown = _safe_indexing(X, rows[~known[rows]])
         rows = rows[known[rows]]
         groups, fit_groups = (
@@ -272,19 +271,18 @@ class CalibratedRejector(ConformalClassifier):
         )
         point.check_enough(len(rows), groups, None)  # fails before the fit, not after
         self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None, fit_groups)
-        self.n_known_unknowns_ = int(np.sum(~known))
+        self.n_known_unknowns_ = len(seen)
         transform, model = split_fitted(self.estimator_)
         if automatic:
             self.unknown_label_ = model.unknown_label_
-        identities, others = given["unknown_groups"], np.empty((0, len(self.classes_)))
-        if isinstance(point, StrangersAccepted):
-            if X_unknown is not None:
-                check_unseen(model, transform(X_unknown), seen, X_unknown)
-            else:
-                identities, others = withheld_scores(
-                    self.estimator, X, y, known, fit_rows, self.random_state
-                )
-        codes = encode_known(y[rows], self.classes_)
+        codes, others = encode_known(y[rows], self.classes_), np.empty((0, len(self.classes_)))
+        identities = given["unknown_groups"]
+        if strangers and X_unknown is not None:
+            check_unseen(model, transform(X_unknown), _safe_indexing(X, seen), X_unknown)
+        elif strangers:
+            identities, others = withheld_scores(
+                self.estimator, X, y, known, fit_rows, self.random_state
+            )
         scores = CalibrationScores(
             *(np.empty(0), codes, others, self.classes_, model.far_scores()),
             groups=groups,
@@ -308,7 +306,7 @@ class CalibratedRejector(ConformalClassifier):
         others, kept, estimated = X_unknown, None, len(given.unknown) > 0
         if X_traffic is not None:
             traffic = finite_scores(model, transform(X_traffic))
-            found = self._mixture(traffic, 0.95)
+            found = self._mixture(traffic)
             point = self.criterion_ = with_share(point, found)
             kept, others = given._replace(unknown=traffic, share=found.unknown_share), X_traffic
             if point.needs_unknown:
@@ -325,21 +323,18 @@ class CalibratedRejector(ConformalClassifier):
             self.__dict__.pop(name, None)
         self.__dict__.update(chosen[0][1])
         thresholds = np.stack([values for values, _ in chosen])
-        thresholds, lifted, conflict = resolve_conflict(
-            thresholds, given.far, self.classes_, self.prefer, point
-        )
+        thresholds, lifted = lift(thresholds, given.far, self.prefer)
         self.promise_ = bool(point.promises and not estimated and not lifted.any())
         unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
         withheld = getattr(model, "withheld_scores_", None)
         self.price_ = price_of(scores, category, thresholds, unknown, withheld)
-        doubts = [conflict]
+        messages: list[str | None] = []
         if kept is not None:
             priced = traffic_price(point, kept, found, thresholds[0])
             self.traffic_, self.price_["unknown"] = priced
-            doubts += [found.warning, share_doubt(point, found)]
-        moved, typical = np.where(lifted, np.inf, thresholds), np.median(scores.max(axis=1))
-        doubts += losses(point, self.classes_, self.price_, moved, given.far, typical)
-        for message in filter(None, doubts):
+            messages = [found.warning, share_doubt(point, found)]
+        messages += doubts(point, given, thresholds, lifted, self.price_)
+        for message in filter(None, messages):
             # To the caller of fit or of calibrate, behind scikit-learn's decorator.
             warnings.warn(message, stacklevel=5)
         one = 0 if names is None else slice(None)
@@ -365,7 +360,7 @@ class CalibratedRejector(ConformalClassifier):
         return tags
 
     def decision_function(self, X, *, categories=None) -> np.ndarray:
-        """Acceptance scores.
+        """Acceptance scores; >= 0 accepts.
 
         Parameters
         ----------
@@ -375,7 +370,6 @@ class CalibratedRejector(ConformalClassifier):
         Returns
         -------
         ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
         check_is_fitted(self)
         transform, moved = self.moved()

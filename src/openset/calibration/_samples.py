@@ -20,16 +20,26 @@ from ._traffic import settle
 # Scores closer than the band count as equal: those of equal samples may differ by rounding. It is
 # _BAND and _SAFETY times the largest difference, over _LOOKUPS samples, between the score of a
 # sample alone and in a batch.
-_BAND = 1e-6
-_SAFETY = 10.0
-_LOOKUPS = 16
+_BAND, _SAFETY, _LOOKUPS = 1e-6, 10.0, 16
+
+# How far above the score far away a threshold is raised, to bound the accepted region.
+_LIFT = 1e-3
+
+# Warned of: the share of unknown samples that are rejected falls, to _LOW or less. It covers a fall
+# by half. The estimate from withheld classes may be too high, and is warned of _MARGIN earlier.
+_LOW, _MARGIN = 0.5, 0.15
+_WITHHELD = "classes withheld in the search"
+
+# Warned of: a lowered threshold has come this near to the score far away, in units of the distance
+# from there to the median of the calibration samples.
+_NEAR = 0.05
 
 
-def check_given(point: Criterion, given: dict, y, X_unknown) -> dict[str, np.ndarray | None]:
-    """The given arrays, None where not given; groups (n,) and unknown_groups (m,) as indices."""
+def check_given(point: Criterion, given: dict, y, X_unknown) -> dict[str, Any]:
+    """The given arrays, or None; groups (n,) and unknown_groups (m,) as indices."""
     if given["unknown_groups"] is not None and X_unknown is None:
         raise ValueError("unknown_groups was passed without X_unknown, whose samples it names.")
-    arrays: dict[str, np.ndarray | None] = dict.fromkeys(given)
+    given = given.copy()
     for name, values in given.items():
         if values is None:
             continue
@@ -37,13 +47,13 @@ def check_given(point: Criterion, given: dict, y, X_unknown) -> dict[str, np.nda
             raise ValueError(f"{name} was passed, but {point} does not use it. Leave it out.")
         n = _num_samples(X_unknown if name == "unknown_groups" else y)
         names, codes = group_codes(values, n, name)
-        arrays[name] = names[codes] if name == "categories" else codes
-    if (point.within == "category") != (arrays["categories"] is not None):
+        given[name] = names[codes] if name == "categories" else codes
+    if (point.within == "category") != (given["categories"] is not None):
         raise ValueError(
             "KnownRejected(within='category') and categories, the category of each sample, belong "
             "together: pass both to fit, or neither."
         )
-    return arrays
+    return given
 
 
 def split_rows(
@@ -65,9 +75,8 @@ def split_rows(
             "samples to calibrate. Choose another size, or give more samples."
         )
     if groups is None:
-        options = {"test_size": size, "random_state": random_state}
-        rows = np.arange(len(y))
-        fit, rest = train_test_split(rows, stratify=of_class if stratify else None, **options)
+        shares = {"test_size": size, "stratify": of_class if stratify else None}
+        fit, rest = train_test_split(np.arange(len(y)), random_state=random_state, **shares)
     else:  # a group is never on both sides
         n_parts = min(max(2, round(1 / size)), len(np.unique(groups)))
         if n_parts < 2:
@@ -79,11 +88,10 @@ def split_rows(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The least populated class")
             fit, rest = next(parts.split(of_class, of_class, groups))
-    lost = np.setdiff1d(y[known], y[fit])
-    if lost.size:
+    if lost := np.setdiff1d(y[known], y[fit]).tolist():
         raise ValueError(
-            f"All samples of {lost.tolist()!r} were drawn for calibration and none is left to "
-            f"fit. Give more samples, or lower calibration_size={size!r}."
+            f"All samples of {lost!r} were drawn for calibration and none is left to fit. Give "
+            f"more samples, or lower calibration_size={size!r}."
         )
     return fit, rest
 
@@ -91,12 +99,11 @@ def split_rows(
 def encode_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Indices of the labels among the classes of the estimator; all of them must be known."""
     codes = encode_labels(y, classes)
-    strange = codes == len(classes)
-    if strange.any():
+    if strange := np.unique(y[codes == len(classes)]).tolist():
         raise ValueError(
-            f"y has labels that the estimator does not know: {np.unique(y[strange]).tolist()!r}"
-            f" are not among its classes {classes.tolist()!r}. Calibrate with known "
-            "classes only; samples of others can be passed as X_unknown."
+            f"y has labels that the estimator does not know: {strange!r} are not among its classes "
+            f"{classes.tolist()!r}. Calibrate with known classes only; samples of others can be "
+            "passed as X_unknown."
         )
     return codes
 
@@ -171,98 +178,64 @@ def _noise(model, transform, X, scores, rows) -> float:
     return np.abs(alone - scores[rows]).max()
 
 
-# How far above the score far away a threshold is raised, to bound the accepted region.
-_LIFT = 1e-3
-
-# Warned of: the share of unknown samples that are rejected falls, to this or less. It covers a fall
-# by half.
-_LOW = 0.5
-
-# The estimate from withheld classes may be too high, and is warned of this much earlier.
-_WITHHELD = "classes withheld in the search"
-_MARGIN = 0.15
-
-# Warned of: a lowered threshold has come this near to the score far away, in units of the distance
-# from there to the median of the calibration samples.
-_NEAR = 0.05
-
-
-def resolve_conflict(
-    thresholds: np.ndarray, far: np.ndarray, classes: np.ndarray, prefer: str, point: Criterion
-) -> tuple[np.ndarray, np.ndarray, str | None]:
-    """Thresholds (M, K), lifted to bound the accepted region if `prefer` says so; which; why."""
-    # `far` (K,) are the scores far away from all samples, inf where they are not known.
-    conflict = (thresholds <= far) & np.isfinite(far)
-    if prefer == "bounded" and np.any(far == np.inf):
+def lift(thresholds: np.ndarray, far: np.ndarray, prefer: str) -> tuple[np.ndarray, np.ndarray]:
+    """Thresholds (M, K), lifted to bound the accepted region if `prefer` says so; which were."""
+    if prefer == "promise":
+        return thresholds, np.zeros(thresholds.shape, dtype=bool)
+    if np.any(far == np.inf):
         raise ValueError(
             "prefer='bounded', but the scores of the estimator far away from all samples are not "
             "known, so no threshold is known to bound what it accepts. Use prefer='promise', or an "
             "estimator with bounded regions."
         )
-    if not conflict.any():
-        return thresholds, conflict, None
-    where = f"the classes {classes[conflict.any(axis=0)].tolist()!r}"
-    if prefer == "bounded":
-        text = (
-            f"The thresholds of {where} were lifted to keep their regions bounded: the operating "
-            f"point ({point}) is not kept. See promise_ and lifted_."
-        )
-        return np.where(conflict, far + _LIFT, thresholds), conflict, text
-    text = (
-        f"At the operating point ({point}) {where} accept samples however far away: bounded_ is "
-        "False for them. Use prefer='bounded' to raise their thresholds, or a larger alpha."
-    )
-    return thresholds, np.zeros_like(conflict), text
+    lifted = (thresholds <= far) & np.isfinite(far)
+    return np.where(lifted, far + _LIFT, thresholds), lifted
 
 
 def price_of(
-    scores: np.ndarray,
-    category: np.ndarray,
-    thresholds: np.ndarray,
-    unknown: np.ndarray | None,
-    withheld: np.ndarray | None,
+    known: np.ndarray, category: np.ndarray, thresholds: np.ndarray, unknown: Any, withheld: Any
 ) -> dict[str, dict[str, Any]]:
     """Shares rejected before and after thresholds (M, K) of M categories."""
-    # `scores` (n, K), with category indices (n,), and `unknown` (m, K) are those before; `withheld`
+    # `known` (n, K), with category indices (n,), and `unknown` (m, K) are scores before; `withheld`
     # are the `withheld_scores_` of a search. Unknown samples are of each category as often as known
     # ones.
     levels = np.zeros_like(thresholds), thresholds
-    known = [_rejected(scores, t[category]) for t in levels]
-    shares, source = [], "not known"
+    shares = [float(_rejected(known, t[category])) for t in levels]
+    others: list[float | None] = [None, None]
+    source = "not known"
     if unknown is not None:
         source = f"{len(unknown)} unknown samples that were passed"
         weights = np.bincount(category, minlength=len(thresholds)) / len(category)
-        shares = [weights @ [_rejected(unknown, t) for t in level] for level in levels]
+        others = [float(weights @ [_rejected(unknown, t) for t in level]) for level in levels]
     elif withheld is not None:
         common, source = thresholds[0, 0], _WITHHELD
         if np.any(thresholds != common):  # the one threshold that rejects as many known samples
-            common = np.quantile(scores.max(axis=1), known[1])
-        shares = [np.mean(withheld < t) for t in (0.0, common)]
-    return {
-        "known": _entry(known, f"{len(scores)} calibration samples"),
-        "unknown": _entry(shares or [None, None], source),
-    }
+            common = np.quantile(known.max(axis=1), shares[1])
+        others = [float(np.mean(withheld < t)) for t in (0.0, common)]
+    kinds = {"known": (*shares, f"{len(known)} calibration samples"), "unknown": (*others, source)}
+    return {k: dict(zip(("before", "after", "source"), v, strict=True)) for k, v in kinds.items()}
 
 
 def _rejected(scores, thresholds):
     return np.mean((scores - thresholds).max(axis=1) < 0)
 
 
-def _entry(shares, source: str) -> dict[str, Any]:
-    before, after = (None if share is None else float(share) for share in shares)
-    return {"before": before, "after": after, "source": source}
-
-
-def losses(
-    point: Criterion,
-    classes: np.ndarray,
-    price: dict[str, dict[str, Any]],
-    thresholds: np.ndarray,
-    far: np.ndarray,
-    typical: float,
+def doubts(
+    point: Criterion, given: CalibrationScores, thresholds: np.ndarray, lifted: np.ndarray, price
 ) -> Iterator[str]:
-    """Warnings: few unknown samples are rejected any more, or hardly those far away."""
-    # Of thresholds (M, K), scores far away (K,) and the median of the highest calibration scores.
+    """Warnings about thresholds (M, K), some lifted: what they accept that they should reject."""
+    unbounded = (thresholds <= given.far) & np.isfinite(given.far)
+    if lifted.any():
+        yield (
+            f"The thresholds of {_named(given, lifted)} were lifted to keep their regions bounded: "
+            f"the operating point ({point}) is not kept. See promise_ and lifted_."
+        )
+    elif unbounded.any():
+        yield (
+            f"At the operating point ({point}) {_named(given, unbounded)} accept samples however "
+            "far away: bounded_ is False for them. Use prefer='bounded' to raise their thresholds, "
+            "or a larger alpha."
+        )
     known, unknown = price["known"], price["unknown"]
     before, after, low = unknown["before"], unknown["after"], _LOW
     if unknown["source"] == _WITHHELD:
@@ -274,11 +247,16 @@ def losses(
             f"of the known samples were rejected before, {known['after']:.1%} are now. "
             f"{point.remedy}"
         )
-    near = (thresholds > far) & (thresholds < 0) & np.isfinite(far)
-    near &= thresholds - far <= _NEAR * np.maximum(typical - far, 0.0)
+    height = thresholds - given.far
+    near = ~lifted & ~unbounded & (thresholds < 0) & np.isfinite(given.far)
+    near &= height <= _NEAR * np.maximum(np.median(given.best()[0]) - given.far, 0.0)
     if near.any():
         yield (
-            f"At the operating point ({point}) the thresholds of the classes "
-            f"{classes[near.any(axis=0)].tolist()!r} are hardly above the score far away from all "
-            f"samples: samples unlike any known one may be accepted. {point.remedy}"
+            f"At the operating point ({point}) the thresholds of {_named(given, near)} are hardly "
+            "above the score far away from all samples: samples unlike any known one may be "
+            f"accepted. {point.remedy}"
         )
+
+
+def _named(given: CalibrationScores, which: np.ndarray) -> str:
+    return f"the classes {given.classes[which.any(axis=0)].tolist()!r}"

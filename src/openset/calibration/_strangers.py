@@ -70,7 +70,6 @@ class StrangersAccepted(Criterion):
 
     promises: ClassVar[bool] = True
     takes: ClassVar[tuple[str, ...]] = ("unknown_groups",)
-    takes_known_unknowns: ClassVar[bool] = False
     needs_unknown: ClassVar[bool] = True  # type: ignore[misc]
     weaker: ClassVar[str] = "a higher rate"
     remedy: ClassVar[str] = "Train a better estimator, or choose a higher rate."
