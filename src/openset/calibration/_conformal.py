@@ -1,9 +1,8 @@
 """p-values and sets of classes, from the scores of the calibration samples; false discoveries.
 
-If a known sample is exchangeable with n calibration samples, the number of their scores that are
-not above its own is at least k with probability 1 - k / (n + 1) or more, ties included. So
-p = (1 + #{i: s_i <= s}) / (n + 1) is at most alpha with a probability of at most alpha. Of samples
-in groups, the mass of a group is counted instead, in equal parts on its samples.
+If a known sample is exchangeable with n calibration samples, p = (1 + #{i: s_i <= s}) / (n + 1) is
+at most alpha with a probability of at most alpha, ties included. Of samples in groups, the mass of
+a group is counted instead, in equal parts on its samples.
 """
 
 from __future__ import annotations

@@ -86,6 +86,10 @@ class Criterion:
     within = None  # or "class" or "category": within what it holds
     unknown_share = None  # of the samples to come
     weaker: ClassVar[str] = "a weaker criterion"
+    all_rejected: ClassVar[str] = (
+        "Only a threshold that rejects all known samples satisfies {0}: the samples of X_unknown "
+        "score too high. Choose {0.weaker}, or train a better estimator."
+    )
     remedy: ClassVar[str] = "Train a better estimator, or choose a stricter operating point."
 
     def __post_init__(self) -> None:
@@ -136,19 +140,12 @@ class Criterion:
         tried, value = self.values(scores)
         best = int(np.where(scores.is_gap(tried), value, -np.inf).argmax())
         if best == 0:
-            raise self.all_rejected()
+            raise ValueError(self.all_rejected.format(self))
         return scores.below(tried, best)
 
     def attributes(self, scores: CalibrationScores, withheld: bool) -> dict[str, Any]:
         """Further attributes of the fitted model; unknown samples may be withheld known ones."""
         return {}
-
-    def all_rejected(self) -> ValueError:
-        """The error where unknown samples score as high as known ones."""
-        return ValueError(
-            f"Only a threshold that rejects all known samples satisfies {self}: the samples of "
-            f"X_unknown score too high. Choose {self.weaker}, or train a better estimator."
-        )
 
 
 def check_fraction(owner: str, name: str, value: Any, *, zero: bool = False) -> None:

@@ -135,6 +135,10 @@ class Cost(Criterion):
 
     states_share: ClassVar[bool] = True
     maximizes: ClassVar[bool] = True
+    all_rejected: ClassVar[str] = (
+        "With {} it is cheapest to reject every sample: an answer costs more than it saves. Check "
+        "the costs, or train a better estimator."
+    )
 
     def __post_init__(self) -> None:
         check_costs(self.costs)
@@ -153,12 +157,6 @@ class Cost(Criterion):
     def values(self, scores: CalibrationScores) -> tuple[np.ndarray, np.ndarray]:
         curve = self._curve(scores)
         return curve.thresholds, -curve.cost
-
-    def all_rejected(self) -> ValueError:
-        return ValueError(
-            f"With {self} it is cheapest to reject every sample: an answer costs more than it "
-            "saves. Check the costs, or train a better estimator."
-        )
 
     def attributes(self, scores: CalibrationScores, withheld: bool) -> dict[str, Any]:
         return {"_cost_values": np.array(self._curve(scores))}  # model files hold arrays

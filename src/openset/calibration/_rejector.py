@@ -19,23 +19,12 @@ from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
 from ..metrics import CostCurve, encode_labels
 from ..utils import answer_labels, decide, replace_final, split_fitted, unwrap
+from . import _samples, _traffic
 from ._conformal import NEW_SPELLING, ConformalClassifier
 from ._criterion import CalibrationScores, Criterion
 from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
-from ._samples import (
-    check_given,
-    doubts,
-    encode_known,
-    finite_scores,
-    lift,
-    price_of,
-    score_slack,
-    settled_thresholds,
-    split_rows,
-)
 from ._strangers import StrangersAccepted, check_unseen, withheld_scores
-from ._traffic import check_traffic, share_doubt, traffic_price, with_share
 
 
 class CalibratedRejector(ConformalClassifier):
@@ -86,17 +75,16 @@ class CalibratedRejector(ConformalClassifier):
     price_ : dict
         Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
-        that is `X_unknown`, or `X_traffic`, or the classes that the
-        :class:`openset.OpenSetSearchCV` that chose the estimator withheld (an estimate: models of
-        fewer classes), or else "not known" (None).
+        that is what was passed, or the classes that the :class:`openset.OpenSetSearchCV` that chose
+        the estimator withheld (an estimate: models of fewer classes), or "not known" (None). With
+        `X_traffic` they are estimates with an ``"interval"``.
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
         strangers are known classes that were withheld, nor for criteria without a promise.
     traffic_ : dict
         Only with `X_traffic`: its number of ``"rows"``, the estimated ``"unknown_share"`` with its
         bootstrap ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
-        ``"threshold_interval"``, None where the traffic does not set the threshold. The entry of
-        ``price_`` for unknown samples has an ``"interval"``, too.
+        ``"threshold_interval"``, None where the traffic does not set the threshold.
     strangers_ : dict
         Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and
         the ``"trade_off"``: for each rate its threshold, the share of known calibration samples
@@ -113,18 +101,17 @@ class CalibratedRejector(ConformalClassifier):
         Whether the threshold lies above the score far away from all samples; False also where that
         is not known (wrapped classifiers, linear machines, the cosine metric).
     known_radius_ : ndarray of shape (K,)
-        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, for estimators that
-        have one. Behind a Pipeline it is a distance in the transformed space.
+        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, in the space behind
+        the transformers of a Pipeline; only for estimators that have one.
     n_features_in_, feature_names_in_
         Only if the fitted estimator has them.
 
     Notes
     -----
     The promise assumes that future known samples and calibration samples are exchangeable, as
-    independent draws from the same source are; drift breaks it. It is about rejection, not about
-    the label: a class that is not its own may accept a sample. The probability is over both: one
-    calibration set of n samples may reject more, with a standard deviation of about
-    sqrt(alpha (1 - alpha) / n).
+    independent draws from the same source are; drift breaks it. The probability is over both; for
+    the calibration set that was drawn there is ``KnownRejected(confidence=...)``. It is about
+    rejection, not about the label: a class that is not its own may accept a sample.
 
     Rounding does not decide: scores closer than 1e-6, or ten times the difference between the
     scores of a sample alone and in a batch, count as equal. Kernel machines compute scores near
@@ -248,18 +235,18 @@ class CalibratedRejector(ConformalClassifier):
         label = inner.unknown_label if automatic else self.unknown_label
         classes, codes = known_classes(label, y)
         known, point = codes < len(classes), self._criterion()
-        given, seen = check_given(point, given, y, X_unknown), np.flatnonzero(~known)
+        given, seen = _samples.check_given(point, given, y, X_unknown), np.flatnonzero(~known)
         strangers = isinstance(point, StrangersAccepted)
         serve = len(seen) > 0 and not strangers and X_unknown is None and X_traffic is None
         if X_traffic is None:
             point.check_unknown(seen if serve else X_unknown, passed_for_price)
         else:
-            check_traffic(point, X_unknown)
+            _traffic.check_traffic(point, X_unknown)
             (X_traffic,) = indexable(X_traffic)
         fit_rows = rows = np.arange(len(y))
         if not frozen:
             options = self.calibration_size, point.within == "class", self.random_state
-            fit_rows, rows = split_rows(y, known, *options, given["groups"])
+            fit_rows, rows = _samples.split_rows(y, known, *options, given["groups"])
             if not takes_known_unknowns(inner, label):
                 fit_rows = fit_rows[known[fit_rows]]
         self._fit_rows = None if frozen else fit_rows
@@ -275,19 +262,16 @@ class CalibratedRejector(ConformalClassifier):
         transform, model = split_fitted(self.estimator_)
         if automatic:
             self.unknown_label_ = model.unknown_label_
-        codes, others = encode_known(y[rows], self.classes_), np.empty((0, len(self.classes_)))
-        identities = given["unknown_groups"]
+        identities, others = given["unknown_groups"], np.empty((0, len(self.classes_)))
         if strangers and X_unknown is not None:
             check_unseen(model, transform(X_unknown), _safe_indexing(X, seen), X_unknown)
         elif strangers:
             identities, others = withheld_scores(
                 self.estimator, X, y, known, fit_rows, self.random_state
             )
-        scores = CalibrationScores(
-            *(np.empty(0), codes, others, self.classes_, model.far_scores()),
-            groups=groups,
-            unknown_groups=identities,
-        )
+        codes, band = _samples.encode_known(y[rows], self.classes_), 0.0
+        known_part = np.empty(0), codes, others, self.classes_, model.far_scores(), band
+        scores = CalibrationScores(*known_part, groups, identities)
         names = None if given["categories"] is None else given["categories"][rows]
         self._calibrate(point, _safe_indexing(X, rows), scores, names, X_unknown, X_traffic)
         return self
@@ -300,14 +284,14 @@ class CalibratedRejector(ConformalClassifier):
         if names is not None:
             self.categories_, category = np.unique(names, return_inverse=True)
             whose = [f"of category {name!r}" for name in self.categories_.tolist()]
-        scores = finite_scores(model, transform(X))
-        given = given._replace(known=scores, band=score_slack(model, transform, X, scores))
+        scores = _samples.finite_scores(model, transform(X))
+        given = given._replace(known=scores, band=_samples.score_slack(model, transform, X, scores))
         self._keep_scores(given, category)
         others, kept, estimated = X_unknown, None, len(given.unknown) > 0
         if X_traffic is not None:
-            traffic = finite_scores(model, transform(X_traffic))
+            traffic = _samples.finite_scores(model, transform(X_traffic))
             found = self._mixture(traffic)
-            point = self.criterion_ = with_share(point, found)
+            point = self.criterion_ = _traffic.with_share(point, found)
             kept, others = given._replace(unknown=traffic, share=found.unknown_share), X_traffic
             if point.needs_unknown:
                 given, estimated = kept, True
@@ -318,22 +302,22 @@ class CalibratedRejector(ConformalClassifier):
             rows = np.flatnonzero(category == m)
             part = given.take(rows)._replace(whose=text)
             samples = _safe_indexing(X, rows), others
-            chosen.append(settled_thresholds(point, model, transform, samples, part))
+            chosen.append(_samples.settled_thresholds(point, model, transform, samples, part))
         for name in ("strangers_", "_cost_values", "traffic_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(chosen[0][1])
         thresholds = np.stack([values for values, _ in chosen])
-        thresholds, lifted = lift(thresholds, given.far, self.prefer)
+        thresholds, lifted = _samples.lift(thresholds, given.far, self.prefer)
         self.promise_ = bool(point.promises and not estimated and not lifted.any())
-        unknown = None if X_unknown is None else finite_scores(model, transform(X_unknown))
+        unknown = None if X_unknown is None else _samples.finite_scores(model, transform(X_unknown))
         withheld = getattr(model, "withheld_scores_", None)
-        self.price_ = price_of(scores, category, thresholds, unknown, withheld)
+        self.price_ = _samples.price_of(scores, category, thresholds, unknown, withheld)
         messages: list[str | None] = []
         if kept is not None:
-            priced = traffic_price(point, kept, found, thresholds[0])
+            priced = _traffic.traffic_price(point, kept, found, thresholds[0])
             self.traffic_, self.price_["unknown"] = priced
-            messages = [found.warning, share_doubt(point, found)]
-        messages += doubts(point, given, thresholds, lifted, self.price_)
+            messages = [found.warning, _traffic.share_doubt(point, found)]
+        messages += _samples.doubts(point, given, thresholds, lifted, self.price_)
         for message in filter(None, messages):
             # To the caller of fit or of calibrate, behind scikit-learn's decorator.
             warnings.warn(message, stacklevel=5)
@@ -523,8 +507,8 @@ def calibrate(
     X : array-like of shape (n, d), or whatever the model takes
         Samples that were not used in its fit or search.
     y : array-like of shape (n,)
-        Their labels. Samples with a label that is no known class are unknown; they are used where
-        the operating point needs unknown samples, and for its price (``price_``) everywhere.
+        Their labels. Samples with a label that is no known class are unknown: the `X_unknown` of
+        :meth:`CalibratedRejector.fit`, for the price everywhere.
     X_traffic : array-like of shape (N, d), or whatever the model takes, default=None
         Unlabelled samples, as for :meth:`CalibratedRejector.fit`; unknown samples in y are then
         left out.
@@ -564,18 +548,19 @@ def calibrate(
         raise ValueError(
             f"criterion={point} needs unknown samples, but all labels in y are known classes."
         )
-    others = np.flatnonzero(~known)
-    unknown = None if X_traffic is not None or not len(others) else _safe_indexing(Z, others)
-    identities = y if groups is None else np.asarray(groups)
-    if "unknown_groups" in point.takes and groups is None and np.any(y == final.unknown_label_):
+    strangers, unknown = "unknown_groups" in point.takes, None
+    if X_traffic is None and not known.all():
+        unknown = _safe_indexing(Z, np.flatnonzero(~known))
+    if strangers and groups is None and np.any(y == final.unknown_label_):
         raise ValueError(
             f"{point} needs the identity of each unknown sample, but y has the label "
             f"{final.unknown_label_!r}. Pass groups."
         )
-    asked = groups is not None and "groups" in point.takes
+    identities = y if groups is None else np.asarray(groups)
+    known_groups = None if groups is None or "groups" not in point.takes else identities[known]
     given = {
-        "groups": identities[known] if asked else None,
-        "unknown_groups": identities[~known] if "unknown_groups" in point.takes else None,
+        "groups": known_groups,
+        "unknown_groups": identities[~known] if strangers else None,
         "categories": None if categories is None else np.asarray(categories)[known],
     }
     Z_known = _safe_indexing(Z, np.flatnonzero(known))

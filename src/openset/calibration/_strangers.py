@@ -1,9 +1,9 @@
 """At most a share of the strangers is accepted: hierarchical conformal prediction.
 
-Strangers come as G identities (people, intents, kinds of fault), exchangeable with the next one,
-each with its own number of samples. Every identity has the mass 1 / (G + 1), in equal parts on its
-samples, and the identity to come has the rest, above all scores. A random sample of it scores more
-than s with a probability of at most the mass above s.
+Strangers come as G identities (people, intents, kinds of fault), exchangeable with the next one.
+Every one has the mass 1 / (G + 1), in equal parts on its samples, and the identity to come the
+rest, above all scores. A random sample of it scores more than s with a probability of at most the
+mass above s.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class StrangersAccepted(Criterion):
     average over draws of the G identities, for every G.
 
     Without `X_unknown` known classes are withheld in folds, and scored by models that have not seen
-    them. That is an estimate, not a promise (``promise_`` is False): the model that is delivered
-    knows more classes than each of those, and a maximum over more classes may accept more
-    strangers. Measured with K classes, it accepts 0.9 to 1.1 times the rate on average where
-    rate (K + 1) is 5 or more, and far less, at the expense of known samples, where that is 1.
+    them. That is an estimate, no promise: the model that is delivered knows more classes, and a
+    maximum over more classes may accept more strangers. Measured with K classes, it accepts 0.9 to
+    1.1 times the rate on average where rate (K + 1) is 5 or more, and far less, at the expense of
+    known samples, where that is 1.
 
     References
     ----------
@@ -98,7 +98,7 @@ class StrangersAccepted(Criterion):
             )
         threshold = stranger_threshold(scores, self.rate)
         if not np.any(known >= threshold):
-            raise self.all_rejected()
+            raise ValueError(self.all_rejected.format(self))
         return threshold
 
     def attributes(self, scores: CalibrationScores, withheld: bool) -> dict[str, Any]:
@@ -127,12 +127,11 @@ def stranger_threshold(scores: CalibrationScores, rate: float) -> float:
     order = np.argsort(-strangers, kind="stable")
     mass = masses(scores.unknown_groups[order])  # the identity to come is above all scores
     tried = np.unique(np.append(known, strangers))[::-1]
+    top = tried[0] + max(2e-3 * max(1.0, abs(tried[0])), 4 * width(tried[0], scores.band))
+    tried = np.append(top, tried)
     accepted = mass[np.searchsorted(-strangers[order], -tried, side="right")]
     possible = np.flatnonzero((accepted <= rate * SLACK) & scores.is_gap(tried))
-    if possible.size:
-        return scores.below(tried, int(possible[-1]))
-    top = tried[0]
-    return float(top + max(1e-3 * max(1.0, abs(top)), 2 * width(top, scores.band)))
+    return scores.below(tried, int(possible[-1]))
 
 
 def withheld_scores(
@@ -162,23 +161,15 @@ def withheld_scores(
 def check_unseen(model: Any, Z_unknown: Any, known_unknowns: Any, X_unknown: Any) -> None:
     """Raise ValueError if strangers were fitted to as known unknowns, of y or of the model."""
     # `Z_unknown` are the strangers as the model sees them.
-    pairs = [(X_unknown, known_unknowns)]
     kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
-    if kept is not None:
-        pairs.append((Z_unknown, kept[0]))
-    for strangers, seen in pairs:
-        n_seen = _n_shared_rows(strangers, seen)
-        if n_seen:
+    pairs: Any = (X_unknown, known_unknowns), (Z_unknown, kept and kept[0])
+    for pair in pairs:
+        arrays = [m.toarray() if sparse.issparse(m) else np.asarray(m) for m in pair]
+        if not all(m.ndim == 2 and m.dtype.kind in "iuf" for m in arrays):
+            continue
+        first, seen = ({row.tobytes() for row in m.astype(np.float64)} for m in arrays)
+        if n_seen := len(first & seen):
             raise ValueError(
                 f"{n_seen} samples of X_unknown are known unknowns that the model was fitted to; "
                 "a model rejects what it has seen. Pass strangers that are new to it."
             )
-
-
-def _n_shared_rows(first: Any, second: Any) -> int:
-    """Number of rows of one numeric matrix that are rows of another; 0 for other data."""
-    dense = [m.toarray() if sparse.issparse(m) else np.asarray(m) for m in (first, second)]
-    if any(m.ndim != 2 or m.dtype.kind not in "iuf" or not m.size for m in dense):
-        return 0
-    rows = [{row.tobytes() for row in np.asarray(m, dtype=np.float64)} for m in dense]
-    return len(rows[0] & rows[1])

@@ -29,15 +29,15 @@ def check_traffic(point: Criterion, X_unknown: Any) -> None:
             f"{point} cannot be used with X_traffic, whose rows have no identity and no category. "
             "Leave X_traffic out."
         )
-
-
-def with_share(point: Criterion, found: Mixture) -> Criterion:
-    """The criterion with the estimated share of unknown rows; ValueError if it cannot be used."""
-    if point.states_share and point.unknown_share is not None:
+    if point.unknown_share is not None:
         raise ValueError(
             f"X_traffic was passed, but {point} states unknown_share. Leave it at None to have it "
             "estimated, or leave X_traffic out."
         )
+
+
+def with_share(point: Criterion, found: Mixture) -> Criterion:
+    """The criterion with the estimated share of unknown rows; ValueError if it cannot be used."""
     if found.unknown_share == 0 and point.needs_unknown:
         raise ValueError(
             f"No row of X_traffic seems to be unknown, and {point} needs some. Use KnownRejected, "
@@ -116,20 +116,19 @@ def traffic_price(
         return told, {"before": None, "after": None, "source": "no unknown rows in the traffic"}
     drawn = [(_rejected(part, thresholds), t) for part, t in _resampled(point, scores)]
     samples = [share for share, _ in drawn], [t for _, t in drawn if t is not None]
-    intervals = [np.quantile(v, [0.025, 0.975]).tolist() if v else None for v in samples]
-    price = {
+    interval, told["threshold_interval"] = (
+        np.quantile(values, [0.025, 0.975]).tolist() if values else None for values in samples
+    )
+    return told, {
         "before": _rejected(scores, np.zeros_like(thresholds)),
         "after": _rejected(scores, thresholds),
         "source": f"estimated from {found.n_traffic} rows of traffic",
-        "interval": intervals[0],
+        "interval": interval,
     }
-    return told | {"threshold_interval": intervals[1]}, price
 
 
 def _rejected(scores: CalibrationScores, thresholds: np.ndarray) -> float:
     """Estimated share of the unknown rows of the traffic that thresholds (K,) reject."""
-    known, traffic = (
-        np.mean((s - thresholds).max(axis=1) >= 0) for s in (scores.known, scores.unknown)
-    )
-    share = scores.share or 0.0
+    parts, share = (scores.known, scores.unknown), scores.share or 0.0
+    known, traffic = (np.mean((part - thresholds).max(axis=1) >= 0) for part in parts)
     return float(np.clip(1 - (traffic - (1 - share) * known) / share, 0.0, 1.0))
