@@ -294,6 +294,82 @@ def _strangers_lines(name, draws, n_strangers, n_runs) -> Iterator[str]:
         )
 
 
+def limits(setup: Setup) -> Iterator[str]:
+    n_runs, n_models = setup.draws(500), setup.draws(10)
+    yield "## Limits of two of these promises"
+    yield ""
+    yield "**Confidence, alpha = 0.01, n = 500: the mean cannot be half of alpha.** The share"
+    yield "below the k-th of n scores exceeds alpha with the probability P(Bin(n, alpha) <= k -"
+    yield "1), which must not exceed 0.05. *Mixed*: the rank k + 1 in so many calibrations, drawn"
+    yield "at random, that the promise is just kept. *Possible* is half of alpha from n = 1,049"
+    yield "on, *mixed* from n = 742 on."
+    yield ""
+    yield "| alpha | n | k | broken, k | broken, k + 1 | possible | mixed | half of alpha |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for alpha, n in CONFIDENCE:
+        k = np.flatnonzero(binom.sf(np.arange(n) - 1, n, alpha) >= 0.95)[-1]
+        a, b = binom.cdf([k - 1, k], n, alpha)
+        mixed = (k + (0.05 - a) / (b - a)) / (n + 1)
+        yield (
+            f"| {alpha:g} | {n} | {k} | {a:.4f} | {b:.4f} | {k / (n + 1):.4f} | {mixed:.4f} | "
+            f"{alpha / 2:g} |"
+        )
+    yield ""
+    yield "**Strangers: what the mass of the identity to come costs.** With r (G + 1) = k the"
+    yield "threshold accepts strangers of a mass of (k - 1) / (G + 1) at most; 1 / (G + 1) is for"
+    yield "the one to come. A mass d / (G + 1) with d < k / (k + 1) breaks the promise: of"
+    yield "identities with a share (k - d) / k of their rows at one level, and the rest far"
+    yield "below, it accepts the k highest, so a new one with the probability (k + 1) / (G + 1),"
+    yield "and (k - d) / k (k + 1) > k. *Half*: d = 1 / 2, no promise, but here about r on"
+    yield "average. *One row*: the k-th of one random row per identity, a promise with nothing to"
+    yield "spare (r on average), but the threshold is random. *Lost*: points of known rows named"
+    yield "right, less than with the threshold from ten times as many strangers, or from all."
+    yield ""
+    yield (
+        "| data | G | rate | accepted | lost | accepted, half | lost | accepted, one row | lost |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for name, (n_known, gamma, numbers) in STRANGERS.items():
+        draws = [
+            setup.scores(f"{name}-{seed}", _known_and_others, name, n_known, gamma, seed)
+            for seed in range(n_models)
+        ]
+        for n_strangers in numbers:
+            for rate in RATES:
+                if rate * (n_strangers + 1) in (5, 10):
+                    yield _limits_line(name, draws, n_strangers, rate, n_runs)
+
+
+def _limits_line(name, draws, n_strangers, rate, n_runs) -> str:
+    found, rng = np.empty((n_runs, 3, 2)), np.random.default_rng(3)
+    k, total = round(rate * (n_strangers + 1)), n_strangers + 1
+    for i in range(n_runs):
+        draw = draws[i % len(draws)]
+        scores, classes = draw["others"], draw["classes"]
+        sizes, names = np.bincount(classes), rng.permutation(classes.max() + 1)
+        order = np.argsort(-scores, kind="stable")
+        order = order[np.isin(classes[order], names[:n_strangers])]
+        mass = np.cumsum(1 / sizes[classes[order]]) / total
+        first = np.unique(rng.permutation(len(order)), return_index=True)[1]
+        shuffled = order[first]
+        one = shuffled[np.unique(classes[shuffled], return_index=True)[1]]
+        some = np.isin(classes, names[: 10 * n_strangers])
+        given = scores_of(draw["best"], scores[some], unknown_groups=classes[some])
+        ideal = np.mean(draw["right"] & (draw["best"] >= stranger_threshold(given, rate)))
+        levels = [np.searchsorted(mass, (k - d) / total * (1 + 1e-12), "right") for d in (1, 0.5)]
+        limits = [*scores[order[levels]], np.sort(scores[one])[-k]]
+        for j, t in enumerate(limits):  # accepted is what scores more
+            each = np.bincount(classes, weights=scores > t) / sizes
+            lost = ideal - np.mean(draw["right"] & (draw["best"] > t))
+            found[i, j] = each[names[n_strangers:]].mean(), 100 * lost
+    cells = [
+        f"{figure(found[:, j, 0])} | {found[:, j, 1].mean():.1f} ± "
+        f"{found[:, j, 1].std() / np.sqrt(n_runs):.1f}"
+        for j in range(3)
+    ]
+    return f"| {name} | {n_strangers} | {rate:g} | {' | '.join(cells)} |"
+
+
 def withheld(setup: Setup) -> Iterator[str]:
     n_runs = setup.draws(5)
     yield "## Strangers from withheld classes: an estimate"
@@ -429,7 +505,9 @@ def _searched(name, seed, home):
     return {"shares": np.array(shares)}
 
 
-SECTIONS = {f.__name__: f for f in (strangers, withheld, objects, confidence, categories, search)}
+SECTIONS = {
+    f.__name__: f for f in (strangers, withheld, objects, confidence, categories, search, limits)
+}
 
 
 def main():

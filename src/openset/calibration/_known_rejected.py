@@ -32,8 +32,8 @@ class KnownRejected(Criterion):
     confidence : float in (0, 1), default=None
         None: the promise holds on average over calibration sets; the one that was drawn may miss it
         by sqrt(alpha (1 - alpha) / n) or so. Otherwise it holds for the set that was drawn, with
-        this probability. It takes log(1 - confidence) / log(1 - alpha) samples or more: 59 for
-        alpha=0.05 and confidence=0.95.
+        this probability, which takes log(1 - confidence) / log(1 - alpha) samples: 59 for the
+        usual 0.95 and alpha=0.05.
     within : {"class", "category"}, default=None
         None: for all known samples together. "class": for those of each class (Mondrian), with one
         threshold per class. "category": for those of each category (a camera, a site), which
@@ -44,15 +44,11 @@ class KnownRejected(Criterion):
         accepts it, so that ``predict_set`` contains the right class. Fewer unknown samples are
         rejected: where classes overlap, hardly any. Always so with ``within="class"``.
     aggregate : {"mean", "median", "votes"}, default=None
-        With `groups`: None is the promise about samples below; otherwise it is about the one answer
-        to an object that :func:`predict_groups` gives with the same `aggregate`. "votes" is for a
-        threshold that all classes share, and for any class that accepts.
-
-    Notes
-    -----
-    With `groups` in ``fit`` the samples come in objects (the frames of a track, the messages of a
-    session), and those of one object are alike. Then the promise is about a random sample of an
-    object to come, each object counting the same, and needs 1 / alpha - 1 objects.
+        With `groups` in ``fit`` samples come in objects (the frames of a track), and those of one
+        object are alike. None: the promise is about a random sample of an object to come, each
+        object counting the same, and needs 1 / alpha - 1 objects. Otherwise it is about the one
+        answer to an object that :func:`predict_groups` gives with the same `aggregate`. "votes" is
+        for a threshold that all classes share, and for any class that accepts.
 
     References
     ----------

@@ -75,8 +75,8 @@ class CalibratedRejector(ConformalClassifier):
     price_ : dict
         Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
-        that is what was passed, or the classes that the :class:`openset.OpenSetSearchCV` that chose
-        the estimator withheld (an estimate: models of fewer classes), or "not known" (None). With
+        that is what was passed, or the classes withheld by the :class:`openset.OpenSetSearchCV`
+        that chose the estimator (an estimate: models of fewer classes), or "not known" (None). With
         `X_traffic` they are estimates with an ``"interval"``.
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
@@ -98,11 +98,10 @@ class CalibratedRejector(ConformalClassifier):
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
-        Whether the threshold lies above the score far away from all samples; False also where that
-        is not known (wrapped classifiers, linear machines, the cosine metric).
+        Whether the threshold lies above the score far away from all samples, if that is known.
     known_radius_ : ndarray of shape (K,)
-        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, in the space behind
-        the transformers of a Pipeline; only for estimators that have one.
+        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, behind transformers;
+        only for estimators that have one.
     n_features_in_, feature_names_in_
         Only if the fitted estimator has them.
 
@@ -135,8 +134,6 @@ class CalibratedRejector(ConformalClassifier):
     >>> model.bounded_.all()
     np.True_
     """
-
-    strangers_: dict[str, Any]
 
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", "decision_function"])],
@@ -192,7 +189,7 @@ class CalibratedRejector(ConformalClassifier):
         X : array-like of shape (n, d), or whatever the estimator takes
             Samples of known classes; for a frozen estimator ones it has not seen.
         y : array-like of shape (n,)
-            Their classes. For a frozen estimator all of them must be known to it.
+            Their classes; for a frozen estimator ones it knows.
         X_unknown : array-like of shape (n_unknown, d), default=None
             Samples of no known class, for criteria that need them; for :class:`KnownRejected` they
             only tell the price. None takes the known unknowns among the calibration samples.
