@@ -320,10 +320,12 @@ def limits(setup: Setup) -> Iterator[str]:
     yield "the one to come. A mass d / (G + 1) with d < k / (k + 1) breaks the promise: of"
     yield "identities with a share (k - d) / k of their rows at one level, and the rest far"
     yield "below, it accepts the k highest, so a new one with the probability (k + 1) / (G + 1),"
-    yield "and (k - d) / k (k + 1) > k. *Half*: d = 1 / 2, no promise, but here about r on"
+    yield "and (k - d) / k (k + 1) > k. So at k = 5 no more than a sixth of this reserve can be"
+    yield "saved, at k = 10 an eleventh. *Half*: d = 1 / 2, no promise, but here about r on"
     yield "average. *One row*: the k-th of one random row per identity, a promise with nothing to"
     yield "spare (r on average), but the threshold is random. *Lost*: points of known rows named"
     yield "right, less than with the threshold from ten times as many strangers, or from all."
+    yield "Neither of the two that keep the promise stays within 1 point in every row."
     yield ""
     yield (
         "| data | G | rate | accepted | lost | accepted, half | lost | accepted, one row | lost |"
