@@ -93,13 +93,17 @@ class ConformalClassifier(ShiftedWrapper):
 
     def __new__(cls, *args: Any, **parameters: Any):
         # Here, so that the signature of the class is that of its __init__.
-        for name in parameters.keys() & NEW_SPELLING.keys():
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
+        cls._refuse_old(parameters)
         return super().__new__(cls)
 
     def set_params(self, **params: Any):
-        type(self).__new__(type(self), **params)  # refuses those of an earlier version
+        self._refuse_old(params)
         return super().set_params(**params)
+
+    @classmethod
+    def _refuse_old(cls, parameters: dict[str, Any]) -> None:
+        for name in parameters.keys() & NEW_SPELLING.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
 
     def _validate_params(self) -> None:
         if isinstance(old := self.criterion, str):

@@ -209,12 +209,12 @@ class Precision(Criterion):
         separate = scores.is_gap(counts.thresholds)[held]
         best = self._most_lenient(above, separate, *sizes)
         if best < 0:
-            raise ValueError(self._too_ambitious(above, separate, *sizes))
+            raise self._too_ambitious(above, separate, *sizes)
         upper, lower = counts.thresholds[held[best] : held[best] + 2]
         return between(upper, lower, scores.far)
 
-    def _too_ambitious(self, above, separate, n_known, n_unknown) -> str:
-        """What is wrong, and the highest target that these samples can promise."""
+    def _too_ambitious(self, above, separate, n_known, n_unknown) -> ValueError:
+        """The error that names the highest target that these samples can promise."""
         highest = "no precision can be promised"
         for lower in np.arange(np.floor((self.target - 1e-9) / _STEP), 0, -1) * _STEP:
             point = replace(self, target=float(lower))
@@ -222,7 +222,7 @@ class Precision(Criterion):
                 highest = f"the highest target that they can promise is {lower:.3f}"
                 break
         unknown = f" and {n_unknown} unknown" if n_unknown else ""
-        return (
+        return ValueError(
             f"target={self.target:g} cannot be promised with confidence={self.confidence:g} by "
             f"{n_known} known{unknown} calibration samples; {highest}. Lower target or confidence, "
             "give more samples, or train a better estimator."

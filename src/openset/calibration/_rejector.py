@@ -116,10 +116,6 @@ class CalibratedRejector(ConformalClassifier):
     scores of a sample alone and in a batch, count as equal. Kernel machines compute scores near
     their moved threshold in double precision.
 
-    There is no ``predict_proba``: how probable a class is depends on how many unknown samples come.
-    :meth:`p_values`, :meth:`known_p_value` and :meth:`predict_set` with `alpha` tell which classes
-    a sample is compatible with.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -223,9 +219,8 @@ class CalibratedRejector(ConformalClassifier):
         if not frozen and _is_fitted(self.estimator):
             raise ValueError(
                 f"estimator={type(self.estimator).__name__} is fitted already, and fit would train "
-                "it again. To calibrate it as it is, pass FrozenEstimator(estimator) (of "
-                "sklearn.frozen) and samples that it has not seen. To have it trained here, pass "
-                "it unfitted, for instance clone(estimator), and all the samples."
+                "it again. Pass sklearn.frozen.FrozenEstimator(estimator) and samples that it has "
+                "not seen; or have it trained here: pass it unfitted, and all the samples."
             )
         X, y, _ = self.check_targets(X, y)
         automatic = isinstance(self.unknown_label, str) and self.unknown_label == "auto"
