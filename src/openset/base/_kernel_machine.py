@@ -76,18 +76,6 @@ class KernelMachineClassifier(OpenSetClassifier):
     ----------
     gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
         As for :class:`openset.OpenSetSVC`.
-
-    Attributes
-    ----------
-    problem_params : tuple of str
-        Class attribute: the parameters of a machine other than gamma.
-    min_classes : int
-        Class attribute: fewest classes.
-    counts_samples : bool
-        Whether the method counts samples (for a tail, say), so that copies of a row are not merged
-        into one row of their total weight.
-    own_samples_only : bool
-        Class attribute: whether each machine is trained on the samples of its class alone.
     """
 
     _parameter_constraints: dict = {**C_CONSTRAINTS, **KERNEL_CONSTRAINTS, **SOLVER_CONSTRAINTS}
@@ -112,8 +100,11 @@ class KernelMachineClassifier(OpenSetClassifier):
     }
     fitted_attributes = {**machine_attributes, "known_radius_": "K inf"}
 
+    # Parameters of a machine other than gamma, and the fewest classes.
     problem_params: tuple[str, ...] = ("C",)
     min_classes: int = 2
+    # Whether each machine is trained on the samples of its class alone, and whether the method
+    # counts samples (for a tail, say), so that copies of a row are not merged into one row.
     own_samples_only: bool = False
     counts_samples: bool = False
     search_spec = kernel_search({"C": BOXES}, engine=("gamma", "C"))
@@ -166,33 +157,16 @@ class KernelMachineClassifier(OpenSetClassifier):
         self
         """
         training = self.prepare(X, y, sample_weight, self.min_classes)
-        strategy = self.strategy
-        if strategy is not None:
-            strategy.check_size(len(training.codes))
-        if not self.counts_samples:
-            training = merge_copies(training)
-        if strategy is not None:
-            strategy.train(training)
+        if self.strategy is not None:
+            self.strategy.train(training)
         else:
-            self.fit_machines(training)
+            self.fit_machines(training if self.counts_samples else merge_copies(training))
         return self
 
     def prepare(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, min_classes: int
     ) -> TrainingSet:
-        """Validate the arguments of fit and resolve all parameters of the machines.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for :meth:`fit`.
-        min_classes : int
-            Fewest classes.
-
-        Returns
-        -------
-        TrainingSet
-        """
+        """Validate the arguments of fit and resolve the parameters of all machines."""
         X, codes, weight, rows = validate_training_data(
             self, X, y, sample_weight, accept_sparse="csr", min_classes=min_classes
         )
@@ -263,10 +237,9 @@ class KernelMachineClassifier(OpenSetClassifier):
         Parameters
         ----------
         machine : BinaryMachine
-            The solution, with :meth:`score_map` applied.
+            The solution with :meth:`score_map` applied; that of ``solved.held`` if the bias is held.
         solved : Solved
-            With one total. Where the bias had to be held at `largest_bias`, the machine is that
-            of ``solved.held``.
+            With one total.
         **params
 
         Returns
@@ -298,24 +271,10 @@ class KernelMachineClassifier(OpenSetClassifier):
         self._certify()
 
     def check_kernel(self, kernel: Kernel | Linear) -> None:
-        """Raise ValueError if the method is not defined for the kernel.
-
-        Parameters
-        ----------
-        kernel : Kernel or Linear
-        """
+        """Raise ValueError if the method is not defined for the kernel."""
 
     def class_sample_weights(self, labels: np.ndarray) -> np.ndarray:
-        """Return the factor of each sample by ``class_weight``.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (m,)
-
-        Returns
-        -------
-        ndarray of shape (m,)
-        """
+        """Factors of samples with these labels, (m,), by ``class_weight``."""
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return np.ones(len(labels))
@@ -333,17 +292,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return compute_sample_weight(class_weight, labels)
 
     def resolve_gamma(self, X, weight: np.ndarray) -> float | dict:
-        """Return gamma as a number, or as a dict {class: number}.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (m, d)
-        weight : ndarray of shape (m,)
-
-        Returns
-        -------
-        float or dict
-        """
+        """Gamma as a number or a dict {class: number}, for X (m, d) and weights (m,)."""
         if not isinstance(self.gamma, str):
             return self.gamma
         return 1.0 / X.shape[1] if self.gamma == "auto" else unit_gamma(X, weight)
@@ -365,13 +314,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return _FINEST * max(1.0, *(C.values() if isinstance(C, dict) else [C]))
 
     def fit_machines(self, training: TrainingSet) -> None:
-        """Train all machines and set the fitted attributes.
-
-        Parameters
-        ----------
-        training : TrainingSet
-            From :meth:`prepare`.
-        """
+        """Train all machines on what :meth:`prepare` returned, and set the fitted attributes."""
         settings = Settings(**self.solver_settings, n_jobs=self.n_jobs)
         options = {"refine": True, "largest_bias": self.largest_bias}
         machines: list = [None] * len(self.classes_)
@@ -402,18 +345,7 @@ class KernelMachineClassifier(OpenSetClassifier):
     def store_machines(
         self, machines: list[BinaryMachine], training: TrainingSet, points: Any, rows: np.ndarray
     ) -> None:
-        """Set the fitted attributes.
-
-        Parameters
-        ----------
-        machines : list of K BinaryMachine
-            Their ``support`` counts `points`.
-        training : TrainingSet
-        points : ndarray or CSR matrix of shape (p, d)
-            Points of the kernel expansions.
-        rows : ndarray of shape (p,)
-            Rows of the X of fit that these are.
-        """
+        """Set the fitted attributes; machines are over points (p, d), which are `rows` (p,) of X."""
         used, self.dual_coef_, self.intercept_ = pack_machines(machines)
         self.support_ = rows[used]
         self.support_vectors_ = points[used]
@@ -432,27 +364,10 @@ class KernelMachineClassifier(OpenSetClassifier):
         *,
         n_jobs: int | None = None,
     ) -> Iterator[list[GridScores]]:
-        """Score held-out rows under many settings on many splits, without a fit per setting.
-
-        Parameters
-        ----------
-        settings : sequence of dict
-            Values of the parameters in ``search_spec.engine``; those missing are taken from the
-            estimator. A width given by name ("scale") is resolved on the fitting rows of a split.
-        X : ndarray or CSR matrix of shape (m, d)
-            From :meth:`check_search_data`.
-        y, sample_weight : ndarray of shape (m,)
-        splits : sequence of (fit, validation, classes)
-            Rows to fit on, rows to score, and the classes whose scores are wanted, as indices in
-            the sorted classes of y.
-        n_jobs : int, default=None
-            Number of threads.
-
-        Yields
-        ------
-        list of GridScores
-            What is in memory together: each setting on each split once, in no particular order.
-        """
+        """Score held-out rows under many settings on many splits, without a fit per setting."""
+        # Settings name values of ``search_spec.engine``; those missing are the estimator's. A width
+        # given by name is resolved on the fitting rows of a split. X is from `check_search_data`.
+        # What is in memory together is yielded together: each setting on each split once.
         strategy = self.strategy
         if strategy is not None and strategy.pays(max(len(fit) for fit, _, _ in splits)):
             training = X, y, sample_weight, splits
@@ -476,17 +391,7 @@ class KernelMachineClassifier(OpenSetClassifier):
             yield from score_splits(data, Lattice(spec, own), as_solved, n_jobs)
 
     def check_search_data(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Any:
-        """Check data and parameters as in fit, and return X as :meth:`grid_scores` needs it.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (m, d)
-        y, sample_weight : ndarray of shape (m,)
-
-        Returns
-        -------
-        ndarray or CSR matrix of shape (m, d)
-        """
+        """Check data (m, d) and parameters as in fit; return X as :meth:`grid_scores` needs it."""
         plain = copy(self)
         # Rows of the unknown label are one more class here: a split says what they serve for.
         plain.unknown_label = "auto"
@@ -500,17 +405,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return self.expand(X, self.support_vectors_, self.dual_coef_, self.intercept_)
 
     def expand(self, X, support_vectors, coef: np.ndarray, bias: np.ndarray) -> np.ndarray:
-        """Evaluate kernel expansions with the kernel and widths of the model.
-
-        Parameters
-        ----------
-        X, support_vectors : ndarray or CSR matrix of shapes (n, d) and (n_sv, d)
-        coef, bias : ndarray of shapes (K, n_sv) and (K,)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
+        """Kernel expansions (n, K) at X (n, d): vectors (n_sv, d), coef (K, n_sv), bias (K,)."""
         if sparse.issparse(X) != sparse.issparse(support_vectors):
             # Follow the layout of the model, which is usually larger than X.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
@@ -533,17 +428,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return self.far_values(self.intercept_)
 
     def far_values(self, at_bias: np.ndarray) -> np.ndarray:
-        """Return `at_bias` if the decision values tend to the bias far away, else inf.
-
-        Parameters
-        ----------
-        at_bias : ndarray of shape (K,)
-            Scores where the decision values are equal to the bias.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-        """
+        """`at_bias` (K,) if the decision values tend to the bias far away, else inf."""
         return np.where(get_kernel(self.kernel).decaying, at_bias, np.inf)
 
     def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
@@ -575,13 +460,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         return sizes
 
     def check_reach(self, support_vectors, coef: np.ndarray, bias: np.ndarray) -> None:
-        """Raise ValueError if coefficients are so large that sums of them may overflow.
-
-        Parameters
-        ----------
-        support_vectors, coef, bias
-            As for :meth:`expand`.
-        """
+        """Raise ValueError if coefficients are so large that sums of them may overflow."""
         with np.errstate(over="ignore"):
             reach = abs(coef)
             if not get_kernel(self.kernel).decaying:

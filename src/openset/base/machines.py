@@ -165,23 +165,9 @@ def pack_machines(machines: list[BinaryMachine]) -> tuple[np.ndarray, np.ndarray
 def known_radius(
     coef: np.ndarray, bias: np.ndarray, kernel: Kernel | Linear, gamma: np.ndarray
 ) -> np.ndarray:
-    """Return the distance from every positive support vector beyond which a class rejects.
-
-    Farther than r, the positive part of f is at most S+ k(gamma r^2), the negative part at most
-    zero, so f < 0 as soon as k(gamma r^2) <= -b / S+.
-
-    Parameters
-    ----------
-    coef : ndarray of shape (K, n_sv)
-        Coefficients of the kernel expansion of each class.
-    bias, kernel, gamma
-        Biases and widths, of shape (K,), and the kernel.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        inf where there is no such distance.
-    """
+    """Distances (K,) from all positive support vectors beyond which classes reject; inf: none."""
+    # Farther than r, the positive part of f is at most S+ k(gamma r^2), the negative part at most
+    # zero, so f < 0 as soon as k(gamma r^2) <= -b / S+. `coef` is (K, n_sv), the others (K,).
     radius = np.full(len(bias), np.inf)
     if isinstance(kernel, Linear):
         return radius

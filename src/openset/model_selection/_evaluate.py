@@ -138,7 +138,10 @@ def evaluate(
     transformer, final, prefix = split_pipeline(estimator)
     for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
         if prefix:
-            members = [Candidate(c.number, _without(prefix, c.params)) for c in members]
+            members = [
+                Candidate(c.number, {name.removeprefix(prefix): v for name, v in c.params.items()})
+                for c in members
+            ]
         if transformer is None:
             yield from _evaluate_final(final, members, data.X, which, data)
             continue
@@ -153,10 +156,6 @@ def evaluate(
                 yield SplitScores.failed(error, members, s)
             else:
                 yield from _evaluate_final(final, members, X, [s], data)
-
-
-def _without(prefix, params):
-    return {name.removeprefix(prefix): value for name, value in params.items()}
 
 
 def _group(candidates, is_shared) -> Iterator[tuple[dict[str, Any], list[Candidate]]]:

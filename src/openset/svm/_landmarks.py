@@ -72,7 +72,9 @@ class LandmarkTraining:
         return not self.drawn or 2 * self.model.landmarks < n_rows
 
     def train(self, training: TrainingSet) -> None:
-        """Train all machines on a training set without copies, and set the fitted attributes."""
+        """Train all machines and set the fitted attributes."""
+        self.check_size(len(training.codes))
+        training = merge_copies(training)
         self.train_on(training, self.landmarks(training), self._rows)
 
     def train_on(
