@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
@@ -58,6 +59,7 @@ _UNIT = np.finfo(np.float32).eps / 2
 _GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
 
 
+@dataclass(eq=False, repr=False)
 class OpenSetKNN(DistanceClassifier):
     """Distance to the k-th nearest training sample of each class.
 
@@ -86,18 +88,13 @@ class OpenSetKNN(DistanceClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     radius_ : ndarray of shape (K,)
         The largest distance that is accepted, the same for all classes.
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: always, except with ``normalize=True``, which
         accepts cones.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     References
     ----------
@@ -113,7 +110,14 @@ class OpenSetKNN(DistanceClassifier):
     array([ 1,  2, -1, -1])
     """
 
-    _parameter_constraints: dict = {
+    n_neighbors: int = 2
+    quantile: float = 0.95
+    normalize: bool = False
+    n_jobs: int | None = None
+    device: str = "cpu"
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **DistanceClassifier._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "normalize": ["boolean"],
@@ -129,22 +133,6 @@ class OpenSetKNN(DistanceClassifier):
         known_unknowns="they can lower the radius",
     )
     search_spec = SearchSpec({"default": _GRID}, after_fit=("quantile",))
-
-    def __init__(
-        self,
-        n_neighbors: int = 2,
-        quantile: float = 0.95,
-        normalize: bool = False,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        unknown_label: Any = "auto",
-    ):
-        self.n_neighbors = n_neighbors
-        self.quantile = quantile
-        self.normalize = normalize
-        self.n_jobs = n_jobs
-        self.device = device
-        self.unknown_label = unknown_label
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         order = np.argsort(codes, kind="stable")
@@ -394,6 +382,7 @@ def _main_directions(centred):
 _RATIOS = {"threshold": [k / 100 for k in range(1, 100)]}
 
 
+@dataclass(eq=False, repr=False)
 class OSNN(OpenSetClassifier):
     """Open-set nearest neighbours (OSNN), by the ratio of two distances.
 
@@ -418,14 +407,11 @@ class OSNN(OpenSetClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: rule="ratio", threshold < 1 and
         metric="euclidean" (the cosine metric does not see how far a sample is).
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     Notes
     -----
@@ -451,6 +437,12 @@ class OSNN(OpenSetClassifier):
     array([ 1,  2, -1, -1])
     """
 
+    threshold: float = 0.7
+    rule: str = "ratio"
+    metric: str = "euclidean"
+    n_jobs: int | None = None
+    unknown_label: Any = "auto"
+
     _parameter_constraints = {
         "threshold": [Interval(Real, 0, 1, closed="both")],
         "rule": [StrOptions({"ratio", "agreement"})],
@@ -467,20 +459,6 @@ class OSNN(OpenSetClassifier):
     )
     fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
     search_spec = SearchSpec({"default": _RATIOS}, after_fit=("threshold",))
-
-    def __init__(
-        self,
-        threshold: float = 0.7,
-        rule: str = "ratio",
-        metric: str = "euclidean",
-        n_jobs: int | None = None,
-        unknown_label: Any = "auto",
-    ):
-        self.threshold = threshold
-        self.rule = rule
-        self.metric = metric
-        self.n_jobs = n_jobs
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike) -> OSNN:

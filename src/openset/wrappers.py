@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -126,6 +127,7 @@ class ShiftedWrapper(OpenSetWrapper):
         return moved.neighbourhood(transform(X))
 
 
+@dataclass(eq=False, repr=False)
 class ThresholdRejector(OpenSetWrapper):
     """Reject samples for which a closed-set classifier is not confident enough.
 
@@ -179,6 +181,12 @@ class ThresholdRejector(OpenSetWrapper):
     array(['a', 'unknown', 'b'], dtype='<U7')
     """
 
+    estimator: BaseEstimator
+    threshold: float = 0.5
+    response_method: str = "auto"
+    confidence: str = "score"
+    unknown_label: Any = "auto"
+
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", m]) for m in ("predict_proba", "decision_function")],
         "threshold": [Interval(Real, None, None, closed="neither")],
@@ -189,20 +197,6 @@ class ThresholdRejector(OpenSetWrapper):
 
     traits = Traits("thresholded classifier", condition="not known: it depends on the classifier")
     search_spec = SearchSpec({"default": {"threshold": FRACTIONS}}, after_fit=("threshold",))
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        threshold: float = 0.5,
-        response_method: str = "auto",
-        confidence: str = "score",
-        unknown_label: Any = "auto",
-    ):
-        self.estimator = estimator
-        self.threshold = threshold
-        self.response_method = response_method
-        self.confidence = confidence
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThresholdRejector:
@@ -282,6 +276,7 @@ class ThresholdRejector(OpenSetWrapper):
         return self.response_method
 
 
+@dataclass(eq=False, repr=False)
 class CascadeRejector(OpenSetWrapper):
     """Reject what an outlier detector or a one-class model rejects; classify the rest.
 
@@ -342,6 +337,11 @@ class CascadeRejector(OpenSetWrapper):
     (array([ 0,  1, -1]), array([ True,  True]))
     """
 
+    rejector: BaseEstimator
+    estimator: BaseEstimator
+    per_class: bool = False
+    unknown_label: Any = "auto"
+
     _parameter_constraints = {
         "rejector": [HasMethods(["fit", "predict"])],
         "estimator": [HasMethods(["fit", "predict"])],
@@ -351,18 +351,6 @@ class CascadeRejector(OpenSetWrapper):
 
     fitted_attributes = {"estimator_": "", "rejector_": ""}
     traits = Traits("cascade", condition="the rejector accepts a bounded region")
-
-    def __init__(
-        self,
-        rejector: BaseEstimator,
-        estimator: BaseEstimator,
-        per_class: bool = False,
-        unknown_label: Any = "auto",
-    ):
-        self.rejector = rejector
-        self.estimator = estimator
-        self.per_class = per_class
-        self.unknown_label = unknown_label
 
     @property
     def search_spec(self) -> SearchSpec:  # type: ignore[override]

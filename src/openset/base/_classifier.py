@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # Samples whose scores of all classes are in memory at the same time.
 _ROWS = 2**15
-
-
 # Results that a model keeps for predict (a W-SVM has two expansions), and values of each array that
 # are compared to notice a change.
 _KEPT, _SAMPLED = 2, 512
@@ -61,18 +59,16 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     unknown_label_: Any
 
-    # The fitted attributes with one entry per class along their first axis.
-    class_attributes: tuple[str, ...] = ()
-
     # Types of fitted attributes, other than arrays and estimators, that a model file may hold.
     stored_types: tuple[type, ...] = ()
 
     # Names of the fitted attributes, with the layouts of :func:`openset.base.fitted.check_array`.
-    # None leaves the arrays of a model file unchecked.
+    # None leaves the arrays of a model file unchecked. Those whose first axis is K follow when
+    # classes are removed or renamed.
     fitted_attributes: Mapping[str, str] | None = None
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Acceptance scores.
+        """Acceptance scores, (n, K): column c belongs to ``classes_[c]``, and >= 0 accepts.
 
         Parameters
         ----------
@@ -81,7 +77,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, K)
-            Column c belongs to ``classes_[c]``; >= 0 accepts.
         """
         return self.decide(self.raw_scores(X))
 
@@ -95,7 +90,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, K) or (n, K, ...)
-            Input of :meth:`decide`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define its scores.")
 
@@ -105,12 +99,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         raw : ndarray of shape (n, K) or (n, K, ...)
-            From :meth:`raw_scores`.
 
         Returns
         -------
         ndarray of shape (n, K)
-            Acceptance scores.
         """
         return raw
 
@@ -248,40 +240,12 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return np.inf
 
     def with_thresholds(self, thresholds: np.ndarray) -> OpenSetClassifier:
-        """Return a fitted estimator that accepts where this one scores at least the thresholds.
-
-        Parameters
-        ----------
-        thresholds : ndarray of shape (K,)
-
-        Returns
-        -------
-        OpenSetClassifier
-            Its scores are those of this estimator less the thresholds.
-        """
+        """A fitted estimator whose scores are those of this one less the thresholds (K,)."""
         return _Shifted(self, thresholds)
 
     def prepared(self, make: Callable, arrays: tuple, settings: Any) -> Any:
-        """Return ``make()``, computed at the first call and kept by the model.
-
-        It is computed again if an array or the settings were replaced, and where a sample of the
-        values of an array has changed. A change of a few values in place may go unnoticed: assign
-        a new array. It is not pickled with the model.
-
-        Parameters
-        ----------
-        make : callable
-            Computes the result from the arrays and the settings.
-        arrays : tuple of ndarray or CSR matrix
-            Fitted attributes.
-        settings : object
-            Parameters; compared by ``==``.
-
-        Returns
-        -------
-        object
-            What `make` returned.
-        """
+        """``make()``, kept until one of the arrays or settings it comes from is replaced."""
+        # A change of few values in place may go unnoticed. It is not pickled with the model.
         kept = self.__dict__.setdefault("_prepared", [])
         sampled = [_sample(array) for array in arrays]
         for entry, before, given, result in tuple(kept):
@@ -291,8 +255,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                         return result
                 except ValueError:
                     pass
-        # Threads may both compute the same result.
-        result = make()
+        result = make()  # by each of several threads, it may be
         kept[:] = [(arrays, sampled, settings, result), *kept[: _KEPT - 1]]
         return result
 
@@ -309,11 +272,6 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         -------
         dict {str: int}
             The length of each axis that ``fitted_attributes`` names, such as K and d.
-
-        Raises
-        ------
-        ValueError
-            If an attribute is missing or undeclared, or if arrays do not fit together.
         """
         if hasattr(self, "_parameter_constraints"):
             self._validate_params()
@@ -334,18 +292,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return self.support_vectors_, self.support_, "euclidean"
 
     def neighbourhood(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what lies around each sample: the distances in an explanation.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        tuple of ndarray of shape (n,)
-            similar, distance and region_gap, with the meaning of the columns of
-            :func:`openset.base.explain`; similar is -1 where missing.
-        """
+        """Columns similar (-1 if none), distance and region_gap of an explanation, (n,) each."""
         return neighbourhood_of(self, X)
 
     def add_classes(self, X: Any, y: ArrayLike) -> Self:
@@ -384,12 +331,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def check_no_class_lost(self, y: ArrayLike) -> None:
-        """Raise ValueError if y has no samples of a class that the model knows.
-
-        Parameters
-        ----------
-        y : array-like of shape (m,)
-        """
+        """Raise ValueError if y (m,) has no samples of a class that the model knows."""
         labels = set(np.asarray(y).ravel().tolist())
         if gone := [c for c in self.classes_.tolist() if c not in labels]:
             raise ValueError(
@@ -485,21 +427,16 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def take_classes(self, index: np.ndarray) -> None:
-        """Keep what was fitted for these classes, in this order; ``classes_`` is set afterwards.
-
-        Parameters
-        ----------
-        index : ndarray of int
-            Distinct indices in ``classes_``.
-        """
-        if not self.class_attributes:
+        """Keep what was fitted for these indices of ``classes_``, which is set afterwards."""
+        layouts = self.fitted_attributes or {}
+        names = [name for name, layout in layouts.items() if layout[:1] == "K"]
+        if not names or "estimator_" in layouts:
             raise ValueError(
                 f"{type(self).__name__} cannot change its classes after fitting; change those of "
                 "the estimator inside, or fit again."
             )
-        for name in self.class_attributes:
-            if hasattr(self, name):
-                setattr(self, name, getattr(self, name)[index])
+        for name in names:
+            setattr(self, name, getattr(self, name)[index])
 
     def _check_known(self, name, labels):
         labels = [labels] if np.isscalar(labels) else list(labels)

@@ -22,17 +22,26 @@ if TYPE_CHECKING:
     import pandas
 
 
+def _attribute(name: str, doc: str) -> Any:
+    """A property of the open-set estimator that answers."""
+    return property(lambda self: getattr(unwrap(self.delegate()), name), doc=doc)
+
+
+def _method(name: str, doc: str) -> Any:
+    """A method of the open-set estimator that answers, where that has it."""
+
+    def ask(self, X, **params):
+        return self._ask_final(name, X, params)
+
+    ask.__name__, ask.__doc__ = name, doc
+    return available_if(lambda self: hasattr(unwrap(self), name))(ask)
+
+
 class DelegatingClassifier(OpenSetClassifier):
     """An open-set classifier that answers as another one; a subclass writes :meth:`delegate`."""
 
     def delegate(self) -> BaseEstimator:
-        """Return the fitted estimator that answers; raise NotFittedError if there is none.
-
-        Returns
-        -------
-        estimator
-            An open-set estimator, or a Pipeline that ends in one.
-        """
+        """The fitted estimator, or Pipeline, that answers; NotFittedError if there is none."""
         raise NotImplementedError(f"{type(self).__name__} does not say what answers for it.")
 
     def decision_function(self, X: Any, **params: Any) -> np.ndarray:
@@ -54,64 +63,13 @@ class DelegatingClassifier(OpenSetClassifier):
         transform, final = split_fitted(self.delegate())
         return getattr(final, name)(transform(X), **params)
 
-    @available_if(lambda self: hasattr(unwrap(self), "inclusion_proba"))
-    def inclusion_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of inclusion, where the method defines them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        transform, final = split_fitted(self.delegate())
-        return final.inclusion_proba(transform(X))
-
-    @available_if(lambda self: hasattr(unwrap(self), "p_values"))
-    def p_values(self, X: Any, **params: Any) -> np.ndarray:
-        """Conformal p-values of the classes, where the estimator is calibrated.
-
-        Parameters
-        ----------
-        X, **params
-            As for :meth:`openset.CalibratedRejector.p_values`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        return self._ask_final("p_values", X, params)
-
-    @available_if(lambda self: hasattr(unwrap(self), "known_p_value"))
-    def known_p_value(self, X: Any, **params: Any) -> np.ndarray:
-        """Conformal p-value of "this is known", where the estimator is calibrated.
-
-        Parameters
-        ----------
-        X, **params
-            As for :meth:`openset.CalibratedRejector.known_p_value`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return self._ask_final("known_p_value", X, params)
+    inclusion_proba = _method("inclusion_proba", "Probabilities of inclusion, (n, K).")
+    p_values = _method("p_values", "Conformal p-values of the classes, (n, K).")
+    known_p_value = _method("known_p_value", 'Conformal p-values of "this is known", (n,).')
 
     @available_if(lambda self: hasattr(unwrap(self), "check"))
     def check(self, X_new: Any, **params: Any) -> Any:
-        """Test whether new samples are like the calibration samples.
-
-        Parameters
-        ----------
-        X_new, **params
-            As for :meth:`openset.CalibratedRejector.check`.
-
-        Returns
-        -------
-        openset.calibration.Exchangeability
-        """
+        """Test whether new samples are like the calibration samples."""
         return self._ask_final("check", X_new, params)
 
     def explain(self, X: Any) -> pandas.DataFrame:
@@ -121,19 +79,7 @@ class DelegatingClassifier(OpenSetClassifier):
         return unwrap(self.delegate()).far_scores()
 
     def add_classes(self, X: Any, y: ArrayLike) -> Self:
-        """Teach the estimator inside new classes; transformers and parameters stay as they are.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            All samples, old and new, in any order.
-        y : array-like of shape (m,)
-            Their classes; none of the present classes may be missing.
-
-        Returns
-        -------
-        self
-        """
+        """Teach the estimator inside new classes; transformers and parameters stay as they are."""
         transform, final = split_fitted(self.delegate())
         final.add_classes(transform(X), y)
         return self
@@ -146,30 +92,11 @@ class DelegatingClassifier(OpenSetClassifier):
         unwrap(self.delegate()).rename_classes(names)
         return self
 
-    @property
-    def classes_(self) -> np.ndarray:  # type: ignore[override]
-        """(K,) the known classes."""
-        return unwrap(self.delegate()).classes_
-
-    @property
-    def unknown_label_(self) -> Any:
-        """The answer for a sample that no class accepts."""
-        return unwrap(self.delegate()).unknown_label_
-
-    @property
-    def n_known_unknowns_(self) -> int:
-        """Number of training rows that carry the unknown label."""
-        return unwrap(self.delegate()).n_known_unknowns_
-
-    @property
-    def bounded_(self) -> np.ndarray:
-        """(K,) bool: whether the region that each class accepts is bounded."""
-        return unwrap(self.delegate()).bounded_
-
-    @property
-    def known_radius_(self) -> np.ndarray:
-        """(K,) the certificate, only where the method has one; behind transformers."""
-        return unwrap(self.delegate()).known_radius_
+    classes_ = _attribute("classes_", "(K,) the known classes.")
+    unknown_label_ = _attribute("unknown_label_", "The answer for a sample that no class accepts.")
+    n_known_unknowns_ = _attribute("n_known_unknowns_", "Number of training rows of no class.")
+    bounded_ = _attribute("bounded_", "(K,) bool: whether the region of each class is bounded.")
+    known_radius_ = _attribute("known_radius_", "(K,) the certificate, behind transformers.")
 
     @property
     def n_features_in_(self) -> int:
@@ -297,10 +224,8 @@ def predict_groups(
 
     Returns
     -------
-    names : ndarray of shape (G,)
-        The groups, sorted.
-    answers : ndarray of shape (G,)
-        The answer to each.
+    names, answers : ndarray of shape (G,)
+        The groups, sorted, and the answer to each.
 
     Examples
     --------

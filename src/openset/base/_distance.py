@@ -19,20 +19,7 @@ from .parameters import QUANTILES, SearchSpec
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Rows divided by their norms.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-
-    Raises
-    ------
-    ValueError
-        If a row is zero, since it has no direction.
+    """Rows of X (n, d) divided by their norms; a row of zeros is an error.
 
     Examples
     --------
@@ -174,16 +161,9 @@ class DistanceClassifier(OpenSetClassifier):
         self.take_distances(index)
 
     def take_distances(self, index: np.ndarray) -> None:
-        """Reorder the distances that the radii are taken from.
-
-        Those of removed classes stay, with codes behind the others, so that a radius that all
-        classes share does not change.
-
-        Parameters
-        ----------
-        index : ndarray of int
-            As for :meth:`take_classes`.
-        """
+        """Reorder the distances that the radii are taken from, as :meth:`take_classes` does."""
+        # Those of removed classes stay, with codes behind the others, so that a radius that all
+        # classes share does not change.
         order = np.r_[index, np.setdiff1d(np.arange(self._unknown.shape[1]), index)]
         self._own_codes = np.argsort(order)[self._own_codes]
         self._unknown = self._unknown[:, order]

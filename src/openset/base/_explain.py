@@ -74,19 +74,10 @@ class Certificate:
         return bool(np.isfinite(self.radius).all() and self._positive.any())
 
     def margin(self, X) -> np.ndarray:
-        """Return how far each sample lies beyond the certificate of each class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Distance to the nearest positive support vector of the class less its radius: where
-            positive, the class rejects, and everything it accepts is at least this far away. -inf
-            for a class without certificate, inf for one without positive support vectors.
-        """
+        """How far each of n samples lies beyond the certificate of each class, (n, K)."""
+        # The distance to the nearest positive support vector of the class less its radius: where
+        # positive, the class rejects, and everything it accepts is at least this far away. -inf
+        # for a class without certificate, inf for one without positive support vectors.
         X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         distances = DistancesTo(self._vectors, "euclidean")
         blocks = row_blocks(0, X.shape[0], self._vectors.shape[0])
@@ -104,22 +95,10 @@ class Certificate:
         return np.where(certified, nearest - np.where(certified, self.radius, 0.0), -np.inf)
 
     def outside(self, X, n_jobs: int | None = None) -> np.ndarray:
-        """Return which samples certainly lie outside the certificate of every class, fast.
-
-        Each support vector carries the largest radius of the classes it is positive for. Then one
-        comparison per support vector suffices, ``|x - s|^2 - r_s^2 <= 0``, from one product in
-        float32 with an allowance for rounding.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        n_jobs : int, default=None
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n,), bool
-        """
+        """Which of n samples (n, d) certainly lie outside the certificate of every class, fast."""
+        # Each support vector carries the largest radius of the classes it is positive for. Then one
+        # comparison per support vector suffices, |x - s|^2 - r_s^2 <= 0, from one product in
+        # float32 with an allowance for rounding.
         if self._balls is None:
             self._balls = self._make_balls()
         balls, center, size, largest = self._balls
@@ -264,27 +243,21 @@ def explain(estimator: BaseEstimator, X: Any) -> pandas.DataFrame:
         scores = model.decision_function(block)
         ranking, answer = Ranking.of(scores), labels[decide(scores)]
         similar, distance, gap = model.neighbourhood(block)
-        runner_up = labels[ranking.second].astype(object)
-        if len(labels) == 2:  # one class
-            runner_up[:] = None
-        tables.append(
-            {
-                "answer": answer,
-                "nearest_class": labels[ranking.best],
-                "score": ranking.score,
-                "deficit": np.maximum(0.0, -ranking.score),
-                "similar": similar,
-                "distance": distance,
-                "region_gap": gap,
-                "runner_up": runner_up,
-                "margin": ranking.margin,
-                "reason": np.asarray(ranking.reasons(labels, gap > 0), dtype=object),
-            }
-        )
-    columns: dict = {name: np.concatenate([part[name] for part in tables]) for name in tables[0]}
-    similar = columns["similar"].astype(np.int64)
-    columns["similar"] = pd.arrays.IntegerArray(similar, similar < 0)
-    return pd.DataFrame(columns, index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None)
+        columns = {
+            "answer": answer,
+            "nearest_class": labels[ranking.best],
+            "score": ranking.score,
+            "deficit": np.maximum(0.0, -ranking.score),
+            "similar": pd.arrays.IntegerArray(similar.astype(np.int64), similar < 0),
+            "distance": distance,
+            "region_gap": gap,
+            "runner_up": labels[ranking.second] if len(labels) > 2 else None,
+            "margin": ranking.margin,
+            "reason": ranking.reasons(labels, gap > 0),
+        }
+        tables.append(pd.DataFrame(columns).astype({"runner_up": object, "reason": object}))
+    table = pd.concat(tables, ignore_index=True)
+    return table.set_axis(X.index) if isinstance(X, pd.DataFrame | pd.Series) else table
 
 
 class PredictionExplainer:
@@ -323,39 +296,19 @@ class PredictionExplainer:
         self._certificate = Certificate(final) if by_vectors else None
 
     def columns(self, X: np.ndarray | None, scores: np.ndarray) -> list[pa.Array]:
-        """Return the columns `NAMES`.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d) or None
-            Rows as the final estimator sees them, after all transformers; None for scores of
-            objects, which have no place.
-        scores : ndarray of shape (n, K)
-            Their acceptance scores.
-
-        Returns
-        -------
-        list of pyarrow.Array
-        """
+        """The columns `NAMES` of n samples, as pyarrow Arrays."""
+        # Rows X (n, d) are as the final estimator sees them; None for objects, which have no place.
         import pyarrow as pa
 
         ranking = Ranking.of(scores)
+        runner_up = self._answers.take(pa.array(ranking.second))
         # Rounded: the last digits of a score depend on the size of the batch.
-        runner_up, margin = self._answers.take(pa.array(ranking.second)), ranking.margin.round(5)
-        margins = pa.array(margin)
+        margin = pa.array(ranking.margin.round(5))
         if scores.shape[1] == 1:
-            runner_up = pa.nulls(len(scores), self._answers.type)
-            margins = pa.nulls(len(scores), pa.float64())
-        outside = self._outside(X, ranking.n_accept == 0)
-        reasons = pa.array(ranking.reasons(self._labels, outside), pa.string())
+            runner_up, margin = (pa.nulls(len(scores), a.type) for a in (runner_up, margin))
+        reasons = ranking.reasons(self._labels, self._outside(X, ranking.n_accept == 0))
         answers = self._answers.take(pa.array(decide(scores)))
-        return [
-            answers,
-            pa.array(ranking.score),
-            runner_up,
-            margins,
-            pa.array(reasons, pa.string()),
-        ]
+        return [answers, pa.array(ranking.score), runner_up, margin, pa.array(reasons, pa.string())]
 
     def _outside(self, X, rejected):
         """Which of the rejected rows lie outside every certificate, (n,) bool."""

@@ -89,11 +89,6 @@ class KernelMachineClassifier(OpenSetClassifier):
     intercept_: np.ndarray
     gamma_: np.ndarray
 
-    class_attributes: tuple[str, ...] = (
-        *("dual_coef_", "intercept_", "gamma_", "known_radius_"),
-        *("dual_objective_", "kkt_gap_", "n_iter_"),
-    )
-
     machine_attributes = {
         **{"support_": "n row", "support_vectors_": "n d", "dual_coef_": "K n", "gamma_": "K"},
         **{"intercept_": "K", "dual_objective_": "K", "kkt_gap_": "K", "n_iter_": "K int"},
@@ -237,7 +232,7 @@ class KernelMachineClassifier(OpenSetClassifier):
         Parameters
         ----------
         machine : BinaryMachine
-            The solution with :meth:`score_map` applied; that of ``solved.held`` if the bias is held.
+            The solution with :meth:`score_map` applied, or that of ``solved.held``.
         solved : Solved
             With one total.
         **params
@@ -345,7 +340,7 @@ class KernelMachineClassifier(OpenSetClassifier):
     def store_machines(
         self, machines: list[BinaryMachine], training: TrainingSet, points: Any, rows: np.ndarray
     ) -> None:
-        """Set the fitted attributes; machines are over points (p, d), which are `rows` (p,) of X."""
+        """Set the fitted attributes; machines are over points (p, d), `rows` (p,) of X."""
         used, self.dual_coef_, self.intercept_ = pack_machines(machines)
         self.support_ = rows[used]
         self.support_vectors_ = points[used]

@@ -26,23 +26,12 @@ from .fitted import check_compressed, require
 
 
 class TrainingData(NamedTuple):
-    """What remains of the arguments of fit after validation; rows of weight zero are dropped.
+    """What remains of the arguments of fit after validation; rows of weight zero are dropped."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (m, d), float64
-    codes : ndarray of shape (m,)
-        Index of each label in ``classes_``; K for known unknowns, the rows that carry an explicit
-        unknown label.
-    weight : ndarray of shape (m,), float64
-    rows : ndarray of shape (m,)
-        Index of each row in the X that was passed.
-    """
-
-    X: Any
-    codes: np.ndarray
-    weight: np.ndarray
-    rows: np.ndarray
+    X: Any  # ndarray or CSR matrix of shape (m, d), float64
+    codes: np.ndarray  # (m,) index of each label in classes_; K for known unknowns
+    weight: np.ndarray  # (m,) float64
+    rows: np.ndarray  # (m,) index of each row in the X that was passed
 
 
 def validate_training_data(
@@ -65,7 +54,6 @@ def validate_training_data(
     X : array-like or sparse matrix of shape (n, d)
     y : array-like of shape (n,)
     sample_weight : array-like of shape (n,), default=None
-        Rows of weight zero are dropped before anything else is looked at.
     accept_sparse : bool or str, default=False
         As for :func:`sklearn.utils.check_array`.
     min_classes : int, default=1
@@ -74,14 +62,11 @@ def validate_training_data(
     Returns
     -------
     TrainingData
+        X, codes, weight and rows.
     """
     _require_labels(estimator, y)
-    X = canonical(X)
-    X, y = validate_data(estimator, X, y, accept_sparse=accept_sparse, dtype=np.float64)
-    _check_classes(y)
-    weight, rows = _check_weight(sample_weight, X)
-    if len(rows) < len(y):
-        X, y, weight = X[rows], y[rows], weight[rows]
+    X, y = validate_data(estimator, canonical(X), y, accept_sparse=accept_sparse, dtype=np.float64)
+    X, y, weight, rows = _weighted(X, y, sample_weight)
     codes = set_labels(estimator, y, min_classes)
     vars(estimator)["_prepared"] = []  # see OpenSetClassifier.prepared
     return TrainingData(X, codes, weight, rows)
@@ -90,44 +75,23 @@ def validate_training_data(
 def validate_targets(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: ArrayLike | None = None
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Validate labels and weights for an estimator that passes X on unchanged to others.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the messages.
-    X : array-like of n samples
-        Anything that can be indexed by rows.
-    y : array-like of shape (n,)
-    sample_weight : array-like of shape (n,), default=None
-
-    Returns
-    -------
-    X, y, sample_weight
-        Without the rows of weight zero; the weights are None where none were passed.
-    """
+    """X, y and weights or None, validated for an estimator that passes X on unchanged to others."""
     _require_labels(estimator, y)
     X, y = indexable(canonical(X), y)
     if len(y) == 0:
         raise ValueError("Found 0 samples in X and y; at least one is required.")
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
-    _check_classes(y)
-    if sample_weight is None:
-        return X, y, None
-    weight, rows = _check_weight(sample_weight, np.empty((len(y), 0)))  # X may be no array
-    if len(rows) < len(y):
-        X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
-    return X, y, weight
+    X, y, weight, _ = _weighted(X, y, sample_weight)
+    return X, y, None if sample_weight is None else weight
 
 
 def validate_samples(estimator: BaseEstimator, X: Any, *, accept_sparse: bool | str = False) -> Any:
-    """Validate the argument of a prediction method.
+    """Validate the argument of a prediction method of a fitted estimator.
 
     Parameters
     ----------
     estimator : OpenSetClassifier
-        Fitted.
     X : array-like or sparse matrix of shape (n, d)
     accept_sparse : bool or str, default=False
         As for :func:`sklearn.utils.check_array`.
@@ -143,19 +107,7 @@ def validate_samples(estimator: BaseEstimator, X: Any, *, accept_sparse: bool | 
 
 
 def canonical(X: Any) -> Any:
-    """Return sparse X as CSR with sorted indices and one stored number per cell.
-
-    The passed matrix stays as it is. Whatever is not sparse is returned unchanged.
-
-    Parameters
-    ----------
-    X : object
-        Argument of fit or of a prediction method.
-
-    Returns
-    -------
-    object
-    """
+    """Sparse X as CSR with sorted indices and one stored number per cell; others as they are."""
     refuse_masked("X", X)
     if not sparse.issparse(X):
         return X
@@ -202,12 +154,7 @@ _BETWEEN = ("openset.", "sklearn.", "joblib.", "imblearn.")
 
 
 def refuse_ensembles(estimator: BaseEstimator) -> None:
-    """Raise TypeError where an ensemble that knows no unknown fits or asks the estimator.
-
-    Parameters
-    ----------
-    estimator : OpenSetClassifier
-    """
+    """Raise TypeError where an ensemble that knows no unknown fits or asks the estimator."""
     # Nothing else tells an estimator who calls it, and the answers would be wrong without a word.
     frame: Any = sys._getframe(1)
     while frame is not None:
@@ -236,29 +183,23 @@ def _require_labels(estimator, y):
     check_labels(y)
 
 
-def _check_weight(sample_weight, X):
-    """The weights as an array, and the rows where they are positive."""
+def _weighted(X, y, sample_weight):
+    """X, y and the weights of the rows whose weight is positive, and these rows."""
+    # Each class twice: one sample per class is no sign of a regression, as scikit-learn warns.
+    check_classification_targets(np.repeat(np.unique(y), 2))
     refuse_masked("sample_weight", sample_weight)
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    like = np.empty((len(y), 0))  # X may be no array
+    weight = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
     rows = np.flatnonzero(weight)
     if rows.size == 0:
         raise ValueError("sample_weight is zero for every sample; give at least one a weight.")
-    return weight, rows
-
-
-def _check_classes(y):
-    # Each class twice: one sample per class is no sign of a regression, as scikit-learn warns.
-    check_classification_targets(np.repeat(np.unique(y), 2))
+    if len(rows) < len(y):
+        X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
+    return X, y, weight, rows
 
 
 def check_labels(y: Any) -> None:
-    """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        An empty y, or one of another shape, is left to scikit-learn's own checks.
-    """
+    """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype."""
     listed = isinstance(y, list | tuple)
     labels = np.asarray(y, dtype=object if listed else None)  # a list keeps 1 and "1" apart
     if labels.ndim != 1 or labels.size == 0:
@@ -283,22 +224,7 @@ def check_labels(y: Any) -> None:
 
 
 def set_labels(estimator: BaseEstimator, y: np.ndarray, min_classes: int = 1) -> np.ndarray:
-    """Set ``classes_``, ``unknown_label_`` and ``n_known_unknowns_``; return the codes of y.
-
-    Parameters
-    ----------
-    estimator : OpenSetClassifier
-        Its ``traits`` say whether it takes known unknowns.
-    y : ndarray of shape (n,)
-        Validated labels.
-    min_classes : int, default=1
-        As for :func:`validate_training_data`.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Index of each label in ``classes_``; K for known unknowns.
-    """
+    """Set ``classes_``, ``unknown_label_``, ``n_known_unknowns_``; return the codes (n,) of y."""
     name, label = type(estimator).__name__, estimator.unknown_label
     classes, codes = known_classes(label, y)
     count = int(np.sum(codes == len(classes)))
@@ -327,19 +253,7 @@ def set_labels(estimator: BaseEstimator, y: np.ndarray, min_classes: int = 1) ->
 
 
 def known_classes(unknown_label: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted classes of y, and the codes of all labels.
-
-    Parameters
-    ----------
-    unknown_label : "auto" or label
-        Rows that carry an explicit label are known unknowns.
-    y : ndarray of shape (n,)
-
-    Returns
-    -------
-    classes : ndarray of shape (K,)
-    codes : ndarray of shape (n,)
-        Index of each label in `classes`; K for known unknowns.
+    """Sorted classes (K,) of y (n,), and the codes of all labels; K for known unknowns.
 
     Examples
     --------
@@ -362,17 +276,7 @@ def known_classes(unknown_label: Any, y: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def find_unknown_label(unknown_label: Any, labels: np.ndarray) -> int:
-    """Return the index of an explicit unknown label in sorted labels; -1 where it is missing.
-
-    Parameters
-    ----------
-    unknown_label : "auto" or label
-        "auto" is never found.
-    labels : ndarray of distinct labels
-
-    Returns
-    -------
-    int
+    """Index of an explicit unknown label in sorted labels; -1 where it is missing or "auto".
 
     Examples
     --------
@@ -391,21 +295,7 @@ def find_unknown_label(unknown_label: Any, labels: np.ndarray) -> int:
 
 
 def group_codes(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted groups, and the index of each row's.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n,)
-        The object that each row belongs to: a track, a speaker, a session.
-    n : int
-        Number of rows.
-    name : str, default="groups"
-        Name of the argument, for messages.
-
-    Returns
-    -------
-    names : ndarray of shape (G,)
-    codes : ndarray of shape (n,)
+    """Sorted groups, and the index (n,) of the group of each of n rows; `name` is for messages.
 
     Examples
     --------
@@ -434,17 +324,7 @@ def group_codes(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, 
 
 
 def takes_known_unknowns(estimator: BaseEstimator, unknown_label: Any) -> bool:
-    """Whether an estimator learns from training rows that carry a label.
-
-    Parameters
-    ----------
-    estimator : OpenSetClassifier
-    unknown_label : label
-
-    Returns
-    -------
-    bool
-        True if the label is its explicit unknown label and its method takes known unknowns.
+    """Whether the label is the explicit unknown label and its rows are learnt from.
 
     Examples
     --------
@@ -461,17 +341,7 @@ def takes_known_unknowns(estimator: BaseEstimator, unknown_label: Any) -> bool:
 
 
 def usable_rows(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray:
-    """Return the rows that an estimator can be fitted to.
-
-    Parameters
-    ----------
-    estimator : OpenSetClassifier
-    y : ndarray of shape (n,)
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        All rows, or those of known classes if the method refuses known unknowns.
+    """Rows that an estimator can be fitted to: without known unknowns if it refuses them.
 
     Examples
     --------
@@ -488,20 +358,7 @@ def usable_rows(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray:
 
 
 def resolve_unknown_label(unknown_label: Any, classes: np.ndarray) -> Any:
-    """Return the label of unknown samples for a set of classes.
-
-    Parameters
-    ----------
-    unknown_label : {"auto"} or int, float, str
-        "auto": -1 for numeric classes, or one less than the smallest if -1 is a class (or the
-        first of -2, -3, ... that is free, if that rounds to a class); "unknown" for strings, with
-        underscores appended until it is free.
-    classes : ndarray of shape (K,)
-        The known classes.
-
-    Returns
-    -------
-    int, float or str
+    """The label of unknown samples for classes (K,).
 
     Examples
     --------

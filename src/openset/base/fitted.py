@@ -142,7 +142,8 @@ def check_fitted_labels(model: Any) -> dict[str, int]:
 
 def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     """Check labels, parameters and all declared attributes; return the sizes of the axes."""
-    # An attribute with an empty layout is only required to be there. Undeclared ones must not
+    # An attribute with an empty layout is only required to be there; `"K models"` is one of the
+    # stored types of the method that holds K models and checks itself. Undeclared ones must not
     # replace what the class defines, and must not hold NaN.
     sizes = check_fitted_labels(model)
     parameters = set(model.get_params(deep=False))
@@ -160,8 +161,13 @@ def check_attributes(model: Any, layouts: Mapping[str, str]) -> dict[str, int]:
     missing = sorted(set(layouts) - present)
     require(not missing, f"{', '.join(missing)} is missing")
     for name, layout in layouts.items():
-        if layout:
-            check_array(name, getattr(model, name), layout, sizes)
+        value, (axis, _, kind) = getattr(model, name), layout.partition(" ")
+        if kind == "models":
+            stored = type(model).stored_types
+            require(isinstance(value, stored), f"{name} is no {stored[0].__name__}")
+            value.check(name, sizes[axis])
+        elif layout:
+            check_array(name, value, layout, sizes)
     return sizes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -17,7 +18,7 @@ from ..base.machines import row_keys
 from ..base.parameters import FRACTIONS
 from ..solver.points import METRICS, DistancesTo, row_blocks
 from ..utils import thread_map
-from ._weibull import WeibullTail, check_tail
+from ._weibull import WeibullTail
 
 # Long tails matter where classes are large.
 _TAILS = [5, 10, 25, 50, 100, 200, 1000]
@@ -26,6 +27,7 @@ _TAILS = [5, 10, 25, 50, 100, 200, 1000]
 _STORED = 8192
 
 
+@dataclass(eq=False, repr=False)
 class ExtremeValueMachine(OpenSetClassifier):
     """Extreme Value Machine (EVM) with rejection.
 
@@ -59,8 +61,6 @@ class ExtremeValueMachine(OpenSetClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: threshold > 0 and metric="euclidean". False for
         the cosine metric, which does not see how far a sample is.
@@ -71,9 +71,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         Number of extreme vectors of each class.
     weibull_ : WeibullTail
         Models of the extreme vectors.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     Notes
     -----
@@ -99,6 +98,16 @@ class ExtremeValueMachine(OpenSetClassifier):
            [0.   , 0.   ]])
     """
 
+    tail_size: int = 50
+    cover_threshold: float = 0.5
+    n_fused: int = 4
+    threshold: float = 0.5
+    metric: str = "euclidean"
+    weibull: str = "libmr"
+    margin_factor: float = 0.5
+    n_jobs: int | None = None
+    unknown_label: Any = "auto"
+
     _parameter_constraints = {
         "tail_size": [Interval(Integral, 1, None, closed="left")],
         "cover_threshold": [Interval(Real, 0, 1, closed="right")],
@@ -121,33 +130,11 @@ class ExtremeValueMachine(OpenSetClassifier):
     stored_types = (WeibullTail,)
     fitted_attributes = {
         **{"extreme_index_": "n int", "extreme_vectors_": "n d", "n_extreme_": "K int"},
-        "weibull_": "",
+        "weibull_": "n models",
     }
     search_spec = SearchSpec(
         {"default": {"tail_size": _TAILS, "threshold": FRACTIONS}}, after_fit=("threshold",)
     )
-
-    def __init__(
-        self,
-        tail_size: int = 50,
-        cover_threshold: float = 0.5,
-        n_fused: int = 4,
-        threshold: float = 0.5,
-        metric: str = "euclidean",
-        weibull: str = "libmr",
-        margin_factor: float = 0.5,
-        n_jobs: int | None = None,
-        unknown_label: Any = "auto",
-    ):
-        self.tail_size = tail_size
-        self.cover_threshold = cover_threshold
-        self.n_fused = n_fused
-        self.threshold = threshold
-        self.metric = metric
-        self.weibull = weibull
-        self.margin_factor = margin_factor
-        self.n_jobs = n_jobs
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike) -> ExtremeValueMachine:
@@ -226,7 +213,6 @@ class ExtremeValueMachine(OpenSetClassifier):
         fits = np.all(self.n_extreme_ > 0) and self.n_extreme_.sum() == sizes["n"]
         require(fits, "n_extreme_ does not add up to the number of extreme vectors")
         require(isinstance(self.extreme_vectors_, np.ndarray), "extreme_vectors_ is not an array")
-        check_tail(self, "weibull_", sizes["n"])
         return sizes
 
     def take_classes(self, index):

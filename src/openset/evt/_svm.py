@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from ..base.machines import BinaryMachine, pack_machines, per_class, solve_class
 from ..base.parameters import BOXES, FRACTIONS, POSITIVE, kernel_search
 from ..kernels import Kernel, Linear
 from ..solver import Settings, one_class_problem
-from ._weibull import WeibullTail, check_tail
+from ._weibull import WeibullTail
 
 # Fewest scores of a tail, where there are as many. The authors' code stops with an error below 3
 # support vectors, which well separated classes may have.
@@ -65,6 +65,7 @@ class TailClassifier(KernelMachineClassifier):
         return tail_size(n_support, scores.size, self.tail_factor, **options)
 
 
+@dataclass(eq=False, repr=False)
 class PISVM(TailClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
 
@@ -127,14 +128,30 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([ True,  True])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    threshold: float = 0.1
+    tail_size: int | None = None
+    tail_factor: float = 1.5
+    class_prior: float | dict | None = None
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **TailClassifier._parameter_constraints,
         "threshold": [Interval(Real, 0.0, 1.0, closed="both")],
         "tail_size": [Interval(Integral, 2, None, closed="left"), None],
         "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
     }
 
-    fitted_attributes = {**TailClassifier.machine_attributes, "weibull_": "", "prior_": "K"}
+    fitted_attributes = {**TailClassifier.machine_attributes, "weibull_": "K models", "prior_": "K"}
     traits = Traits(
         "PI-SVM",
         extreme_value=True,
@@ -142,36 +159,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         known_unknowns="negatives of every machine",
     )
     search_spec = kernel_search({"C": BOXES, "threshold": FRACTIONS}, after_fit=("threshold",))
-
-    class_attributes = (*TailClassifier.class_attributes, "weibull_", "prior_")
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        threshold: float = 0.1,
-        tail_size: int | None = None,
-        tail_factor: float = 1.5,
-        class_prior: float | dict | None = None,
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.threshold = threshold
-        self.tail_size = tail_size
-        self.tail_factor = tail_factor
-        self.class_prior = class_prior
-        self.class_weight = class_weight
 
     def finish_machine(self, machine, solved, **params):
         scores = solved.scores[:1, solved.problem.upper > 0]
@@ -183,11 +170,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         self.weibull_ = WeibullTail.concatenate(extras)
         prior = 1.0 if self.class_prior is None else self.class_prior
         self.prior_ = per_class(self, "class_prior", prior)
-
-    def check_fitted(self):
-        sizes = super().check_fitted()
-        check_tail(self, "weibull_", sizes["K"])
-        return sizes
 
     def _include(self, f):
         return self.weibull_.probability(f) * self.prior_
@@ -216,6 +198,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return raw - self.threshold
 
 
+@dataclass(eq=False, repr=False)
 class WSVM(TailClassifier):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
@@ -284,7 +267,23 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([ True,  True])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    nu: float | dict = 0.5
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    delta_tau: float = 0.001
+    delta_R: float = 0.1
+    tail_factor: float = 1.5
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **TailClassifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
         "delta_tau": [Interval(Real, 0.0, 1.0, closed="both")],
@@ -294,7 +293,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     fitted_attributes = {
         **TailClassifier.machine_attributes,
         **{"cap_support_vectors_": "m d", "cap_dual_coef_": "K m", "cap_intercept_": "K"},
-        **{"inclusion_weibull_": "", "exclusion_weibull_": "", "cap_weibull_": ""},
+        **{f"{name}_weibull_": "K models" for name in ("inclusion", "exclusion", "cap")},
     }
     traits = Traits(
         "W-SVM",
@@ -308,40 +307,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     search_spec = kernel_search(
         {"C": BOXES, "delta_R": _THRESHOLDS}, after_fit=("delta_tau", "delta_R")
     )
-
-    class_attributes = (
-        *TailClassifier.class_attributes,
-        *("inclusion_weibull_", "exclusion_weibull_", "cap_weibull_"),
-        *("cap_dual_coef_", "cap_intercept_"),
-    )
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        nu: float | dict = 0.5,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        delta_tau: float = 0.001,
-        delta_R: float = 0.1,
-        tail_factor: float = 1.5,
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.nu = nu
-        self.delta_tau = delta_tau
-        self.delta_R = delta_R
-        self.tail_factor = tail_factor
-        self.class_weight = class_weight
 
     def finish_machine(self, machine, solved, **params):
         positive = solved.problem.upper > 0
@@ -372,8 +337,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     def check_fitted(self):
         sizes = super().check_fitted()
         self.check_reach(self.cap_support_vectors_, self.cap_dual_coef_, self.cap_intercept_)
-        for name in ("inclusion_weibull_", "exclusion_weibull_", "cap_weibull_"):
-            check_tail(self, name, sizes["K"])
         return sizes
 
     def _product(self, f):

@@ -457,10 +457,3 @@ def _extend(distances, size):
         counts[flat] = longer
         tail = wider
     return tail, counts
-
-
-def check_tail(model: Any, name: str, n_models: int) -> None:
-    """Raise ValueError unless an attribute holds that many Weibull models."""
-    tail = getattr(model, name)
-    require(isinstance(tail, WeibullTail), f"{name} is no WeibullTail")
-    tail.check(name, n_models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ _LEAST = 1e-9
 FAR = 1e100
 
 
+@dataclass(eq=False, repr=False)
 class OpenSetLDA(DistanceClassifier):
     """Gaussian classes with one covariance, accepted by Mahalanobis distance.
 
@@ -44,10 +46,6 @@ class OpenSetLDA(DistanceClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     means_ : ndarray of shape (K, d)
         Means of the classes, of normalised samples with ``normalize=True``.
     covariance_ : ndarray of shape (d, d)
@@ -60,9 +58,8 @@ class OpenSetLDA(DistanceClassifier):
         Whether the accepted region is bounded: always for the plain distance; for the relative one
         exactly if the smallest eigenvalue of S^-1 - S_0^-1 is positive, with S_0 the covariance of
         all samples; never with ``normalize=True``, which accepts cones.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     Notes
     -----
@@ -95,7 +92,13 @@ class OpenSetLDA(DistanceClassifier):
     array([ True,  True,  True])
     """
 
-    _parameter_constraints: dict = {
+    quantile: float = 0.95
+    per_class: bool = False
+    relative: bool = False
+    normalize: bool = False
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **DistanceClassifier._parameter_constraints,
         "per_class": ["boolean"],
         "relative": ["boolean"],
@@ -112,22 +115,6 @@ class OpenSetLDA(DistanceClassifier):
         condition="normalize=False, and with relative=True a positive definite S^-1 - S_0^-1",
         known_unknowns="they can lower the radius",
     )
-
-    class_attributes = ("means_", "_centers")
-
-    def __init__(
-        self,
-        quantile: float = 0.95,
-        per_class: bool = False,
-        relative: bool = False,
-        normalize: bool = False,
-        unknown_label: Any = "auto",
-    ):
-        self.quantile = quantile
-        self.per_class = per_class
-        self.relative = relative
-        self.normalize = normalize
-        self.unknown_label = unknown_label
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         sizes = np.bincount(codes)
@@ -245,6 +232,7 @@ def _leave_one_out_mahalanobis(d, shrinkage, n_group, n, n_class):
         return factor**2 * d / np.maximum(1.0 - lost * d, np.finfo(np.float64).eps)
 
 
+@dataclass(eq=False, repr=False)
 class OpenSetCentroids(DistanceClassifier):
     """The nearest class mean, with a radius per class.
 
@@ -271,10 +259,6 @@ class OpenSetCentroids(DistanceClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     means_ : ndarray of shape (K, d)
         Means of the classes; of norm 1 for the cosine metric.
     radius_ : ndarray of shape (K,)
@@ -282,9 +266,8 @@ class OpenSetCentroids(DistanceClassifier):
     bounded_ : ndarray of shape (K,), bool
         Whether the accepted region is bounded: always a ball for the Euclidean metric, never for
         the cosine metric, which accepts cones.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     References
     ----------
@@ -303,7 +286,12 @@ class OpenSetCentroids(DistanceClassifier):
     array([0.99, 1.49, 1.83])
     """
 
-    _parameter_constraints: dict = {
+    quantile: float = 0.95
+    per_class: bool = True
+    metric: str = "euclidean"
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **DistanceClassifier._parameter_constraints,
         "per_class": ["boolean"],
         "metric": [StrOptions(set(METRICS))],
@@ -316,20 +304,6 @@ class OpenSetCentroids(DistanceClassifier):
         condition="the Euclidean metric",
         known_unknowns="they can lower the radius of the class nearest to them",
     )
-
-    class_attributes = ("means_",)
-
-    def __init__(
-        self,
-        quantile: float = 0.95,
-        per_class: bool = True,
-        metric: str = "euclidean",
-        unknown_label: Any = "auto",
-    ):
-        self.quantile = quantile
-        self.per_class = per_class
-        self.metric = metric
-        self.unknown_label = unknown_label
 
     @property
     def normalize(self) -> bool:  # type: ignore[override]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -27,6 +28,7 @@ _FOLDS = 5
 _ENOUGH_HELD_OUT = 200
 
 
+@dataclass(eq=False, repr=False)
 class SIMCA(DistanceClassifier):
     """A principal subspace per class, accepted by score distance and orthogonal distance.
 
@@ -53,10 +55,6 @@ class SIMCA(DistanceClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     means_ : ndarray of shape (K, d)
     components_ : ndarray of shape (K, a, d)
         Principal directions of each class, divided by the standard deviations along them; zeros
@@ -70,9 +68,8 @@ class SIMCA(DistanceClassifier):
         The largest distance that each class accepts.
     bounded_ : ndarray of shape (K,), bool
         Always True: far away h or v grows without limit.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     References
     ----------
@@ -94,7 +91,12 @@ class SIMCA(DistanceClassifier):
     array([ True,  True,  True])
     """
 
-    _parameter_constraints: dict = {
+    n_components: float = 0.9
+    quantile: float = 0.95
+    per_class: bool = False
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **DistanceClassifier._parameter_constraints,
         "n_components": N_COMPONENTS,
         "per_class": ["boolean"],
@@ -105,22 +107,9 @@ class SIMCA(DistanceClassifier):
     traits = Traits(
         "SIMCA", one_class=True, bounded=True, known_unknowns="they can lower the radius"
     )
-    class_attributes = ("means_", "components_", "deviations_", "moments_")
     search_spec = SearchSpec(
         {"default": {"n_components": SHARES, "quantile": QUANTILES}}, after_fit=("quantile",)
     )
-
-    def __init__(
-        self,
-        n_components: float = 0.9,
-        quantile: float = 0.95,
-        per_class: bool = False,
-        unknown_label: Any = "auto",
-    ):
-        self.n_components = n_components
-        self.quantile = quantile
-        self.per_class = per_class
-        self.unknown_label = unknown_label
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         self.means_ = class_means(X, codes)
@@ -263,6 +252,7 @@ def _normal_score(h, v, moments):
 _ENOUGH_RESIDUALS = 1000
 
 
+@dataclass(eq=False, repr=False)
 class ViM(DistanceClassifier):
     """A linear head with one more logit, that of the distance from the principal subspace.
 
@@ -287,10 +277,6 @@ class ViM(DistanceClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-    unknown_label_ : object
-    n_known_unknowns_ : int
-        Number of training rows that carry an explicit unknown label.
     coef_ : ndarray of shape (K, d)
     intercept_ : ndarray of shape (K,)
         The head; both sum to zero over the classes.
@@ -304,9 +290,8 @@ class ViM(DistanceClassifier):
         The threshold, negated.
     bounded_ : ndarray of shape (K,), bool
         False: along a principal direction the residual does not grow, but the logits do.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only if X has names of columns.
+    classes_, unknown_label_, n_known_unknowns_, n_features_in_, feature_names_in_
+        As for :class:`openset.OpenSetSVC`.
 
     References
     ----------
@@ -323,7 +308,11 @@ class ViM(DistanceClassifier):
     array([ 0,  2, -1])
     """
 
-    _parameter_constraints: dict = {
+    n_components: float = 0.9
+    quantile: float = 0.95
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **DistanceClassifier._parameter_constraints,
         "n_components": N_COMPONENTS,
     }
@@ -336,17 +325,9 @@ class ViM(DistanceClassifier):
         condition="never: the logits grow within the principal subspace",
         known_unknowns="they can raise the threshold",
     )
-    class_attributes = ("coef_", "intercept_", "_index")
     search_spec = SearchSpec(
         {"default": {"n_components": SHARES, "quantile": QUANTILES}}, after_fit=("quantile",)
     )
-
-    def __init__(
-        self, n_components: float = 0.9, quantile: float = 0.95, unknown_label: Any = "auto"
-    ):
-        self.n_components = n_components
-        self.quantile = quantile
-        self.unknown_label = unknown_label
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         own = np.full(len(X), np.nan)

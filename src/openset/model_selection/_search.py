@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from ._plan import (
 from ._race import Race, ScoreTable, best_of, cv_results
 
 
+@dataclass(eq=False, repr=False)
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     """Choose parameters with classes withheld, by how well these are rejected.
 
@@ -143,7 +145,21 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     array([ 0, -1])
     """
 
-    _parameter_constraints: dict = {
+    estimator: BaseEstimator
+    param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] | None = None
+    _: KW_ONLY
+    preset: Literal["default", "paper"] = "default"
+    scenario: Literal["open", "closed"] = "open"
+    level: Literal["model", "class"] | None = None
+    scoring: str | Callable | None = None
+    n_repeats: int | None = None
+    refit: bool = True
+    n_jobs: int | None = None
+    device: Literal["cpu", "cuda", "auto"] | None = None
+    random_state: int | RandomState | None = None
+    verbose: int | Progress = 0
+
+    _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
         "param_grid": [dict, list, None],
         "preset": [StrOptions({"default", "paper"})],
@@ -157,35 +173,6 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         "random_state": ["random_state"],
         "verbose": ["verbose", Progress],
     }
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] | None = None,
-        *,
-        preset: Literal["default", "paper"] = "default",
-        scenario: Literal["open", "closed"] = "open",
-        level: Literal["model", "class"] | None = None,
-        scoring: str | Callable | None = None,
-        n_repeats: int | None = None,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        device: Literal["cpu", "cuda", "auto"] | None = None,
-        random_state: int | RandomState | None = None,
-        verbose: int | Progress = 0,
-    ):
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.preset = preset
-        self.scenario = scenario
-        self.level = level
-        self.scoring = scoring
-        self.n_repeats = n_repeats
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import gcd
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -252,6 +253,7 @@ class _HoldOut(BaseShuffleSplit):
         return max(1, n - int(held_out))
 
 
+@dataclass(eq=False, repr=False)
 class OpenSetSplit(_HoldOut):
     """Splits that simulate unknowns: some classes are withheld from fitting.
 
@@ -321,20 +323,12 @@ class OpenSetSplit(_HoldOut):
     {'opensetsvc__gamma': 16}
     """
 
-    def __init__(
-        self,
-        n_repeats: int = 6,
-        *,
-        test_size: float = 0.5,
-        n_known: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        unknown_label: Any = "auto",
-    ):
-        self.n_repeats = n_repeats
-        self.test_size = test_size
-        self.n_known = n_known
-        self.random_state = random_state
-        self.unknown_label = unknown_label
+    n_repeats: int = 6
+    _: KW_ONLY
+    test_size: float = 0.5
+    n_known: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    unknown_label: Any = "auto"
 
     def _draw(self, classes, codes, positive, groups):
         generators = self._generators()
@@ -374,6 +368,7 @@ class OpenSetSplit(_HoldOut):
         return simulations
 
 
+@dataclass(eq=False, repr=False)
 class ClosedSetSplit(_HoldOut):
     """Splits in which every class is known: a share of the samples of each is held out.
 
@@ -401,18 +396,11 @@ class ClosedSetSplit(_HoldOut):
     ['a' 'b'] ['a' 'a' 'b']
     """
 
-    def __init__(
-        self,
-        n_repeats: int = 1,
-        *,
-        test_size: float = 0.5,
-        random_state: int | np.random.RandomState | None = None,
-        unknown_label: Any = "auto",
-    ):
-        self.n_repeats = n_repeats
-        self.test_size = test_size
-        self.random_state = random_state
-        self.unknown_label = unknown_label
+    n_repeats: int = 1
+    _: KW_ONLY
+    test_size: float = 0.5
+    random_state: int | np.random.RandomState | None = None
+    unknown_label: Any = "auto"
 
     def _draw(self, classes, codes, positive, groups):
         known = np.arange(len(classes))

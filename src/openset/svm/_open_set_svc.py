@@ -24,6 +24,7 @@ from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
 _LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
+@dataclass(eq=False, repr=False)
 class OpenSetSVC(KernelMachineClassifier):
     """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
 
@@ -134,7 +135,23 @@ class OpenSetSVC(KernelMachineClassifier):
     array([ True,  True])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    lam: float | dict = 0.0
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel = "rbf"
+    ensure_bounded: bool = True
+    landmarks: int | ArrayLike | None = None
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **KernelMachineClassifier._parameter_constraints,
         **LANDMARK_CONSTRAINTS,
         "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
@@ -148,7 +165,6 @@ class OpenSetSVC(KernelMachineClassifier):
     )
     fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "lam_": "K"}
     min_classes = 1
-    class_attributes = (*KernelMachineClassifier.class_attributes, "lam_")
     problem_params = ("C", "lam")
     search_spec = kernel_search(
         {"gamma": SCALED_GAMMAS[1:-1], "C": BOXES, "lam": _LAMBDAS},
@@ -156,34 +172,6 @@ class OpenSetSVC(KernelMachineClassifier):
         path="lam",
         bounded_switch="ensure_bounded",
     )
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        lam: float | dict = 0.0,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel = "rbf",
-        ensure_bounded: bool = True,
-        landmarks: int | ArrayLike | None = None,
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.lam = lam
-        self.ensure_bounded = ensure_bounded
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.class_weight = class_weight
 
     @property
     def strategy(self):

@@ -22,6 +22,7 @@ from ..utils.compiled import njit
 _POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
 
 
+@dataclass(eq=False, repr=False)
 class DecisionBoundaryCarving(KernelMachineClassifier):
     """Support vector classifier whose decision boundaries are carved (DBC).
 
@@ -67,7 +68,20 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array(['a', 'b', 'unknown'], dtype='<U7')
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    tie: str = "centre"
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **KernelMachineClassifier._parameter_constraints,
         "tie": [StrOptions(set(_POSITIONS))],
     }
@@ -79,30 +93,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         condition="b_c < epsilon_c for every class",
         known_unknowns="negatives of every machine",
     )
-
-    class_attributes = (*KernelMachineClassifier.class_attributes, "epsilon_")
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        tie: str = "centre",
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.tie = tie
-        self.class_weight = class_weight
 
     def score_map(self, solved, **params):
         problem = solved.problem
@@ -164,6 +154,7 @@ class Slab:
     far_slope: float
 
 
+@dataclass(eq=False, repr=False)
 class OneVsSetMachine(KernelMachineClassifier):
     """1-vs-Set machine: linear, each class between a near and a far plane.
 
@@ -222,7 +213,20 @@ kkt_gap_, n_iter_ : ndarray
     array([-1, -1])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    p_near: float = 0.0
+    p_far: float = 0.0
+    search: str = "exhaustive"
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **C_CONSTRAINTS,
         "p_near": [Interval(Real, None, None, closed="neither")],
         "p_far": [Interval(Real, None, None, closed="neither")],
@@ -241,30 +245,6 @@ kkt_gap_, n_iter_ : ndarray
         {"default": {"C": BOXES, "p_near": _PRESSURES, "p_far": _PRESSURES}},
         after_fit=("p_near", "p_far"),
     )
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        p_near: float = 0.0,
-        p_far: float = 0.0,
-        search: str = "exhaustive",
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            1.0, "linear", tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.p_near = p_near
-        self.p_far = p_far
-        self.search = search
-        self.class_weight = class_weight
 
     @property
     def solver_settings(self):

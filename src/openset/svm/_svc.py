@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from numbers import Real
@@ -39,6 +39,7 @@ _TOGETHER = 2**21
 _NUS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
 
 
+@dataclass(eq=False, repr=False)
 class OneVsRestSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that rejects what no class accepts.
 
@@ -75,37 +76,27 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([0, 1])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    landmarks: int | ArrayLike | None = None
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **KernelMachineClassifier._parameter_constraints,
         **LANDMARK_CONSTRAINTS,
     }
     traits = Traits(
         "SVM", condition="b_c < 0 for every class", known_unknowns="negatives of every machine"
     )
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        landmarks: int | ArrayLike | None = None,
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.landmarks = landmarks
-        self.class_weight = class_weight
-        self.random_state = random_state
 
     @property
     def strategy(self):
@@ -180,6 +171,7 @@ def _pairs(codes, pairs, C, start, stop):
 _THRESHOLDS = [k / 10 for k in range(-5, 10)] + [0.95, 0.99]
 
 
+@dataclass(eq=False, repr=False)
 class ThresholdSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that accepts where f(x) >= threshold.
 
@@ -223,7 +215,20 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([ True,  True])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    threshold: float | dict = 0.0
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **KernelMachineClassifier._parameter_constraints,
         "threshold": [Interval(Real, None, None, closed="neither"), dict],
     }
@@ -238,33 +243,12 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         {"C": BOXES, "threshold": _THRESHOLDS}, engine=("gamma", "C", "threshold"), path="threshold"
     )
 
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        threshold: float | dict = 0.0,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.threshold = threshold
-        self.class_weight = class_weight
-
     def score_map(self, solved, **params):
         threshold = params["threshold"]
         return np.ones(len(threshold)), -threshold
 
 
+@dataclass(eq=False, repr=False)
 class FixedBiasSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, whose bias is chosen, not trained.
 
@@ -311,7 +295,21 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([ True,  True])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    bias: float | dict = -0.1
+    mode: str = "fixed"
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    class_weight: str | dict | None = None
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         **KernelMachineClassifier._parameter_constraints,
         "bias": [Interval(Real, None, 0.0, closed="right"), dict],
         "mode": [StrOptions({"fixed", "artificial"})],
@@ -328,30 +326,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         {"C": BOXES, "bias": [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]}, engine=("gamma", "C", "bias")
     )
 
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        bias: float | dict = -0.1,
-        mode: str = "fixed",
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        class_weight: str | dict | None = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.bias = bias
-        self.mode = mode
-        self.class_weight = class_weight
-
     def problem(self, signs, weight, **params):
         problem = svm_problem(signs, params["C"] * weight, 0.0)
         trained_with = params["bias"] if self.mode == "fixed" else 0.0
@@ -362,6 +336,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.ones(1), np.array([params["bias"]])
 
 
+@dataclass(eq=False, repr=False)
 class MulticlassOneClassSVM(KernelMachineClassifier):
     """One one-class SVM per class, each trained on the samples of its class alone.
 
@@ -418,7 +393,19 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
            [-0.7166, -0.0524]])
     """
 
-    _parameter_constraints: dict = {
+    nu: float | dict = 0.5
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel | Linear = "rbf"
+    normalize: bool = False
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
         "normalize": ["boolean"],
         **KERNEL_CONSTRAINTS,
@@ -430,26 +417,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     own_samples_only = True
     problem_params = ("nu",)
     search_spec = kernel_search({"nu": _NUS}, engine=("gamma", "nu"), path="nu")
-
-    def __init__(
-        self,
-        nu: float | dict = 0.5,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel | Linear = "rbf",
-        normalize: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.nu = nu
-        self.normalize = normalize
 
     def check_kernel(self, kernel):
         if self.normalize and not kernel.decaying:
@@ -467,6 +434,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return (scale / -solved.bias if self.normalize else scale), shift
 
 
+@dataclass(eq=False, repr=False)
 class MulticlassSVDD(KernelMachineClassifier):
     """One support vector data description (SVDD) per class: a ball around its samples.
 
@@ -518,7 +486,19 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     array([0.5223, 0.5223])
     """
 
-    _parameter_constraints: dict = {
+    C: float | dict = 1.0
+    nu: float | dict | None = None
+    gamma: float | str | dict = "scale"
+    kernel: str | Kernel = "rbf"
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {
         "C": C_CONSTRAINTS["C"],
         "nu": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
         **KERNEL_CONSTRAINTS,
@@ -531,28 +511,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     own_samples_only = True
     problem_params = ("C", "nu")
     search_spec = kernel_search({"nu": _NUS}, engine=("gamma", "C", "nu"))
-
-    class_attributes = (*KernelMachineClassifier.class_attributes, "radius_")
-
-    def __init__(
-        self,
-        C: float | dict = 1.0,
-        nu: float | dict | None = None,
-        gamma: float | str | dict = "scale",
-        kernel: str | Kernel = "rbf",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        super().__init__(
-            gamma, kernel, tol, max_iter, cache_size, n_jobs, device, verbose, unknown_label
-        )
-        self.C = C
-        self.nu = nu
 
     def check_kernel(self, kernel):
         if not kernel.decaying:

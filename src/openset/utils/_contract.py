@@ -107,7 +107,7 @@ def layers(
 def unwrap(estimator: BaseEstimator) -> BaseEstimator:
     """The open-set estimator inside Pipelines, searches and wrappers, to any depth."""
     for layer, _ in layers(estimator):
-        if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator):
+        if hasattr(layer, "unknown_label") and not isinstance(layer, FrozenEstimator | type):
             return layer
     if isinstance(layer, type):
         raise TypeError(f"{layer.__name__} is a class. Pass an instance, {layer.__name__}(...).")
