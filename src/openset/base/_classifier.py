@@ -369,12 +369,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         gone = self._check_known("labels", labels)
         if len(gone) == len(known):
             raise ValueError(f"labels={gone!r} are all classes of the model; one must remain.")
-        kept = [k for k, label in enumerate(known) if label not in gone]
-        self.take_classes(np.array(kept))
-        self.classes_ = self.classes_[kept]
-        for name, value in self._class_dicts():
-            setattr(self, name, {c: v for c, v in value.items() if c not in gone})
-        return self
+        kept = np.flatnonzero([label not in gone for label in known])
+        return self._edit_classes(kept, self.classes_[kept], gone, {})
 
     def rename_classes(self, names: Mapping) -> Self:
         """Give classes other names; columns of scores and dict parameters follow.
@@ -419,12 +415,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             )
         labels = np.array(new, dtype=object if self.classes_.dtype.kind == "O" else None)
         order = np.argsort(labels, kind="stable")
-        self.take_classes(order)
         self.__dict__.pop("fold_rows_", None)  # of `openset fit`: indices in the old order
-        self.classes_ = labels[order]
-        for name, value in self._class_dicts():
-            setattr(self, name, {names.get(c, c): v for c, v in value.items()})
-        return self
+        return self._edit_classes(order, labels[order], [], names)
 
     def take_classes(self, index: np.ndarray) -> None:
         """Keep what was fitted for these indices of ``classes_``, which is set afterwards."""
@@ -449,10 +441,15 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 )
         return labels
 
-    def _class_dicts(self):
-        """Parameters that are dicts {class: value}."""
-        parameters = self.get_params(deep=False)
-        return [(name, value) for name, value in parameters.items() if isinstance(value, dict)]
+    def _edit_classes(self, index, classes, gone, names):
+        """Take classes by their indices; parameters that are dicts {class: value} follow."""
+        self.take_classes(index)
+        self.classes_ = classes
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, dict):
+                value = {names.get(c, c): v for c, v in value.items() if c not in gone}
+                setattr(self, name, value)
+        return self
 
 
 class _Shifted(OpenSetClassifier):

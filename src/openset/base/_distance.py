@@ -93,8 +93,16 @@ class DistanceClassifier(OpenSetClassifier):
         X = unit_rows(X) if self.normalize else X
         rows = np.flatnonzero(codes < len(self.classes_))
         own = self.fit_classes(X[rows], codes[rows], rows)
-        unknown = self.distances(X[codes == len(self.classes_)])
-        self._set_distances(own, codes[rows], unknown)
+        # The distances that the radii are taken from.
+        self._unknown = self.distances(X[codes == len(self.classes_)])
+        if np.isnan(own).all():
+            raise ValueError(
+                f"n_samples={len(own)}: no class has two samples, so {type(self).__name__} cannot "
+                "tell how far the samples of a class lie from it. Give at least one class two."
+            )
+        order = np.lexsort([own, codes[rows]])  # NaN comes last in each class
+        kept = order[~np.isnan(own[order])]
+        self._own, self._own_codes = own[kept], codes[rows][kept]
         return self
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -143,18 +151,6 @@ class DistanceClassifier(OpenSetClassifier):
         require(fits, "_own_codes names a class that is not there")
         require(len(self._own) > 0, "_own is empty")
         return sizes
-
-    def _set_distances(self, own, codes, unknown):
-        """Keep the distances that the radii are taken from."""
-        if np.isnan(own).all():
-            raise ValueError(
-                f"n_samples={len(own)}: no class has two samples, so {type(self).__name__} cannot "
-                "tell how far the samples of a class lie from it. Give at least one class two."
-            )
-        order = np.lexsort([own, codes])  # NaN comes last in each class
-        kept = order[~np.isnan(own[order])]
-        self._own, self._own_codes = own[kept], codes[kept]
-        self._unknown = unknown
 
     def take_classes(self, index: np.ndarray) -> None:
         super().take_classes(index)

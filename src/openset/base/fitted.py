@@ -178,31 +178,29 @@ def _same(a, b):
 def warn_if_not_stored(model: BaseEstimator) -> None:
     """Warn of estimators inside that no model file may hold."""
     inside = [v for v in model.get_params().values() if isinstance(v, BaseEstimator)]
-    foreign = {type(part).__name__ for part in inside if not _is_stored(type(part))}
-    if foreign:
-        _warn_not_stored(", ".join(sorted(foreign)), JOBLIB)
+    foreign = set()
+    for cls in map(type, inside):
+        package = cls.__module__.partition(".")[0]
+        if package != "openset" and not (package == "sklearn" and cls.__name__ in ESTIMATORS):
+            foreign.add(cls.__name__)
+    _warn_not_stored(foreign, JOBLIB)
 
 
 def warn_if_tree(fitted: BaseEstimator) -> None:
     """Warn of neighbours in a tree, which no model file may hold; the data decide about that."""
     parts = (fitted, *fitted.get_params().values())
     trees = (getattr(part, "_tree", None) for part in parts if isinstance(part, BaseEstimator))
-    names = sorted({type(tree).__name__ for tree in trees if tree is not None})
-    if names:
-        _warn_not_stored(", ".join(names), f"Pass algorithm='brute', which can be saved. {JOBLIB}")
+    names = {type(tree).__name__ for tree in trees if tree is not None}
+    _warn_not_stored(names, f"Pass algorithm='brute', which can be saved. {JOBLIB}")
 
 
 def _warn_not_stored(names, remedy):
-    warnings.warn(
-        f"save_model will not save this model: the arrays of {names} cannot be checked when they "
-        f"are loaded. {remedy}",
-        stacklevel=6,  # below fit_estimator, fit and the function that scikit-learn puts around it
-    )
-
-
-def _is_stored(cls):
-    package, name = cls.__module__.partition(".")[0], cls.__name__
-    return package == "openset" or (package == "sklearn" and name in ESTIMATORS)
+    if names:
+        warnings.warn(
+            f"save_model will not save this model: the arrays of {', '.join(sorted(names))} cannot "
+            f"be checked when they are loaded. {remedy}",
+            stacklevel=6,  # below fit_estimator, fit and the function scikit-learn puts around it
+        )
 
 
 # What to do with models that are no model files.

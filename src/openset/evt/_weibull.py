@@ -263,10 +263,7 @@ class WeibullTail:
         WeibullTail
             Of shape (...).
         """
-        location, width, scale, shape = _fit_lowest(scores, size)
-        narrow = width <= resolution
-        scale = np.where(narrow, 1.0 + width + resolution, scale)
-        shape = np.where(narrow, np.inf, shape)
+        scale, shape, location = _fit_lowest(scores, size, resolution, accepted=True)
         return cls(scale, shape, location, sign=-1, translate=1.0, survivor=True)
 
     @classmethod
@@ -283,10 +280,7 @@ class WeibullTail:
         WeibullTail
         """
         negated = -np.asarray(scores, dtype=np.float64)
-        location, width, scale, shape = _fit_lowest(negated, size)
-        narrow = width <= resolution
-        scale = np.where(narrow, 1.0 - resolution, scale)
-        shape = np.where(narrow, np.inf, shape)
+        scale, shape, location = _fit_lowest(negated, size, resolution, accepted=False)
         return cls(scale, shape, -location, sign=1, translate=1.0, survivor=False)
 
     @classmethod
@@ -420,11 +414,13 @@ class WeibullTail:
         return self.location + self.sign * (z - self.translate)
 
 
-def _fit_lowest(scores, size):
-    """Location and width of the tail of the `size` lowest scores; scale and shape of its model."""
+def _fit_lowest(scores, size, resolution, accepted):
+    """Scale, shape and location of the tail of the `size` lowest scores; a step if it is narrow."""
     tail = _smallest(scores, size)
-    location = tail[..., -1]
-    return location, location - tail[..., 0], *fit_weibull(1.0 + (location[..., None] - tail))
+    location, width = tail[..., -1], tail[..., -1] - tail[..., 0]
+    scale, shape = fit_weibull(1.0 + (location[..., None] - tail))
+    narrow, step = width <= resolution, 1.0 + width + resolution if accepted else 1.0 - resolution
+    return np.where(narrow, step, scale), np.where(narrow, np.inf, shape), location
 
 
 def _smallest(values, size):

@@ -139,8 +139,8 @@ def evaluate(
     for shared, members in _group(candidates, lambda name: not name.startswith(prefix)):
         if prefix:
             members = [
-                Candidate(c.number, {name.removeprefix(prefix): v for name, v in c.params.items()})
-                for c in members
+                Candidate(number, {name.removeprefix(prefix): v for name, v in params.items()})
+                for number, params in members
             ]
         if transformer is None:
             yield from _evaluate_final(final, members, data.X, which, data)

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from ..base import canonical, resolve_unknown_label, takes_known_unknowns
 from ..base.parameters import FRACTIONS
 from ..utils import split_pipeline, unwrap
 from ._evaluate import Candidate, spec_of
-from ._scorers import BinaryScorer, OpenSetScorer
+from ._scorers import OpenSetScorer, machine_measure
 from ._split import ClosedSetSplit, OpenSetSplit, Simulation
 
 Grid = Mapping[str, Sequence[Any]]
@@ -121,8 +120,9 @@ class Plan(NamedTuple):
         """The measure of scores and true codes; None if estimators are scored by a callable."""
         if callable(self.scoring):
             return None
-        scorer = BinaryScorer if self.level == "class" else OpenSetScorer
-        return scorer(self.scoring).of_scores
+        if self.level == "class":
+            return machine_measure(self.scoring)
+        return OpenSetScorer(self.scoring).of_scores
 
     def own_setting(
         self, estimator: BaseEstimator, candidates: list[Candidate]
@@ -258,34 +258,15 @@ def _check_grid(estimator, part, level):
             f"level='class' gives each binary machine its own parameters, which can be "
             f"{engine}; param_grid has {sorted(part)}. Use level='model'."
         )
-    first = {name: values[0] for name, values in part.items()}
-    _check_setting(estimator, first, engine)
-    rules = getattr(final, "_parameter_constraints", {})
-    for name, values in part.items():
-        short = name.removeprefix(prefix)
-        for value in values[1:]:
-            if name.startswith(prefix) and short in rules:  # without a clone, which takes longer
-                validate_parameter_constraints(
-                    {short: rules[short]}, {short: value}, caller_name=type(final).__name__
+    first, params = {name: values[0] for name, values in part.items()}, estimator.get_params()
+    model = clone(estimator)
+    for name, values in ({name: [params.get(name)] for name in engine} | dict(part)).items():
+        for value in values:
+            if name in engine and isinstance(value, dict):
+                raise ValueError(
+                    f"{name}={value!r} has one value per class, but a search withholds classes. "
+                    "Set a number, or search for one value per class with level='class'."
                 )
-                _check_one_value(name, value, engine)
-            else:
-                _check_setting(estimator, first | {name: value}, engine)
-
-
-def _check_setting(estimator, setting, engine):
-    model = clone(estimator).set_params(**setting)
-    final = unwrap(model)
-    if hasattr(final, "_parameter_constraints"):
-        final._validate_params()
-    params = model.get_params()
-    for name in engine:
-        _check_one_value(name, params.get(name), engine)
-
-
-def _check_one_value(name, value, engine):
-    if name in engine and isinstance(value, dict):
-        raise ValueError(
-            f"{name}={value!r} has one value per class, but a search withholds classes. "
-            "Set a number, or search for one value per class with level='class'."
-        )
+            final = unwrap(model.set_params(**first | ({name: value} if name in part else {})))
+            if hasattr(final, "_parameter_constraints"):
+                final._validate_params()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,29 +21,17 @@ from ..metrics import (
 )
 from ..utils import decide, unwrap
 
-
-def _accuracy(counts: OpenSetCounts):
-    return counts.f1_with_unknown("micro")  # the same number
-
-
-def _or_accuracy(measure: Callable, counts: OpenSetCounts):
-    """Without unknowns (a closed-set validation part) the measure is undefined: plain accuracy."""
-    return measure(counts) if counts.support[-1] else _accuracy(counts)
-
-
 # Measures of the answers: functions of OpenSetCounts, whatever leading axes these have.
 _OF_ANSWERS: dict[str, Callable] = {
-    "normalized_accuracy": lambda counts: _or_accuracy(OpenSetCounts.normalized_accuracy, counts),
-    "harmonic_normalized_accuracy": lambda counts: _or_accuracy(
-        OpenSetCounts.harmonic_normalized_accuracy, counts
-    ),
+    "normalized_accuracy": OpenSetCounts.normalized_accuracy,
+    "harmonic_normalized_accuracy": OpenSetCounts.harmonic_normalized_accuracy,
     "accuracy_known": OpenSetCounts.accuracy_known,
     "accuracy_unknown": OpenSetCounts.accuracy_unknown,
     "open_set_f1_macro": lambda counts: counts.open_set_f1("macro"),
     "open_set_f1_micro": lambda counts: counts.open_set_f1("micro"),
     "f1_with_unknown_macro": lambda counts: counts.f1_with_unknown("macro"),
     "f1_with_unknown_micro": lambda counts: counts.f1_with_unknown("micro"),
-    "accuracy": _accuracy,
+    "accuracy": lambda counts: counts.f1_with_unknown("micro"),  # the same number
 }
 
 # Measures of the scores of one model: functions of true labels (n,), scores (n, K) and classes.
@@ -92,7 +81,10 @@ class OpenSetScorer:
         """The measure, (...), of scores (..., n, K); `true` (n,) are columns, K for unknown."""
         n_known = scores.shape[-1]
         if self.name in _OF_ANSWERS:
-            return _OF_ANSWERS[self.name](OpenSetCounts.from_codes(true, decide(scores), n_known))
+            counts = OpenSetCounts.from_codes(true, decide(scores), n_known)
+            # Without unknowns (a closed-set validation part) two measures are undefined.
+            plain = "normalized" in self.name and not counts.support[-1]
+            return _OF_ANSWERS["accuracy" if plain else self.name](counts)
         measure, known = _OF_SCORES[self.name], np.arange(n_known)
         models = scores.reshape(-1, *scores.shape[-2:])
         values = [measure(true, model, known) for model in models]
@@ -173,33 +165,25 @@ def get_scorer_names() -> list[str]:
     return [*_OF_ANSWERS, *_OF_SCORES]
 
 
-@dataclass(frozen=True)
-class BinaryScorer:
+def machine_measure(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """A measure of one binary machine, for the search per class."""
+    if name not in _OF_MACHINES:
+        raise ValueError(
+            f"scoring={name!r} is not defined for a binary machine. With level='class' "
+            f"choose one of {sorted(_OF_MACHINES)}, or use level='model'."
+        )
+    return partial(_of_machine, _OF_MACHINES[name])
 
+
+def _of_machine(join, true, scores):
+    """The measure, (...), of scores (..., n, 1); `true` (n,): 0, negative 1, unknown 2."""
     # A positive counts as right if it is accepted, the others if they are not. Without unknowns
     # every measure is the plain accuracy.
-
-    name: str
-
-    def __post_init__(self):
-        if self.name not in _OF_MACHINES:
-            raise ValueError(
-                f"scoring={self.name!r} is not defined for a binary machine. With level='class' "
-                f"choose one of {sorted(_OF_MACHINES)}, or use level='model'."
-            )
-
-    def of_scores(
-        self, true: NDArray[np.intp], scores: NDArray[np.floating]
-    ) -> NDArray[np.float64]:
-        """The measure, (...), of scores (..., n, 1); `true` (n,): 0, negative 1, unknown 2."""
-        join = _OF_MACHINES[self.name]
-        right = (decide(scores) == 0) == (true == 0)
-        unknown = true == 2
-        n_unknown = np.count_nonzero(unknown)
-        n_known = len(true) - n_unknown
-        n_right = np.count_nonzero(right, axis=-1)
-        if join is None or n_unknown == 0:
-            return n_right / len(true)
-        n_rejected = np.count_nonzero(right & unknown, axis=-1)
-        return join((n_right - n_rejected) / n_known, n_rejected / n_unknown)
+    right = (decide(scores) == 0) == (true == 0)
+    unknown = true == 2
+    n_unknown = np.count_nonzero(unknown)
+    n_right = np.count_nonzero(right, axis=-1)
+    if join is None or n_unknown == 0:
+        return n_right / len(true)
+    n_rejected = np.count_nonzero(right & unknown, axis=-1)
+    return join((n_right - n_rejected) / (len(true) - n_unknown), n_rejected / n_unknown)
