@@ -523,28 +523,18 @@ class OSNN(OpenSetClassifier):
     def _score(self, distances, block):
         """Minus the ratios of a block of samples (n, d), (n, groups)."""
         by_class = np.split(distances(block), self._starts[1:], axis=1)
-        nearest = np.column_stack([d.min(axis=1) for d in by_class])
-        own = nearest
+        nearest = own = np.column_stack([d.min(axis=1) for d in by_class])
+        # The nearest class other than that of the column.
+        two = np.partition(nearest, 1, axis=1)
+        first = np.arange(nearest.shape[1]) == nearest.argmin(axis=1)[:, None]
+        other = np.where(first, two[:, 1:2], two[:, :1])
         if self.rule == "agreement":
             # Both nearest samples are of a class iff its second is nearer than any of the others.
-            own = np.column_stack([_second_smallest(d) for d in by_class])
-        return -_ratio(own, _nearest_other(nearest))
-
-
-def _nearest_other(nearest):
-    """Distance to the nearest class other than that of the column."""
-    two = np.partition(nearest, 1, axis=1)
-    first = np.arange(nearest.shape[1]) == nearest.argmin(axis=1)[:, None]
-    return np.where(first, two[:, 1:2], two[:, :1])
-
-
-def _second_smallest(d):
-    return np.partition(d, 1, axis=1)[:, 1] if d.shape[1] > 1 else np.full(len(d), np.inf)
-
-
-def _ratio(own, other):
-    """own / other up to 1, and 2 - other / own beyond; 1 where both are 0 or both infinite."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(own < other, own / other, 2.0 - other / own)
-    ratio[own == other] = 1.0
-    return ratio
+            none = np.full((len(block), 1), np.inf)
+            padded = (np.column_stack([d, none]) for d in by_class)
+            own = np.column_stack([np.partition(d, 1, axis=1)[:, 1] for d in padded])
+        # own / other up to 1, and 2 - other / own beyond; 1 where both are 0 or both infinite.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(own < other, own / other, 2.0 - other / own)
+        ratio[own == other] = 1.0
+        return -ratio

@@ -156,9 +156,14 @@ class ExtremeValueMachine(OpenSetClassifier):
         stops = np.cumsum(np.bincount(codes)[: len(self.classes_)])
         classes = list(zip(np.r_[0, stops[:-1]], stops, strict=True))
         distances = DistancesTo(X, self.metric)
-
-        weibull = self._fit_tails(X, distances, classes)
-        chosen = self._reduce(X, distances, classes, weibull)
+        tasks = [(*rows, block) for rows in classes for block in row_blocks(*rows, len(X))]
+        fit = partial(self._fit_block, X, distances)
+        weibull = WeibullTail.concatenate(list(thread_map(fit, tasks, self.n_jobs)))
+        if self.cover_threshold == 1:
+            chosen = [np.arange(start, stop) for start, stop in classes]
+        else:  # probabilities fall with the distance, so a point covers a ball
+            cover = partial(self._cover, X, distances, weibull.score_at(self.cover_threshold))
+            chosen = list(thread_map(cover, classes, self.n_jobs))
         rows = np.concatenate(chosen)
         self.extreme_index_ = order[rows]
         self.extreme_vectors_ = X[rows]
@@ -172,28 +177,15 @@ class ExtremeValueMachine(OpenSetClassifier):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _fit_tails(self, X, distances, classes):
-        """Weibull models of the margins of all points of classes."""
-        tasks = [(*rows, block) for rows in classes for block in row_blocks(*rows, len(X))]
-        fit = partial(self._fit_block, X, distances)
-        return WeibullTail.concatenate(list(thread_map(fit, tasks, self.n_jobs)))
-
     def _fit_block(self, X, distances, task):
+        """Weibull models of the margins of some points of a class."""
         start, stop, block = task
         others = (distances(X[block], 0, start), distances(X[block], stop, len(X)))
         form = WeibullTail.low_distances if self.weibull == "libmr" else WeibullTail.low_margins
         return form(self.margin_factor * np.hstack(others), self.tail_size)
 
-    def _reduce(self, X, distances, classes, weibull):
-        """Rows of X that are extreme vectors, one array per class."""
-        if self.cover_threshold == 1:
-            return [np.arange(start, stop) for start, stop in classes]
-        # Probabilities fall with the distance, so a point covers a ball.
-        radius = weibull.score_at(self.cover_threshold)
-        cover = partial(self._cover, X, distances, radius)
-        return list(thread_map(cover, classes, self.n_jobs))
-
     def _cover(self, X, distances, radius, rows):
+        """Rows of X that are extreme vectors of a class."""
         members = slice(*rows)
         order = self._order(X[members], radius[members])
         return greedy_cover(X, distances, *rows, radius[members], order)
@@ -237,18 +229,14 @@ class ExtremeValueMachine(OpenSetClassifier):
         -------
         ndarray of shape (n, K)
         """
-        X = validate_samples(self, X)
+        X, stops = validate_samples(self, X), np.cumsum(self.n_extreme_)
         distances = DistancesTo(self.extreme_vectors_, self.metric)
-        blocks = row_blocks(0, len(X), len(self.extreme_vectors_))
-        fuse = partial(self._fuse, X, distances)
-        return np.concatenate(list(thread_map(fuse, blocks, self.n_jobs)))
+        blocks = (X[rows] for rows in row_blocks(0, len(X), len(self.extreme_vectors_)))
+        fuse = partial(self.weibull_.mean_of_largest, stops=stops, n=self.n_fused)
+        parts = thread_map(lambda block: fuse(distances(block)), blocks, self.n_jobs)
+        return np.concatenate(list(parts))
 
-    def _fuse(self, X, distances, block):
-        stops = np.cumsum(self.n_extreme_)
-        return self.weibull_.mean_of_largest(distances(X[block]), stops, self.n_fused)
-
-    def raw_scores(self, X):
-        return self.inclusion_proba(X)
+    raw_scores = inclusion_proba
 
     def decide(self, raw):
         return raw - self.threshold

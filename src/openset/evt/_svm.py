@@ -191,8 +191,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         """
         return self._include(super().raw_scores(X))
 
-    def raw_scores(self, X):
-        return self.inclusion_proba(X)
+    raw_scores = inclusion_proba
 
     def decide(self, raw):
         return raw - self.threshold

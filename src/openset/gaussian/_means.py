@@ -120,7 +120,16 @@ class OpenSetLDA(DistanceClassifier):
         sizes = np.bincount(codes)
         self.means_ = class_means(X, codes)
         self.covariance_, self.shrinkage_ = shrunk_covariance(X - self.means_[codes], X)
-        self._whiten(X)
+        # A projected sample is z = V'(x - m_0), with m_0 the mean of all samples. In this basis S
+        # is the identity and, if it is used, S_0 is diagonal.
+        self._mean = X.mean(axis=0)
+        if self.relative:
+            total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)
+            self._spread, self._basis = eigh(total, self.covariance_)
+        else:
+            values, vectors = eigh(self.covariance_)
+            self._basis = vectors / np.sqrt(values)
+        self._centers = (self.means_ - self._mean) @ self._basis
         Z = self._project(X)
         squares = squared_norms(Z - self._centers[codes])
         own = _leave_one_out_mahalanobis(
@@ -132,18 +141,6 @@ class OpenSetLDA(DistanceClassifier):
                 total, self._total_shrinkage, len(X), len(X), sizes[codes]
             )
         return own
-
-    def _whiten(self, X):
-        """Find the basis in which S is the identity and, if it is used, S_0 is diagonal."""
-        # A projected sample is z = V'(x - m_0), with m_0 the mean of all samples.
-        self._mean = X.mean(axis=0)
-        if self.relative:
-            total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)
-            self._spread, self._basis = eigh(total, self.covariance_)
-        else:
-            values, vectors = eigh(self.covariance_)
-            self._basis = vectors / np.sqrt(values)
-        self._centers = (self.means_ - self._mean) @ self._basis
 
     def _project(self, X):
         limit = FAR / max(1.0, np.abs(self._basis).sum(axis=0).max())
@@ -208,20 +205,14 @@ def shrunk_covariance(R: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, float]:
             f"The covariance of X within the classes is zero (n_samples={len(R)}): every class has "
             "one distinct sample. Give at least one class two different samples."
         )
-    shrinkage = max(_LEAST, _shrinkage(R, empirical, variance))
+    # Variance of the covariance over its distance from a sphere.
+    squares, distance = (empirical**2).sum(), (empirical**2).sum() - len(empirical) * variance**2
+    fourth = (squared_norms(R) ** 2).sum() / len(R)
+    error = min((fourth - squares) / len(R), distance)
+    shrinkage = max(_LEAST, error / distance if error > 0 else 0.0)
     shrunk = (1.0 - shrinkage) * empirical
     shrunk.flat[:: len(shrunk) + 1] += shrinkage * variance
     return shrunk, shrinkage
-
-
-def _shrinkage(R, empirical, variance):
-    """Ledoit and Wolf's shrinkage: variance of the covariance over its distance from a sphere."""
-    n, d = R.shape
-    fourth = (squared_norms(R) ** 2).sum() / n
-    squares = (empirical**2).sum()
-    distance = squares - d * variance**2
-    error = min((fourth - squares) / n, distance)
-    return error / distance if error > 0 else 0.0
 
 
 def _leave_one_out_mahalanobis(d, shrinkage, n_group, n, n_class):
@@ -311,9 +302,24 @@ class OpenSetCentroids(DistanceClassifier):
         return self.metric == "cosine"
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        means = class_means(X, codes)
-        self.means_ = _unit_means(means, self.classes_) if self.metric == "cosine" else means
-        return _distances_to_others(X, codes, means, self.metric)
+        # A sample is measured from the mean of the others of its class; NaN if there are none.
+        self.means_, n = class_means(X, codes), np.bincount(codes)[codes]
+        if self.metric == "euclidean":  # the mean moves away by 1 / (n - 1) of the way
+            norms = np.sqrt(squared_norms(X - self.means_[codes]))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(n > 1, norms * n / (n - 1.0), np.nan)
+        others = n[:, None] * self.means_[codes] - X
+        zero = np.linalg.norm(self.means_, axis=1) < 1e-12
+        if zero.any():
+            raise ValueError(
+                f"The normalised samples of {self.classes_[zero].tolist()!r} have a mean of zero, "
+                "which has no direction. Use metric='euclidean'."
+            )
+        self.means_ = unit_rows(self.means_)
+        norms = np.sqrt(squared_norms(others))
+        dots = np.einsum("ij,ij->i", X, others)
+        cosine = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 1e-12)
+        return np.where(n > 1, np.maximum(1.0 - cosine, 0.0), np.nan)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
         return DistancesTo(self.means_, self.metric)(X)
@@ -322,28 +328,3 @@ class OpenSetCentroids(DistanceClassifier):
         # The cosine metric accepts the direction of the mean at any distance, with this score.
         bounded = self.metric == "euclidean"
         return np.full(len(self.classes_), -np.inf) if bounded else self.radius_
-
-
-def _unit_means(means, classes):
-    """Means divided by their norms."""
-    zero = np.linalg.norm(means, axis=1) < 1e-12
-    if zero.any():
-        raise ValueError(
-            f"The normalised samples of {classes[zero].tolist()!r} have a mean of zero, which has "
-            "no direction. Use metric='euclidean'."
-        )
-    return unit_rows(means)
-
-
-def _distances_to_others(X, codes, means, metric):
-    """Distance of each sample to the mean of the others of its class; NaN if there are none."""
-    n = np.bincount(codes)[codes]
-    if metric == "euclidean":  # the mean moves away from the sample by 1 / (n - 1) of the way
-        norms = np.sqrt(squared_norms(X - means[codes]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(n > 1, norms * n / (n - 1.0), np.nan)
-    others = n[:, None] * means[codes] - X
-    norms = np.sqrt(squared_norms(others))
-    dots = np.einsum("ij,ij->i", X, others)
-    cosine = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 1e-12)
-    return np.where(n > 1, np.maximum(1.0 - cosine, 0.0), np.nan)

@@ -20,7 +20,7 @@ from ..base import (
     DelegatingClassifier,
     group_codes,
     known_classes,
-    takes_known_unknowns,
+    usable_rows,
     validate_targets,
 )
 from ..utils import Progress, split_pipeline, steps_of_fit, unwrap
@@ -241,9 +241,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         self.best_index_, self.best_score_, self.best_params_ = best_of(table, strength, by_class)
         self.withheld_scores_ = None
         if self.level_ == "model":
-            withheld: list = [
-                table.withheld.get((self.best_index_, s), []) for s in range(n_splits)
-            ]
+            withheld = [table.withheld.get((self.best_index_, s), []) for s in range(n_splits)]
             if any(map(len, withheld)):
                 self.withheld_scores_ = np.sort(np.concatenate(withheld))
 
@@ -298,9 +296,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         spec, plan = spec_of(final), make_plan(self, final)
         grid = self.param_grid
         paper = self.preset == "paper"
-        scaled = (
-            sorted({*spec.scaled} & {*final.get_params()}) if grid is None and not paper else []
-        )
+        scaled = [] if paper or grid is not None else sorted({*spec.scaled} & {*final.get_params()})
         return {
             "scenario": plan.scenario,
             "level": plan.level,
@@ -316,11 +312,8 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     def _refit(self, data):
         """Fit the best setting, on the threads of the search unless the estimator has its own."""
         model = clone(self._template()).set_params(**self.best_params_)
-        final, X, y, weight = unwrap(model), data.X, data.y, data.weight
-        if data.codes.max() == len(data.classes) and not takes_known_unknowns(
-            final, final.unknown_label
-        ):
-            rows = np.flatnonzero(data.codes < len(data.classes))
+        X, y, weight, rows = data.X, data.y, data.weight, usable_rows(unwrap(model), data.y)
+        if len(rows) < len(y):
             X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
         lent = lend_threads(model, self.n_jobs)
         model.fit(X, y, **fit_weights(model, weight))

@@ -128,8 +128,6 @@ class LandmarkTraining:
 
     def landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given."""
-        # Six times as many rows as are wanted are drawn, and exact machines trained on these. The
-        # landmarks are the rows that represent these machines best.
         if not self.drawn:
             return self.given(training.X)
         return self.select(training.take(self.draw(training.codes)))
@@ -157,6 +155,8 @@ class LandmarkTraining:
 
     def draw(self, codes: np.ndarray) -> np.ndarray:
         """Rows among which landmarks are selected, drawn with the classes `codes` (m,) in view."""
+        # Six times as many as are wanted: the landmarks are those that represent the exact machines
+        # of these rows best.
         counts = np.bincount(codes)
         order = check_random_state(self.model.random_state).permutation(len(codes))
         order = order[np.argsort(codes[order], kind="stable")]
@@ -177,12 +177,9 @@ class LandmarkTraining:
         order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         first = order[rank < reserved[sample.codes[order]]]
-        chosen = choose_rows(
-            *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
-            cache_size=model.cache_size,
-            n_jobs=model.n_jobs,
-            device=model.device,
-        )
+        arguments = sample.X, coef, sample.kernel, float(np.median(sample.gamma))
+        options = {name: getattr(model, name) for name in ("cache_size", "n_jobs", "device")}
+        chosen = choose_rows(*arguments, n_landmarks, first, **options)
         support = [sample.rows[multipliers != 0] for multipliers in coef]
         return Landmarks(sample.X[chosen], sample.rows[chosen], support)
 
@@ -222,15 +219,11 @@ class LandmarkTraining:
             )
             for c in classes
         ]
-        return solve_landmarks(
-            rows,
-            tasks,
-            tol=model.tol,
-            max_iter=model.max_iter,
-            cache_size=model.cache_size,
-            n_jobs=model.n_jobs,
-            on_done=partial(self._report, tasks, count(1)) if model.verbose else None,
-        )
+        options = {
+            name: getattr(model, name) for name in ("tol", "max_iter", "cache_size", "n_jobs")
+        }
+        report = partial(self._report, tasks, count(1)) if model.verbose else None
+        return solve_landmarks(rows, tasks, **options, on_done=report)
 
     def _report(self, tasks, done, k, solution):
         """Print one line on the solution of task k; `done` counts."""
@@ -366,18 +359,17 @@ def predict_distributed(model: BaseEstimator, X: Any) -> Any:
     final = unwrap(model)
     dtype = answer_labels(final.classes_, final.unknown_label_).dtype
     if hasattr(X, "columns"):
-        return X.map_partitions(_predict_frame, model, dtype, meta=("answer", dtype))
+        return X.map_partitions(_predict, model, dtype, meta=("answer", dtype))
     return X.map_blocks(_predict, model, dtype, drop_axis=1, meta=np.empty(0, dtype))
 
 
 def _predict(part, model, dtype):
-    return model.predict(part) if len(part) else np.empty(0, dtype)
-
-
-def _predict_frame(frame, model, dtype):
+    answers = model.predict(part) if len(part) else np.empty(0, dtype)
+    if not hasattr(part, "columns"):
+        return answers
     import pandas as pd
 
-    return pd.Series(_predict(frame, model, dtype), index=frame.index, name="answer")
+    return pd.Series(answers, index=part.index, name="answer")
 
 
 class Parts:
