@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from .base import (
     DistanceClassifier,
@@ -23,10 +21,9 @@ from .base import (
     validate_training_data,
 )
 from .base.fitted import require
-from .base.parameters import QUANTILES, SOLVER_CONSTRAINTS
+from .base.parameters import COUNT, QUANTILES, SHARE, param, with_parameters
 from .solver.cuda import on_gpu, to_host
 from .solver.points import (
-    METRICS,
     NARROW,
     DistancesTo,
     left_factor,
@@ -59,7 +56,7 @@ _UNIT = np.finfo(np.float32).eps / 2
 _GRID: dict[str, list] = {"n_neighbors": [1, 2, 5, 10, 20, 50], "quantile": QUANTILES}
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OpenSetKNN(DistanceClassifier):
     """Distance to the k-th nearest training sample of each class.
 
@@ -110,20 +107,12 @@ class OpenSetKNN(DistanceClassifier):
     array([ 1,  2, -1, -1])
     """
 
-    n_neighbors: int = 2
+    n_neighbors: int = param(2, COUNT)
     quantile: float = 0.95
     normalize: bool = False
     n_jobs: int | None = None
     device: str = "cpu"
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **DistanceClassifier._parameter_constraints,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "normalize": ["boolean"],
-        "n_jobs": SOLVER_CONSTRAINTS["n_jobs"],
-        "device": SOLVER_CONSTRAINTS["device"],
-    }
 
     fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
     traits = Traits(
@@ -382,7 +371,7 @@ def _main_directions(centred):
 _RATIOS = {"threshold": [k / 100 for k in range(1, 100)]}
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OSNN(OpenSetClassifier):
     """Open-set nearest neighbours (OSNN), by the ratio of two distances.
 
@@ -437,19 +426,11 @@ class OSNN(OpenSetClassifier):
     array([ 1,  2, -1, -1])
     """
 
-    threshold: float = 0.7
-    rule: str = "ratio"
+    threshold: float = param(0.7, SHARE)
+    rule: str = param("ratio", StrOptions({"ratio", "agreement"}))
     metric: str = "euclidean"
     n_jobs: int | None = None
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        "threshold": [Interval(Real, 0, 1, closed="both")],
-        "rule": [StrOptions({"ratio", "agreement"})],
-        "metric": [StrOptions(set(METRICS))],
-        "n_jobs": [Integral, None],
-        "unknown_label": "no_validation",
-    }
 
     traits = Traits(
         "OSNN",

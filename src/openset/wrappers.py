@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier, is_outlier_detector
 from sklearn.svm import OneClassSVM
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .base import (
@@ -25,7 +23,7 @@ from .base import (
     validate_targets,
 )
 from .base.fitted import require, warn_if_not_stored, warn_if_tree
-from .base.parameters import FRACTIONS
+from .base.parameters import FRACTIONS, NUMBER, param, with_parameters
 
 __all__ = ["CascadeRejector", "OpenSetWrapper", "ShiftedWrapper", "ThresholdRejector"]
 
@@ -127,7 +125,7 @@ class ShiftedWrapper(OpenSetWrapper):
         return moved.neighbourhood(transform(X))
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class ThresholdRejector(OpenSetWrapper):
     """Reject samples for which a closed-set classifier is not confident enough.
 
@@ -182,17 +180,13 @@ class ThresholdRejector(OpenSetWrapper):
     """
 
     estimator: BaseEstimator
-    threshold: float = 0.5
-    response_method: str = "auto"
-    confidence: str = "score"
+    threshold: float = param(0.5, NUMBER)
+    response_method: str = param("auto", StrOptions({"auto", "predict_proba", "decision_function"}))
+    confidence: str = param("score", StrOptions({"score", "ratio"}))
     unknown_label: Any = "auto"
 
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", m]) for m in ("predict_proba", "decision_function")],
-        "threshold": [Interval(Real, None, None, closed="neither")],
-        "response_method": [StrOptions({"auto", "predict_proba", "decision_function"})],
-        "confidence": [StrOptions({"score", "ratio"})],
-        "unknown_label": "no_validation",
     }
 
     traits = Traits("thresholded classifier", condition="not known: it depends on the classifier")
@@ -276,7 +270,7 @@ class ThresholdRejector(OpenSetWrapper):
         return self.response_method
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class CascadeRejector(OpenSetWrapper):
     """Reject what an outlier detector or a one-class model rejects; classify the rest.
 
@@ -345,8 +339,6 @@ class CascadeRejector(OpenSetWrapper):
     _parameter_constraints = {
         "rejector": [HasMethods(["fit", "predict"])],
         "estimator": [HasMethods(["fit", "predict"])],
-        "per_class": ["boolean"],
-        "unknown_label": "no_validation",
     }
 
     fitted_attributes = {"estimator_": "", "rejector_": ""}

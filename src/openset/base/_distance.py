@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..solver.points import directions
 from ._classifier import OpenSetClassifier
 from ._validation import validate_samples, validate_training_data
 from .fitted import check_array, require
-from .parameters import QUANTILES, SearchSpec
+from .parameters import QUANTILES, RULES, SearchSpec
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
@@ -65,10 +63,7 @@ class DistanceClassifier(OpenSetClassifier):
     array([2., 1.])
     """
 
-    _parameter_constraints: dict = {
-        "quantile": [Interval(Real, 0, 1, closed="both")],
-        "unknown_label": "no_validation",
-    }
+    _parameter_constraints: dict = {"quantile": RULES["quantile"]}
 
     search_spec = SearchSpec({"default": {"quantile": QUANTILES}}, after_fit=("quantile",))
 

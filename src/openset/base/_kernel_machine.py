@@ -41,10 +41,8 @@ from .machines import (
 )
 from .parameters import (
     BOXES,
-    C_CONSTRAINTS,
-    KERNEL_CONSTRAINTS,
     POSITIVE,
-    SOLVER_CONSTRAINTS,
+    RULES,
     kernel_search,
 )
 
@@ -78,7 +76,11 @@ class KernelMachineClassifier(OpenSetClassifier):
         As for :class:`openset.OpenSetSVC`.
     """
 
-    _parameter_constraints: dict = {**C_CONSTRAINTS, **KERNEL_CONSTRAINTS, **SOLVER_CONSTRAINTS}
+    _parameter_constraints: dict = {
+        name: rule
+        for name, rule in RULES.items()
+        if name not in ("landmarks", "metric", "quantile")
+    }
 
     kernel: str | Kernel | Linear
     n_jobs: int | None

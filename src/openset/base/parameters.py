@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -15,18 +15,23 @@ from .machines import unit_gamma
 
 __all__ = [
     "BOXES",
-    "C_CONSTRAINTS",
+    "COUNT",
     "FRACTIONS",
-    "KERNEL_CONSTRAINTS",
+    "NUMBER",
     "POSITIVE",
     "QUANTILES",
+    "RULES",
     "SCALED_GAMMAS",
-    "SOLVER_CONSTRAINTS",
+    "SHARE",
     "SearchSpec",
     "Traits",
     "kernel_search",
+    "param",
     "unit_gamma",
+    "with_parameters",
 ]
+
+T = TypeVar("T")
 
 # Thresholds and fractions: 20 values, linear in [0, 1).
 FRACTIONS = [k / 20 for k in range(20)]
@@ -37,22 +42,47 @@ SCALED_GAMMAS = [2.0**k for k in range(-7, 10, 2)]
 # Values of C.
 BOXES = [1.0, 8.0]
 
-# Entries of scikit-learn's ``_parameter_constraints``.
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
-C_CONSTRAINTS = {"C": [POSITIVE, dict], "class_weight": [StrOptions({"balanced"}), dict, None]}
-KERNEL_CONSTRAINTS = {
+SHARE = Interval(Real, 0.0, 1.0, closed="both")
+NUMBER = Interval(Real, None, None, closed="neither")
+COUNT = Interval(Integral, 1, None, closed="left")
+
+# Permitted values of the parameters that methods share, as scikit-learn writes them.
+RULES: dict[str, Any] = {
+    "C": [POSITIVE, dict],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
     "gamma": [StrOptions({"scale", "auto"}), POSITIVE, dict],
     "kernel": [str, Kernel, Linear],
-}
-SOLVER_CONSTRAINTS = {
     "tol": [POSITIVE],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [POSITIVE],
     "n_jobs": [Integral, None],
+    "landmarks": [COUNT, "array-like", "sparse matrix", None],
     "device": [StrOptions({"cpu", "cuda", "auto"})],
+    "random_state": ["random_state"],
     "verbose": ["verbose"],
+    "quantile": [SHARE],
+    "metric": [StrOptions({"euclidean", "cosine"})],
     "unknown_label": "no_validation",
 }
+
+
+def param(default: Any, *rules: Any) -> Any:
+    """A parameter of an estimator: its default, and what it may be."""
+    return field(default=default, metadata={"rules": list(rules)})
+
+
+@dataclass_transform(eq_default=False)
+def with_parameters(cls: type[T]) -> type[T]:
+    """A dataclass whose fields are the parameters of an estimator; scikit-learn checks them."""
+    made: Any = dataclass(eq=False, repr=False)(cls)
+    rules: dict[str, Any] = {}
+    for own in fields(made):
+        usual = ["boolean"] if own.type == "bool" else RULES.get(own.name)
+        if rule := own.metadata.get("rules", usual):
+            rules[own.name] = rule
+    made._parameter_constraints = rules | vars(made).get("_parameter_constraints", {})
+    return made
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..base import OpenSetClassifier, SearchSpec, Traits, validate_samples, validate_training_data
 from ..base.fitted import require
 from ..base.machines import row_keys
-from ..base.parameters import FRACTIONS
-from ..solver.points import METRICS, DistancesTo, row_blocks
+from ..base.parameters import COUNT, FRACTIONS, POSITIVE, SHARE, param, with_parameters
+from ..solver.points import DistancesTo, row_blocks
 from ..utils import thread_map
 from ._weibull import WeibullTail
 
@@ -27,7 +26,7 @@ _TAILS = [5, 10, 25, 50, 100, 200, 1000]
 _STORED = 8192
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class ExtremeValueMachine(OpenSetClassifier):
     """Extreme Value Machine (EVM) with rejection.
 
@@ -98,27 +97,15 @@ class ExtremeValueMachine(OpenSetClassifier):
            [0.   , 0.   ]])
     """
 
-    tail_size: int = 50
-    cover_threshold: float = 0.5
-    n_fused: int = 4
-    threshold: float = 0.5
+    tail_size: int = param(50, COUNT)
+    cover_threshold: float = param(0.5, Interval(Real, 0, 1, closed="right"))
+    n_fused: int = param(4, COUNT)
+    threshold: float = param(0.5, SHARE)
     metric: str = "euclidean"
-    weibull: str = "libmr"
-    margin_factor: float = 0.5
+    weibull: str = param("libmr", StrOptions({"libmr", "survivor"}))
+    margin_factor: float = param(0.5, POSITIVE)
     n_jobs: int | None = None
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        "tail_size": [Interval(Integral, 1, None, closed="left")],
-        "cover_threshold": [Interval(Real, 0, 1, closed="right")],
-        "n_fused": [Interval(Integral, 1, None, closed="left")],
-        "threshold": [Interval(Real, 0, 1, closed="both")],
-        "metric": [StrOptions(set(METRICS))],
-        "weibull": [StrOptions({"libmr", "survivor"})],
-        "margin_factor": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "unknown_label": "no_validation",
-    }
 
     traits = Traits(
         "EVM",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -12,7 +12,15 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
 from ..base.machines import BinaryMachine, pack_machines, per_class, solve_classes
-from ..base.parameters import BOXES, FRACTIONS, POSITIVE, kernel_search
+from ..base.parameters import (
+    BOXES,
+    FRACTIONS,
+    POSITIVE,
+    SHARE,
+    kernel_search,
+    param,
+    with_parameters,
+)
 from ..kernels import Kernel, Linear
 from ..solver import Settings, one_class_problem
 from ._weibull import WeibullTail
@@ -23,6 +31,7 @@ _FEWEST = 3
 # Share of tol to which the machines are solved. The order of the rows moves scores by as much, and
 # where a tail is hardly wider than tol, a change by tol moves the probability by a third.
 _SHARE = 0.01
+_PRIOR = Interval(Real, 0.0, 1.0, closed="right")
 # Powers of two, as the paper searches them; 1 rejects almost everything.
 _THRESHOLDS = [2.0**k for k in range(-7, 1)]
 
@@ -30,10 +39,6 @@ _THRESHOLDS = [2.0**k for k in range(-7, 1)]
 class TailClassifier(KernelMachineClassifier):
     """Base class of methods that model the tails of decision values, without sample weights."""
 
-    _parameter_constraints: dict = {
-        **KernelMachineClassifier._parameter_constraints,
-        "tail_factor": [POSITIVE],
-    }
     stored_types = (WeibullTail,)
     counts_samples = True
 
@@ -65,7 +70,7 @@ class TailClassifier(KernelMachineClassifier):
         return tail_size(n_support, scores.size, self.tail_factor, **options)
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class PISVM(TailClassifier):
     """Support vector classifier that accepts by a probability of inclusion (PI-SVM).
 
@@ -131,10 +136,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     C: float | dict = 1.0
     gamma: float | str | dict = "scale"
     kernel: str | Kernel | Linear = "rbf"
-    threshold: float = 0.1
-    tail_size: int | None = None
-    tail_factor: float = 1.5
-    class_prior: float | dict | None = None
+    threshold: float = param(0.1, SHARE)
+    tail_size: int | None = param(None, Interval(Integral, 2, None, closed="left"), None)
+    tail_factor: float = param(1.5, POSITIVE)
+    class_prior: float | dict | None = param(None, _PRIOR, dict, None)
     class_weight: str | dict | None = None
     tol: float = 1e-3
     max_iter: int = -1
@@ -143,13 +148,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **TailClassifier._parameter_constraints,
-        "threshold": [Interval(Real, 0.0, 1.0, closed="both")],
-        "tail_size": [Interval(Integral, 2, None, closed="left"), None],
-        "class_prior": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
-    }
 
     fitted_attributes = {**TailClassifier.machine_attributes, "weibull_": "K models", "prior_": "K"}
     traits = Traits(
@@ -197,7 +195,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return raw - self.threshold
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class WSVM(TailClassifier):
     """Weibull-calibrated SVM (W-SVM): two stages, both by Weibull models of decision values.
 
@@ -267,12 +265,12 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     C: float | dict = 1.0
-    nu: float | dict = 0.5
+    nu: float | dict = param(0.5, Interval(Real, 0.0, 1.0, closed="neither"), dict)
     gamma: float | str | dict = "scale"
     kernel: str | Kernel | Linear = "rbf"
-    delta_tau: float = 0.001
-    delta_R: float = 0.1
-    tail_factor: float = 1.5
+    delta_tau: float = param(0.001, SHARE)
+    delta_R: float = param(0.1, SHARE)
+    tail_factor: float = param(1.5, POSITIVE)
     class_weight: str | dict | None = None
     tol: float = 1e-3
     max_iter: int = -1
@@ -281,13 +279,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **TailClassifier._parameter_constraints,
-        "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
-        "delta_tau": [Interval(Real, 0.0, 1.0, closed="both")],
-        "delta_R": [Interval(Real, 0.0, 1.0, closed="both")],
-    }
 
     fitted_attributes = {
         **TailClassifier.machine_attributes,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.utils._param_validation import StrOptions
 
 from ..base import DistanceClassifier, Traits, unit_rows
 from ..base.fitted import check_array, require
-from ..solver.points import METRICS, DistancesTo, left_factor, right_factor, squared_norms
+from ..base.parameters import with_parameters
+from ..solver.points import DistancesTo, left_factor, right_factor, squared_norms
 
 # Least shrinkage: where Ledoit and Wolf's is 0, the covariance can be singular.
 _LEAST = 1e-9
@@ -19,7 +18,7 @@ _LEAST = 1e-9
 FAR = 1e100
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OpenSetLDA(DistanceClassifier):
     """Gaussian classes with one covariance, accepted by Mahalanobis distance.
 
@@ -97,13 +96,6 @@ class OpenSetLDA(DistanceClassifier):
     relative: bool = False
     normalize: bool = False
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **DistanceClassifier._parameter_constraints,
-        "per_class": ["boolean"],
-        "relative": ["boolean"],
-        "normalize": ["boolean"],
-    }
 
     fitted_attributes = {
         **{"means_": "K d", "covariance_": "d d", "shrinkage_": "", "_mean": "d"},
@@ -223,7 +215,7 @@ def _leave_one_out_mahalanobis(d, shrinkage, n_group, n, n_class):
         return factor**2 * d / np.maximum(1.0 - lost * d, np.finfo(np.float64).eps)
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OpenSetCentroids(DistanceClassifier):
     """The nearest class mean, with a radius per class.
 
@@ -281,12 +273,6 @@ class OpenSetCentroids(DistanceClassifier):
     per_class: bool = True
     metric: str = "euclidean"
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **DistanceClassifier._parameter_constraints,
-        "per_class": ["boolean"],
-        "metric": [StrOptions(set(METRICS))],
-    }
 
     fitted_attributes = {"means_": "K d"}
     traits = Traits(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import DistanceClassifier, SearchSpec, Traits
 from ..base.fitted import require
-from ..base.parameters import QUANTILES
+from ..base.parameters import QUANTILES, param, with_parameters
 from ..solver.points import squared_norms
 from ._means import FAR, class_means, pulled_in, shrunk_covariance
 
@@ -28,7 +27,7 @@ _FOLDS = 5
 _ENOUGH_HELD_OUT = 200
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class SIMCA(DistanceClassifier):
     """A principal subspace per class, accepted by score distance and orthogonal distance.
 
@@ -91,16 +90,11 @@ class SIMCA(DistanceClassifier):
     array([ True,  True,  True])
     """
 
-    n_components: float = 0.9
+    n_components: float = param(0.9, *N_COMPONENTS)
     quantile: float = 0.95
     per_class: bool = False
     unknown_label: Any = "auto"
 
-    _parameter_constraints = {
-        **DistanceClassifier._parameter_constraints,
-        "n_components": N_COMPONENTS,
-        "per_class": ["boolean"],
-    }
     fitted_attributes = {
         **{"means_": "K d", "components_": "K a d", "deviations_": "K a", "moments_": "K four"}
     }
@@ -252,7 +246,7 @@ def _normal_score(h, v, moments):
 _ENOUGH_RESIDUALS = 1000
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class ViM(DistanceClassifier):
     """A linear head with one more logit, that of the distance from the principal subspace.
 
@@ -308,14 +302,10 @@ class ViM(DistanceClassifier):
     array([ 0,  2, -1])
     """
 
-    n_components: float = 0.9
+    n_components: float = param(0.9, *N_COMPONENTS)
     quantile: float = 0.95
     unknown_label: Any = "auto"
 
-    _parameter_constraints = {
-        **DistanceClassifier._parameter_constraints,
-        "n_components": N_COMPONENTS,
-    }
     fitted_attributes = {
         **{"coef_": "K d", "intercept_": "K", "origin_": "d", "components_": "a d", "alpha_": ""},
         **{"_head": "learned e", "_index": "K int"},

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from ..base import (
@@ -23,10 +22,12 @@ from ..base import (
     usable_rows,
     validate_targets,
 )
+from ..base.parameters import COUNT, RULES, param, with_parameters
 from ..utils import Progress, split_pipeline, steps_of_fit, unwrap
 from ._evaluate import SearchData, fit_weights, lend_threads, spec_of
 from ._plan import (
     PAPER_TEST_SIZE,
+    Grid,
     finer_settings,
     grid_of,
     make_plan,
@@ -37,7 +38,7 @@ from ._plan import (
 from ._race import Race, ScoreTable, best_of, cv_results
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     """Choose parameters with classes withheld, by how well these are rejected.
 
@@ -146,32 +147,21 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     """
 
     estimator: BaseEstimator
-    param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] | None = None
+    param_grid: Grid | Sequence[Grid] | None = param(None, dict, list, None)
     _: KW_ONLY
-    preset: Literal["default", "paper"] = "default"
-    scenario: Literal["open", "closed"] = "open"
-    level: Literal["model", "class"] | None = None
-    scoring: str | Callable | None = None
-    n_repeats: int | None = None
+    preset: Literal["default", "paper"] = param("default", StrOptions({"default", "paper"}))
+    scenario: Literal["open", "closed"] = param("open", StrOptions({"open", "closed"}))
+    level: Literal["model", "class"] | None = param(None, StrOptions({"model", "class"}), None)
+    scoring: str | Callable | None = param(None, str, callable, None)
+    n_repeats: int | None = param(None, COUNT, None)
     refit: bool = True
     n_jobs: int | None = None
-    device: Literal["cpu", "cuda", "auto"] | None = None
+    device: Literal["cpu", "cuda", "auto"] | None = param(None, *RULES["device"], None)
     random_state: int | RandomState | None = None
-    verbose: int | Progress = 0
+    verbose: int | Progress = param(0, "verbose", Progress)
 
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
-        "param_grid": [dict, list, None],
-        "preset": [StrOptions({"default", "paper"})],
-        "scenario": [StrOptions({"open", "closed"})],
-        "level": [StrOptions({"model", "class"}), None],
-        "scoring": [str, callable, None],
-        "n_repeats": [Interval(Integral, 1, None, closed="left"), None],
-        "refit": ["boolean"],
-        "n_jobs": [Integral, None],
-        "device": [StrOptions({"cpu", "cuda", "auto"}), None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose", Progress],
     }
 
     @_fit_context(prefer_skip_nested_validation=False)

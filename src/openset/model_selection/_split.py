@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from math import gcd
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from ..base import check_labels, group_codes, known_classes
+from ..base.parameters import COUNT, param, with_parameters
 
+_FRACTION = Interval(Real, 0, 1, closed="neither")
 # Draws of groups that are tried until every known class is on both sides.
 _TRIES = 100
 
@@ -45,14 +47,7 @@ class Simulation(NamedTuple):
 class _HoldOut(BaseShuffleSplit):
     """Base of both splitters: the parameters, the labels, the halves of each known class."""
 
-    _parameter_constraints: dict = {
-        "n_repeats": [Interval(Integral, 1, None, closed="left")],
-        "test_size": [Interval(Real, 0, 1, closed="neither")],
-        "n_known": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
-        "unknown_label": "no_validation",
-    }
-
+    _parameter_constraints: dict
     # scikit-learn passes `groups` of a search or a cross-validation on to `split`.
     __metadata_request__split = {"groups": True}
 
@@ -253,7 +248,7 @@ class _HoldOut(BaseShuffleSplit):
         return max(1, n - int(held_out))
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OpenSetSplit(_HoldOut):
     """Splits that simulate unknowns: some classes are withheld from fitting.
 
@@ -323,10 +318,10 @@ class OpenSetSplit(_HoldOut):
     {'opensetsvc__gamma': 16}
     """
 
-    n_repeats: int = 6
+    n_repeats: int = param(6, COUNT)
     _: KW_ONLY
-    test_size: float = 0.5
-    n_known: int | None = None
+    test_size: float = param(0.5, _FRACTION)
+    n_known: int | None = param(None, COUNT, None)
     random_state: int | np.random.RandomState | None = None
     unknown_label: Any = "auto"
 
@@ -368,7 +363,7 @@ class OpenSetSplit(_HoldOut):
         return simulations
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class ClosedSetSplit(_HoldOut):
     """Splits in which every class is known: a share of the samples of each is held out.
 
@@ -396,9 +391,9 @@ class ClosedSetSplit(_HoldOut):
     ['a' 'b'] ['a' 'a' 'b']
     """
 
-    n_repeats: int = 1
+    n_repeats: int = param(1, COUNT)
     _: KW_ONLY
-    test_size: float = 0.5
+    test_size: float = param(0.5, _FRACTION)
     random_state: int | np.random.RandomState | None = None
     unknown_label: Any = "auto"
 

@@ -19,7 +19,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import GridScores, canonical
@@ -37,12 +36,6 @@ from ..solver.landmarks import (
     training_rows,
 )
 from ..utils import answer_labels, unwrap
-
-# Constraints of the parameters of an estimator that can be trained on landmarks.
-LANDMARK_CONSTRAINTS: dict[str, list] = {
-    "landmarks": [Interval(Integral, 1, None, closed="left"), "array-like", "sparse matrix", None],
-    "random_state": ["random_state"],
-}
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
 _SAMPLE, _TOL = 6, 1e-2

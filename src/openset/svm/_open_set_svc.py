@@ -14,17 +14,17 @@ from sklearn.utils._param_validation import Interval
 
 from ..base import KernelMachineClassifier, Traits, validate_samples
 from ..base.machines import merge_copies, per_class, row_keys, solve_classes
-from ..base.parameters import BOXES, SCALED_GAMMAS, kernel_search
+from ..base.parameters import BOXES, SCALED_GAMMAS, kernel_search, param, with_parameters
 from ..kernels import Kernel
 from ..solver import Settings, decision_values, one_class_problem, svm_problem
 from ..utils import chosen_width
-from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
+from ._landmarks import LandmarkTraining
 
 # lambda in the default search: dense where regions are still large.
 _LAMBDAS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OpenSetSVC(KernelMachineClassifier):
     """Open-set support vector classifier (OSSVM) with provably bounded acceptance regions.
 
@@ -136,7 +136,7 @@ class OpenSetSVC(KernelMachineClassifier):
     """
 
     C: float | dict = 1.0
-    lam: float | dict = 0.0
+    lam: float | dict = param(0.0, Interval(Real, 0.0, 1.0, closed="left"), dict)
     gamma: float | str | dict = "scale"
     kernel: str | Kernel = "rbf"
     ensure_bounded: bool = True
@@ -151,12 +151,6 @@ class OpenSetSVC(KernelMachineClassifier):
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    _parameter_constraints = {
-        **KernelMachineClassifier._parameter_constraints,
-        **LANDMARK_CONSTRAINTS,
-        "lam": [Interval(Real, 0.0, 1.0, closed="left"), dict],
-        "ensure_bounded": ["boolean"],
-    }
     traits = Traits(
         "OSSVM",
         bounded=True,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import KernelMachineClassifier, SearchSpec, Traits
 from ..base.fitted import require
-from ..base.parameters import BOXES, C_CONSTRAINTS, SOLVER_CONSTRAINTS
+from ..base.parameters import BOXES, NUMBER, param, with_parameters
 from ..kernels import Kernel, Linear
 from ..utils.compiled import njit
 
@@ -22,7 +21,7 @@ from ..utils.compiled import njit
 _POSITIONS = {"permissive": 0.01, "centre": 0.5, "restrictive": 0.99}
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class DecisionBoundaryCarving(KernelMachineClassifier):
     """Support vector classifier whose decision boundaries are carved (DBC).
 
@@ -71,7 +70,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     C: float | dict = 1.0
     gamma: float | str | dict = "scale"
     kernel: str | Kernel | Linear = "rbf"
-    tie: str = "centre"
+    tie: str = param("centre", StrOptions(set(_POSITIONS)))
     class_weight: str | dict | None = None
     tol: float = 1e-3
     max_iter: int = -1
@@ -80,11 +79,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **KernelMachineClassifier._parameter_constraints,
-        "tie": [StrOptions(set(_POSITIONS))],
-    }
 
     fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "epsilon_": "K"}
 
@@ -154,7 +148,7 @@ class Slab:
     far_slope: float
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OneVsSetMachine(KernelMachineClassifier):
     """1-vs-Set machine: linear, each class between a near and a far plane.
 
@@ -214,9 +208,9 @@ kkt_gap_, n_iter_ : ndarray
     """
 
     C: float | dict = 1.0
-    p_near: float = 0.0
-    p_far: float = 0.0
-    search: str = "exhaustive"
+    p_near: float = param(0.0, NUMBER)
+    p_far: float = param(0.0, NUMBER)
+    search: str = param("exhaustive", StrOptions({"exhaustive", "greedy"}))
     class_weight: str | dict | None = None
     tol: float = 1e-3
     max_iter: int = -1
@@ -225,14 +219,6 @@ kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **C_CONSTRAINTS,
-        "p_near": [Interval(Real, None, None, closed="neither")],
-        "p_far": [Interval(Real, None, None, closed="neither")],
-        "search": [StrOptions({"exhaustive", "greedy"})],
-        **SOLVER_CONSTRAINTS,
-    }
 
     # Not parameters: the method is linear.
     kernel = "linear"

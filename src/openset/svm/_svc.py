@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from numbers import Real
@@ -14,13 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import KernelMachineClassifier, Traits
 from ..base.machines import batch_of
-from ..base.parameters import (
-    BOXES,
-    C_CONSTRAINTS,
-    KERNEL_CONSTRAINTS,
-    SOLVER_CONSTRAINTS,
-    kernel_search,
-)
+from ..base.parameters import BOXES, NUMBER, kernel_search, param, with_parameters
 from ..kernels import Kernel, Linear
 from ..solver import (
     LazyBatches,
@@ -31,7 +25,7 @@ from ..solver import (
     svdd_problem,
     svm_problem,
 )
-from ._landmarks import LANDMARK_CONSTRAINTS, LandmarkTraining
+from ._landmarks import LandmarkTraining
 
 # Multipliers of the pairs that are described together.
 _TOGETHER = 2**21
@@ -39,7 +33,7 @@ _TOGETHER = 2**21
 _NUS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class OneVsRestSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that rejects what no class accepts.
 
@@ -90,10 +84,6 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    _parameter_constraints = {
-        **KernelMachineClassifier._parameter_constraints,
-        **LANDMARK_CONSTRAINTS,
-    }
     traits = Traits(
         "SVM", condition="b_c < 0 for every class", known_unknowns="negatives of every machine"
     )
@@ -171,7 +161,7 @@ def _pairs(codes, pairs, C, start, stop):
 _THRESHOLDS = [k / 10 for k in range(-5, 10)] + [0.95, 0.99]
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class ThresholdSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, that accepts where f(x) >= threshold.
 
@@ -216,7 +206,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     C: float | dict = 1.0
-    threshold: float | dict = 0.0
+    threshold: float | dict = param(0.0, NUMBER, dict)
     gamma: float | str | dict = "scale"
     kernel: str | Kernel | Linear = "rbf"
     class_weight: str | dict | None = None
@@ -228,10 +218,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    _parameter_constraints = {
-        **KernelMachineClassifier._parameter_constraints,
-        "threshold": [Interval(Real, None, None, closed="neither"), dict],
-    }
     traits = Traits(
         "SVM with threshold",
         condition="b_c < threshold for every class",
@@ -248,7 +234,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.ones(len(threshold)), -threshold
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class FixedBiasSVC(KernelMachineClassifier):
     """Support vector classifier, one-vs-rest, whose bias is chosen, not trained.
 
@@ -296,8 +282,8 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     C: float | dict = 1.0
-    bias: float | dict = -0.1
-    mode: str = "fixed"
+    bias: float | dict = param(-0.1, Interval(Real, None, 0.0, closed="right"), dict)
+    mode: str = param("fixed", StrOptions({"fixed", "artificial"}))
     gamma: float | str | dict = "scale"
     kernel: str | Kernel | Linear = "rbf"
     class_weight: str | dict | None = None
@@ -308,12 +294,6 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        **KernelMachineClassifier._parameter_constraints,
-        "bias": [Interval(Real, None, 0.0, closed="right"), dict],
-        "mode": [StrOptions({"fixed", "artificial"})],
-    }
 
     traits = Traits(
         "SVM without bias",
@@ -336,7 +316,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
         return np.ones(1), np.array([params["bias"]])
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class MulticlassOneClassSVM(KernelMachineClassifier):
     """One one-class SVM per class, each trained on the samples of its class alone.
 
@@ -393,7 +373,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
            [-0.7166, -0.0524]])
     """
 
-    nu: float | dict = 0.5
+    nu: float | dict = param(0.5, Interval(Real, 0.0, 1.0, closed="neither"), dict)
     gamma: float | str | dict = "scale"
     kernel: str | Kernel | Linear = "rbf"
     normalize: bool = False
@@ -404,13 +384,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        "nu": [Interval(Real, 0.0, 1.0, closed="neither"), dict],
-        "normalize": ["boolean"],
-        **KERNEL_CONSTRAINTS,
-        **SOLVER_CONSTRAINTS,
-    }
 
     traits = Traits("OCSVM", one_class=True, bounded=True)
     min_classes = 1
@@ -434,7 +407,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
         return (scale / -solved.bias if self.normalize else scale), shift
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class MulticlassSVDD(KernelMachineClassifier):
     """One support vector data description (SVDD) per class: a ball around its samples.
 
@@ -487,7 +460,7 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     """
 
     C: float | dict = 1.0
-    nu: float | dict | None = None
+    nu: float | dict | None = param(None, Interval(Real, 0.0, 1.0, closed="right"), dict, None)
     gamma: float | str | dict = "scale"
     kernel: str | Kernel = "rbf"
     tol: float = 1e-3
@@ -497,13 +470,6 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     device: str = "cpu"
     verbose: int = 0
     unknown_label: Any = "auto"
-
-    _parameter_constraints = {
-        "C": C_CONSTRAINTS["C"],
-        "nu": [Interval(Real, 0.0, 1.0, closed="right"), dict, None],
-        **KERNEL_CONSTRAINTS,
-        **SOLVER_CONSTRAINTS,
-    }
 
     fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "radius_": "K"}
     traits = Traits("SVDD", one_class=True, bounded=True)
