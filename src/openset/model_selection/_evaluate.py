@@ -32,22 +32,10 @@ class Candidate(NamedTuple):
     params: dict[str, Any]
 
 
-class SplitScores(NamedTuple):
-    """Scores of some candidates on one split."""
-
-    candidates: list[int]
-    split: int
-    scores: np.ndarray  # -inf if the setting is infeasible or the fit failed
-    far: np.ndarray  # largest score far from all samples where regions must be bounded, else NaN
-    withheld: np.ndarray | None = None  # (n_candidates, n), see `withheld_scores`
-    error: Exception | None = None  # what a failed fit raised
-
-    @classmethod
-    def failed(cls, error: Exception, candidates: Sequence[Candidate], split: int) -> SplitScores:
-        """The scores of a fit that raised an error."""
-        n = len(candidates)
-        numbers = [candidate.number for candidate in candidates]
-        return cls(numbers, split, np.full(n, -np.inf), np.full(n, np.nan), None, error)
+# Numbers of candidates, a split, their scores (-inf if a setting is infeasible or the fit failed),
+# the largest score far from all samples where regions must be bounded (else NaN), what
+# `withheld_scores` gives, and what a failed fit raised.
+SplitScores = tuple[list[int], int, Any, Any, np.ndarray | None, Exception | None]
 
 
 @dataclass(frozen=True)
@@ -153,7 +141,7 @@ def evaluate(
                 fitted = clone(head).fit(_safe_indexing(data.X, fit), data.y[fit])
                 X = fitted.transform(data.X)
             except Exception as error:
-                yield SplitScores.failed(error, members, s)
+                yield [c.number for c in members], s, -np.inf, np.nan, None, error
             else:
                 yield from _evaluate_final(final, members, X, [s], data)
 
@@ -202,8 +190,8 @@ def _by_engine(model, candidates, X, which, data):
         far = grid.far.max(axis=-1) if bounded else np.full(len(scores), np.nan)
         entry = [t for t, members in enumerate(grid.settings) for _ in members]
         numbers = [candidates[i].number for members in grid.settings for i in members]
-        s = which[grid.split]
-        return _split_scores(numbers, s, scores[entry], far[entry], withheld[entry])
+        scores = np.where(far >= 0, -np.inf, scores)[entry]
+        return numbers, which[grid.split], scores, far[entry], withheld[entry], None
 
     arguments = settings, data.checked_for(model, X), data.y, data.weight, parts
     for together in model.grid_scores(*arguments, n_jobs=data.n_jobs):
@@ -227,6 +215,7 @@ def _fit_splits(model, candidates, X, which, data, scoring=None, as_fitted=False
 def _fit_split(model, candidates, X, data, scoring, bounded, s) -> SplitScores:
     """Fit a clone on one split, and score the candidates on it."""
     _, fit, validation = data.splits[s]
+    numbers = [candidate.number for candidate in candidates]
     try:
         weights = fit_weights(model, data.weight[fit])
         fitted = clone(model).fit(_safe_indexing(X, fit), data.y[fit], **weights)
@@ -239,9 +228,8 @@ def _fit_split(model, candidates, X, data, scoring, bounded, s) -> SplitScores:
         withheld = np.array([withheld_scores(true, each) for each in decisions])
         far = float(unwrap(fitted).far_scores().max()) if bounded else np.nan
     except Exception as error:
-        return SplitScores.failed(error, candidates, s)
-    numbers = [candidate.number for candidate in candidates]
-    return _split_scores(numbers, s, np.array(scores), np.full(len(scores), far), withheld)
+        return numbers, s, -np.inf, np.nan, None, error
+    return numbers, s, np.where(far >= 0, -np.inf, scores), far, withheld, None
 
 
 def _decisions(fitted, candidates, X) -> Iterator[np.ndarray]:
@@ -254,11 +242,6 @@ def _decisions(fitted, candidates, X) -> Iterator[np.ndarray]:
     raw = fitted.raw_scores(X)
     for candidate in candidates:
         yield fitted.set_params(**usual | candidate.params).decide(raw)
-
-
-def _split_scores(candidates, split, scores, far, withheld):
-    """Scores; -inf where a bounded region is required (`far` is a number) and there is none."""
-    return SplitScores(candidates, split, np.where(far >= 0, -np.inf, scores), far, withheld)
 
 
 def lend_threads(model: BaseEstimator, n_jobs: int | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -68,35 +69,27 @@ class ScoreTable:
         return Candidate(top, self.settings[top]) if np.isfinite(means[top]) else None
 
 
+@dataclass
 class Race:
     """Scores candidates on the simulations of a search."""
 
-    # Its `table` receives the scores. `scoring` is the name of a measure or a callable; with
-    # `drops_out`, candidates may drop out. `progress` counts a candidate on a simulation as a step.
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        data: SearchData,
-        table: ScoreTable,
-        scoring: str | Callable,
-        drops_out: bool,
-        progress: Progress,
-    ):
-        self._estimator, self._data, self._table = estimator, data, table
-        self._scoring = scoring if callable(scoring) else None
-        self._drops_out, self._progress = drops_out, progress
+    estimator: BaseEstimator
+    data: SearchData
+    table: ScoreTable  # receives the scores
+    scoring: str | Callable
+    drops_out: bool  # whether candidates may drop out
+    progress: Progress  # counts a candidate on a simulation as a step
 
     def first_look(self, candidates: list[Candidate]) -> list[Candidate]:
         """The candidates that take part: those not far behind on few of the classes."""
         # Most settings are hopeless, such as widths at which every sample is a class of its own.
         # With many classes a small part of them shows it, in a small part of the time.
-        look = _few_classes(self._data) if self._drops_out else None
+        look = _few_classes(self.data) if self.drops_out else None
         if look is None:
             return candidates
         table = ScoreTable(1)
         table.add([candidate.params for candidate in candidates])
-        self._progress.expect(len(candidates))
+        self.progress.expect(len(candidates))
         self._score(candidates, look, range(1), table)
         scores = table.scores[[candidate.number for candidate in candidates], 0]
         finite = scores[np.isfinite(scores)]
@@ -109,19 +102,20 @@ class Race:
         self, left: list[Candidate], leader: Candidate | None = None, as_fitted: bool = False
     ) -> None:
         """Score candidates on all simulations; between rounds those far behind drop out."""
-        n_splits = len(self._data.splits)
-        ends = [end for end in _ENDS_OF_ROUNDS if self._drops_out and end < n_splits]
-        self._progress.expect(len(left) * n_splits)
+        n_splits = len(self.data.splits)
+        ends = [end for end in _ENDS_OF_ROUNDS if self.drops_out and end < n_splits]
+        self.progress.expect(len(left) * n_splits)
         for bound in pairwise([0, *ends, n_splits]):
             if left:
-                self._score(left, self._data, range(*bound), self._table, as_fitted)
-                scores = self._table.of_feasible()[:, : bound[1]]
-                before, left = len(left), in_the_race(left, scores, self._data, leader)
-                self._progress.expect((len(left) - before) * (n_splits - bound[1]))
+                self._score(left, self.data, range(*bound), self.table, as_fitted)
+                scores = self.table.of_feasible()[:, : bound[1]]
+                before, left = len(left), in_the_race(left, scores, self.data, leader)
+                self.progress.expect((len(left) - before) * (n_splits - bound[1]))
 
     def _score(self, candidates, data, which, table, as_fitted=False):
         """Score the candidates on the simulations `which`."""
-        results = evaluate(self._estimator, candidates, data, which, self._scoring, as_fitted)
+        scoring = self.scoring if callable(self.scoring) else None
+        results = evaluate(self.estimator, candidates, data, which, scoring, as_fitted)
         failures = {}
         for numbers, s, scores, far, withheld, error in results:
             table.scores[numbers, s], table.far[numbers, s] = scores, far
@@ -129,7 +123,7 @@ class Race:
                 table.withheld |= {(i, s): best for i, best in zip(numbers, withheld, strict=True)}
             if error is not None:
                 failures[id(error)] = error
-            self._progress.step(len(numbers))
+            self.progress.step(len(numbers))
         if not failures:
             return
         first = next(iter(failures.values()))

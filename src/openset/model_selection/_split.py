@@ -163,17 +163,6 @@ class _HoldOut(BaseShuffleSplit):
             yield simulation.fit, simulation.validation
 
     def get_n_splits(self, X=None, y=None, groups=None) -> int:
-        """Return the number of repeats.
-
-        Parameters
-        ----------
-        X, y, groups : object
-            Ignored.
-
-        Returns
-        -------
-        int
-        """
         return self.n_repeats
 
     def _encode(self, y):
