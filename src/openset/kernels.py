@@ -42,29 +42,27 @@ class Kernel:
     decaying = True
 
     def value(self, s: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Kernel values.
+        """Kernel values ``k(s)``, of the shape and dtype of `s`.
 
         Parameters
         ----------
         s : ndarray of any shape, float32 or float64
             Scaled squared distances, >= 0, possibly inf.
         out : ndarray, default=None
-            Where to write; may be ``s`` itself.
+            Where to write, and what is returned then; may be ``s`` itself.
 
         Returns
         -------
         ndarray
-            ``k(s)``, of the shape and dtype of `s`; `out` itself where it was given.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define value(s, out=None)")
 
     def inverse(self, t: float) -> float:
-        """Return the smallest s with ``k(s) <= t``.
+        """Return the smallest s with ``k(s) <= t``, for t in (0, 1].
 
         Parameters
         ----------
-        t : float in (0, 1]
-            A kernel value.
+        t : float
 
         Returns
         -------
@@ -231,7 +229,6 @@ def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:
     Parameters
     ----------
     kernel : str or Kernel or Linear
-        "rbf", "t_student", "rational_quadratic", "inverse_multiquadric", "linear", or an object.
 
     Returns
     -------

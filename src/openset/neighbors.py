@@ -74,11 +74,8 @@ class OpenSetKNN(DistanceClassifier):
         classes is accepted. Changing it needs no new fit.
     normalize : bool, default=False
         Divide each sample by its norm first. A sample of zeros is an error.
-    n_jobs : int, default=None
-        Number of threads; None is 1, -1 all cores. Results do not depend on it.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where distances are computed; "auto" takes a GPU if there is one. A GPU needs the extra
-        ``openset[cuda]``.
+    n_jobs, device
+        As for :class:`openset.OpenSetSVC`.
     unknown_label : "auto" or label, default="auto"
         Answer for samples that no class accepts. Training rows that carry an explicit label are
         known unknowns: they can lower the radius, see :class:`openset.base.DistanceClassifier`.
@@ -389,10 +386,8 @@ class OSNN(OpenSetClassifier):
         It has no threshold, and accepts samples however far away.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance between samples.
-    n_jobs : int, default=None
-        Number of threads; results do not depend on it.
-    unknown_label : "auto" or label, default="auto"
-        Answer for samples that no class accepts.
+    n_jobs, unknown_label
+        As for :class:`openset.OpenSetSVC`.
 
     Attributes
     ----------

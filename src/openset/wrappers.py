@@ -239,10 +239,9 @@ class ThresholdRejector(OpenSetWrapper):
                 f"{len(self.classes_)} classes; one per class is needed (for SVC set "
                 'decision_function_shape="ovr").'
             )
-        return scores if self.confidence == "score" else self._ratios(scores)
-
-    def _ratios(self, scores):
-        """Scores (n, K): 1 - second / first of the highest class, own / first - 1 of the others."""
+        if self.confidence == "score":
+            return scores
+        # 1 - second / first of the highest class, own / first - 1 of the others.
         if scores.min(initial=0.0) < 0:
             raise ValueError(
                 'confidence="ratio" needs responses of 0 or more; '

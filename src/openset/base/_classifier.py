@@ -378,8 +378,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         names : mapping {old: new}
-            New names are of the type of the old ones, and neither the unknown label nor the name
-            of another class; to merge two classes, fit again.
+            New names have the type of the old ones; none is the unknown label or another class.
 
         Returns
         -------

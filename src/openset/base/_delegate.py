@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,19 +23,25 @@ if TYPE_CHECKING:
     import pandas
 
 
-def _attribute(name: str, doc: str) -> Any:
-    """A property of the open-set estimator that answers."""
-    return property(lambda self: getattr(unwrap(self.delegate()), name), doc=doc)
+def _attribute(name: str, doc: str, unwrapped: bool = True) -> Any:
+    """A property of what answers, or of the open-set estimator inside it."""
+    return property(partial(_read, name, unwrapped), doc=doc)
+
+
+def _read(name, unwrapped, self):
+    model = self.delegate()
+    return getattr(unwrap(model) if unwrapped else model, name)
 
 
 def _method(name: str, doc: str) -> Any:
     """A method of the open-set estimator that answers, where that has it."""
-
-    def ask(self, X, **params):
-        return self._ask_final(name, X, params)
-
+    ask: Any = partial(_ask, name)
     ask.__name__, ask.__doc__ = name, doc
     return available_if(lambda self: hasattr(unwrap(self), name))(ask)
+
+
+def _ask(name, self, X, **params):
+    return self._ask_final(name, X, params)
 
 
 class DelegatingClassifier(OpenSetClassifier):
@@ -97,16 +104,8 @@ class DelegatingClassifier(OpenSetClassifier):
     n_known_unknowns_ = _attribute("n_known_unknowns_", "Number of training rows of no class.")
     bounded_ = _attribute("bounded_", "(K,) bool: whether the region of each class is bounded.")
     known_radius_ = _attribute("known_radius_", "(K,) the certificate, behind transformers.")
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features of the samples."""
-        return self.delegate().n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Their names, only where they had any."""
-        return self.delegate().feature_names_in_
+    n_features_in_ = _attribute("n_features_in_", "Number of features of the samples.", False)
+    feature_names_in_ = _attribute("feature_names_in_", "Names of the features, if any.", False)
 
 
 class OpenSetPipeline(DelegatingClassifier, Pipeline):
@@ -224,8 +223,10 @@ def predict_groups(
 
     Returns
     -------
-    names, answers : ndarray of shape (G,)
-        The groups, sorted, and the answer to each.
+    names : ndarray of shape (G,)
+        The groups, sorted.
+    answers : ndarray of shape (G,)
+        The answer to each.
 
     Examples
     --------

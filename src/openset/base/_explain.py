@@ -100,7 +100,18 @@ class Certificate:
         # comparison per support vector suffices, |x - s|^2 - r_s^2 <= 0, from one product in
         # float32 with an allowance for rounding.
         if self._balls is None:
-            self._balls = self._make_balls()
+            if not self.complete:
+                raise ValueError("outside() needs a certificate of every class; see bounded_.")
+            reach = np.where(self._positive, self.radius[:, None], -np.inf).max(axis=0)
+            used = np.isfinite(reach)
+            support, reach = self._vectors[used], reach[used]
+            center = center_of(support)
+            # In units of the largest distance that matters: float32 holds no 1e25 squared.
+            size = max(np.abs(support - center).max(), reach.max()) or 1.0
+            support = (support - center) / size
+            balls = right_factor(support, np.float32, less=(reach / size) ** 2).T
+            largest = squared_norms(support).max()
+            self._balls = np.ascontiguousarray(balls), center, size, largest
         balls, center, size, largest = self._balls
         with np.errstate(over="ignore"):
             X = np.clip((np.asarray(X, dtype=np.float64) - center) / size, -_FAR, _FAR)
@@ -108,19 +119,6 @@ class Certificate:
         tiles = (points[start : start + _TILE] for start in range(0, len(X), _TILE))
         beyond = thread_map(lambda tile: (tile @ balls).min(axis=1), tiles, n_jobs)
         return np.concatenate([np.zeros(0), *beyond]) > _ROUNDING * (norms + largest)
-
-    def _make_balls(self):
-        if not self.complete:
-            raise ValueError("outside() needs a certificate of every class; see bounded_.")
-        reach = np.where(self._positive, self.radius[:, None], -np.inf).max(axis=0)
-        used = np.isfinite(reach)
-        support = self._vectors[used]
-        center = center_of(support)
-        # In units of the largest distance that matters: float32 holds no 1e25 squared.
-        size = max(np.abs(support - center).max(), reach[used].max()) or 1.0
-        support, reach = (support - center) / size, reach[used] / size
-        balls = np.ascontiguousarray(right_factor(support, np.float32, less=reach**2).T)
-        return balls, center, size, squared_norms(support).max()
 
 
 class Ranking(NamedTuple):

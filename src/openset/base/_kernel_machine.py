@@ -263,8 +263,10 @@ class KernelMachineClassifier(OpenSetClassifier):
         ----------
         training : TrainingSet
         extras : list of K objects
-            ``extra`` of each machine.
+            ``extra`` of each machine; dicts {attribute: value of the class} are stored.
         """
+        for name in extras[0] if isinstance(extras[0], dict) else ():
+            setattr(self, name, np.array([extra[name] for extra in extras]))
         self._certify()
 
     def check_kernel(self, kernel: Kernel | Linear) -> None:

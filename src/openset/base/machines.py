@@ -60,13 +60,10 @@ class TrainingSet:
 
     def take(self, index: np.ndarray) -> TrainingSet:
         """Some of the rows."""
-        return replace(
-            self,
-            X=self.X[index],
-            codes=self.codes[index],
-            weight=self.weight[index],
-            rows=self.rows[index],
-        )
+        of_rows: dict[str, Any] = {
+            name: getattr(self, name)[index] for name in ("X", "codes", "weight", "rows")
+        }
+        return replace(self, **of_rows)
 
 
 # (signs, weight, **params) -> problem and totals, see KernelMachineClassifier.problem

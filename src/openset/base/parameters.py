@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
 
@@ -26,6 +27,7 @@ __all__ = [
     "SearchSpec",
     "Traits",
     "kernel_search",
+    "machine_traits",
     "param",
     "unit_gamma",
     "with_parameters",
@@ -152,6 +154,10 @@ class SearchSpec:
     path: str | None = None
     after_fit: tuple[str, ...] = ()
     bounded_switch: str | None = None
+
+
+# Machines against the rest have negatives, and known unknowns are such.
+machine_traits = partial(Traits, known_unknowns="negatives of every machine")
 
 
 def kernel_search(grid: dict, engine: tuple[str, ...] = (), **options) -> SearchSpec:

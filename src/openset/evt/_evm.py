@@ -53,10 +53,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         article, exp(-(distance / scale)**shape).
     margin_factor : float, default=0.5
         Margin of a point to one of another class, as a fraction of their distance.
-    n_jobs : int, default=None
-        Number of threads; results do not depend on it.
-    unknown_label : "auto" or label, default="auto"
-        Answer for samples that no class accepts.
+    n_jobs, unknown_label
+        As for :class:`openset.OpenSetSVC`.
 
     Attributes
     ----------

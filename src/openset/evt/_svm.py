@@ -18,6 +18,7 @@ from ..base.parameters import (
     POSITIVE,
     SHARE,
     kernel_search,
+    machine_traits,
     param,
     with_parameters,
 )
@@ -150,11 +151,10 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
     unknown_label: Any = "auto"
 
     fitted_attributes = {**TailClassifier.machine_attributes, "weibull_": "K models", "prior_": "K"}
-    traits = Traits(
+    traits = machine_traits(
         "PI-SVM",
         extreme_value=True,
         condition="the probability at b_c is below the threshold for every class",
-        known_unknowns="negatives of every machine",
     )
     search_spec = kernel_search({"C": BOXES, "threshold": FRACTIONS}, after_fit=("threshold",))
 

@@ -127,21 +127,16 @@ class SIMCA(DistanceClassifier):
                 )
             subspaces.append(self._subspace(X[members] - self.means_[c], least))
         a = max(len(subspace) for subspace in subspaces)
-        padded = [np.pad(part, ((0, a - len(part)), (0, 0))) for part in subspaces]
-        scaled = np.stack(padded)
+        scaled = np.stack([np.pad(part, ((0, a - len(part)), (0, 0))) for part in subspaces])
         norms = np.sqrt(np.einsum("kad,kad->ka", scaled, scaled))
         self.components_ = scaled
         self.deviations_ = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        pooled = _moments(h, v, least)
-        sizes = np.bincount(codes)
-        self.moments_ = np.array(
-            [
-                _moments(h[codes == c], v[codes == c], least) if n >= _FOLDS else pooled
-                for c, n in enumerate(sizes)
-            ]
-        )
-        for c in range(len(sizes)):
-            own[codes == c] = _normal_score(h[codes == c], v[codes == c], self.moments_[c])
+        moments, pooled = [], _moments(h, v, least)
+        for c, n in enumerate(np.bincount(codes)):
+            h_c, v_c = h[codes == c], v[codes == c]
+            moments.append(_moments(h_c, v_c, least) if n >= _FOLDS else pooled)
+            own[codes == c] = _normal_score(h_c, v_c, moments[c])
+        self.moments_ = np.array(moments)
         return own
 
     def _subspace(self, R, least):
@@ -154,13 +149,9 @@ class SIMCA(DistanceClassifier):
         return vectors[kept] / np.sqrt(values[kept, None])
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        columns = []
-        for mean, subspace, moments in zip(
-            self.means_, self.components_, self.moments_, strict=True
-        ):
-            used = subspace[subspace.any(axis=1)]
-            R = pulled_in(X - mean, FAR)
-            h, v = _two_distances(R, used)
+        columns, classes = [], zip(self.means_, self.components_, self.moments_, strict=True)
+        for mean, subspace, moments in classes:
+            h, v = _two_distances(pulled_in(X - mean, FAR), subspace[subspace.any(axis=1)])
             columns.append(_normal_score(h, v, moments))
         return np.column_stack(columns)
 
@@ -341,10 +332,8 @@ class ViM(DistanceClassifier):
         coef = solve(covariance, (means - centre).T, assume_a="pos").T
         shift = np.log(priors) - 0.5 * np.einsum("kd,kd->k", coef, means - centre) - coef @ centre
         self.coef_, self.intercept_ = coef - coef.mean(axis=0), shift - shift.mean()
-        self._head, self._index = (
-            np.column_stack([self.coef_, self.intercept_]),
-            np.arange(len(coef)),
-        )
+        self._head = np.column_stack([self.coef_, self.intercept_])
+        self._index = np.arange(len(coef))
         self.origin_ = -np.linalg.lstsq(self.coef_, self.intercept_, rcond=1e-10)[0]
         Z = X - self.origin_
         self.components_ = principal_directions(Z, self.n_components, X.shape[1] - 1)[1]

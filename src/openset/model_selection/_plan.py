@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 from ..base import canonical, resolve_unknown_label, takes_known_unknowns
 from ..base.parameters import FRACTIONS
 from ..utils import split_pipeline, unwrap
-from ._evaluate import Candidate, spec_of
+from ._evaluate import spec_of
 from ._scorers import OpenSetScorer, machine_measure
 from ._split import ClosedSetSplit, OpenSetSplit, Simulation
 
@@ -86,14 +86,7 @@ class Plan(NamedTuple):
             raise ValueError("level='class' needs at least 2 classes. Use level='model'.")
         return plan
 
-    def simulate(
-        self,
-        classes: np.ndarray,
-        codes: np.ndarray,
-        final: BaseEstimator,
-        random_state: Any,
-        groups: np.ndarray | None = None,
-    ) -> list[Simulation]:
+    def simulate(self, classes, codes, final, random_state, groups=None) -> list[Simulation]:
         """Draw the simulations; at level "class" those of one class after the other."""
         # `known` are the classes whose scores are wanted: at level "class" that one alone. Known
         # unknowns are all judged if the method refuses them.
@@ -124,19 +117,13 @@ class Plan(NamedTuple):
             return machine_measure(self.scoring)
         return OpenSetScorer(self.scoring).of_scores
 
-    def own_setting(
-        self, estimator: BaseEstimator, candidates: list[Candidate]
-    ) -> list[dict[str, Any]]:
-        """The setting of the estimator as it was passed, if it is a candidate."""
-        if self.has_grid or self.preset == "paper" or self.level == "class":
-            return []
-        params = estimator.get_params()
-        return [{name: params[name] for name in candidates[0].params}]
+    def is_default(self) -> bool:
+        """Whether the estimator's own setting is a candidate."""
+        return not self.has_grid and self.preset == "default" and self.level == "model"
 
     def is_race(self) -> bool:
         """Whether settings that are far behind drop out."""
-        race = not self.has_grid and self.preset == "default" and self.level == "model"
-        return race and not callable(self.scoring) and self.n_repeats > 2
+        return self.is_default() and not callable(self.scoring) and self.n_repeats > 2
 
 
 def _with_refused(split: Simulation, refused: np.ndarray, groups: Any) -> Simulation:
@@ -200,9 +187,7 @@ def preset_grid(
     return {prefix + name: values for name, values in grid.items()}
 
 
-def make_settings(
-    estimator: BaseEstimator, grid: Grid | Sequence[Grid], level: str
-) -> list[dict[str, Any]]:
+def make_settings(estimator: BaseEstimator, grid: Grid | Sequence[Grid], level: str) -> list[dict]:
     """All settings of a grid. Ties go to the first, so the width varies slowest."""
     # Raise ValueError, before anything is fitted, if the estimator cannot take one of the values.
     if not list(ParameterGrid(grid)):  # which checks the form
@@ -219,9 +204,7 @@ def make_settings(
     return settings
 
 
-def finer_settings(
-    estimator: BaseEstimator, settings: Sequence[dict[str, Any]], best: dict[str, Any]
-) -> list[dict[str, Any]]:
+def finer_settings(estimator: BaseEstimator, settings: list[dict], best: dict) -> list[dict]:
     """Settings with the widths next to the best one, a factor of sqrt(2) away."""
     # The grid has a factor of four between widths, and the score falls steeply beyond the best
     # (benchmarks/search_rules.md). Parameters that cost no fit of their own take the best value and

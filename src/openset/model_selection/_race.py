@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -151,10 +151,7 @@ def _few_classes(data: SearchData) -> SearchData | None:
 
 
 def in_the_race(
-    candidates: Sequence[Candidate],
-    scores: np.ndarray,
-    data: SearchData,
-    leader: Candidate | None = None,
+    candidates: list[Candidate], scores: np.ndarray, data: SearchData, leader=None
 ) -> list[Candidate]:
     """Candidates that are not behind the best of all settings by more than chance explains."""
     # `scores`, of shape (all settings, r), holds the simulations so far. Chance is three standard

@@ -99,10 +99,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     n_splits_ : int
         Number of repeats.
     withheld_scores_ : ndarray or None
-        The highest scores of rows of withheld classes, in the simulations of the best setting:
-        sorted, at most 101 quantiles of each simulation. None at level "class", and where no class
-        was withheld. The best estimator has them, too: :class:`openset.CalibratedRejector` tells
-        from them what a threshold does to unknown samples.
+        Sorted highest scores of withheld classes with the best setting, at most 101 quantiles of
+        each simulation; None at level "class" and without such classes. The best estimator has
+        them, too: :class:`openset.CalibratedRejector` tells from them what a threshold does.
     scenario_, level_, scoring_ : str
         What was used: with fewer than three classes the search is closed.
     classes_, unknown_label_, bounded_
@@ -110,21 +109,19 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
 
     Notes
     -----
-    With the default preset, the estimator's own setting, as it was passed, is one more candidate.
-    It is scored as it would be fitted, with ``ensure_bounded``. So the search does not choose what
-    scores worse than plain defaults by more than chance explains. It is the last row of
-    ``cv_results_``.
+    With the default preset, the estimator's own setting is the last row of ``cv_results_``, scored
+    as it would be fitted, with ``ensure_bounded``: the search does not choose what scores worse
+    than plain defaults by more than chance explains.
 
-    For the other settings ``ensure_bounded`` is off during the search. If it is set in the
-    estimator, a setting in which any machine of any repeat has a bias b >= 0 scores -inf; the refit
-    honours it. If all do, there is a warning, and the largest lambda is taken, with the width of
-    the smallest bias. A fit that fails also scores -inf. Ties go to the first setting, the width
-    varying slowest. The paper's grids begin with the narrowest kernel, the largest lambda and the
-    lowest threshold.
+    For the other settings ``ensure_bounded`` is off during the search. If it is set, a setting in
+    which any machine of any repeat has a bias b >= 0 scores -inf, as does a fit that fails; if all
+    do, there is a warning, and the largest lambda is taken, with the width of the smallest bias.
+    Ties go to the first setting, the width varying slowest.
 
     In the paper's preset four fifths of the samples of a known class are for fitting, and the
-    positive class and half of the others, rounded up, are known. This, the measure of a machine and
-    the order of the grids are not in its text; they are what agrees with its published results.
+    positive class and half of the others, rounded up, are known; grids begin with the narrowest
+    kernel, the largest lambda and the lowest threshold. This and the measure of a machine are not
+    in its text; they are what agrees with its published results.
 
     The search over the default grid is a race: after one, two and four simulations, settings that
     are behind the best by more than chance explains drop out. Their later scores and their
@@ -257,7 +254,10 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
             if plan.is_race() and (best := table.best()) is not None:
                 finer = finer_settings(self.estimator, table.settings, best.params)
                 race.run(table.add(finer), leader=best)
-            race.run(table.add(plan.own_setting(self.estimator, candidates)), as_fitted=True)
+            if plan.is_default():
+                params = self.estimator.get_params()
+                own = {name: params[name] for name in candidates[0].params}
+                race.run(table.add([own]), as_fitted=True)
         finally:
             # Also after Ctrl-C: what was found so far is kept.
             by_class = data.classes if self.level_ == "class" else None

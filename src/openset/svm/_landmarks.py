@@ -70,13 +70,8 @@ class LandmarkTraining:
         training = merge_copies(training)
         self.train_on(training, self.landmarks(training), self._rows)
 
-    def train_on(
-        self,
-        training: TrainingSet,
-        landmarks: Landmarks,
-        rows_of: Callable[[TrainingSet, LandmarkFeatures], TrainingRows],
-    ) -> None:
-        """Train all machines; `rows_of` gives the rows as the solver sees them, X is not used."""
+    def train_on(self, training: TrainingSet, landmarks: Landmarks, rows_of: Callable) -> None:
+        """Train all machines on ``rows_of(training, features)``, a TrainingRows; X is not used."""
         model, boxes = self.model, self._positive_boxes(training)
         machines: list = [None] * len(model.classes_)
         for gamma in np.unique(training.gamma):
@@ -89,7 +84,8 @@ class LandmarkTraining:
                 if solution.held:
                     lam = max(lam, solution.total / boxes[c])
                 used = np.flatnonzero(own)
-                report = solution.objective, solution.kkt_gap, solution.n_iter, lam
+                extra = {"lam_": lam} if "lam" in training.params[c] else None
+                report = solution.objective, solution.kkt_gap, solution.n_iter, extra
                 machines[c] = BinaryMachine(features.kept[used], own[used], solution.bias, *report)
         model.store_machines(machines, training, landmarks.points, landmarks.rows)
 

@@ -12,9 +12,16 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
-from ..base import KernelMachineClassifier, Traits, validate_samples
+from ..base import KernelMachineClassifier, validate_samples
 from ..base.machines import merge_copies, per_class, row_keys, solve_classes
-from ..base.parameters import BOXES, SCALED_GAMMAS, kernel_search, param, with_parameters
+from ..base.parameters import (
+    BOXES,
+    SCALED_GAMMAS,
+    kernel_search,
+    machine_traits,
+    param,
+    with_parameters,
+)
 from ..kernels import Kernel
 from ..solver import Settings, decision_values, one_class_problem, svm_problem
 from ..utils import chosen_width
@@ -67,7 +74,7 @@ class OpenSetSVC(KernelMachineClassifier):
         Where machines are trained and samples scored; "auto" takes a GPU if there is one. The
         answers agree within `tol`. A GPU needs the extra ``openset[cuda]``.
     random_state : int, RandomState instance or None, default=None
-        Draws the landmarks; pass an int for the same ones in every call.
+        Draws the landmarks.
     verbose : int, default=0
         If positive, print one line per class.
     unknown_label : "auto" or int, float, str, default="auto"
@@ -88,22 +95,16 @@ class OpenSetSVC(KernelMachineClassifier):
     known_radius_ : ndarray of shape (K,)
         A certificate: a sample farther than this from every positive support vector of the class
         is rejected by the class. inf where the region is not bounded.
-    support_ : ndarray of shape (n_sv,)
-        Indices of the support vectors of all classes.
-    support_vectors_ : ndarray or CSR matrix of shape (n_sv, d)
-        The support vectors.
-    dual_coef_ : ndarray of shape (K, n_sv)
-        y_i alpha_i.
-    intercept_ : ndarray of shape (K,)
-        Bias b of each class.
+    support_, support_vectors_ : ndarray of shape (n_sv,), ndarray or CSR matrix of shape (n_sv, d)
+        The support vectors of all classes, and their rows in the X of fit.
+    dual_coef_, intercept_ : ndarray of shapes (K, n_sv) and (K,)
+        y_i alpha_i, and the bias b, of each class.
     gamma_, lam_ : ndarray of shape (K,)
         Kernel width and effective lambda fraction of each class.
     dual_objective_, kkt_gap_, n_iter_ : ndarray of shape (K,)
         Objective, largest violation of the optimality conditions and iterations of each machine.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (d,)
-        Names of the features, where X had string names.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (d,)
+        Number of features, and their names where X had string names.
 
     Notes
     -----
@@ -151,11 +152,10 @@ class OpenSetSVC(KernelMachineClassifier):
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    traits = Traits(
+    traits = machine_traits(
         "OSSVM",
         bounded=True,
         condition="b_c < 0 for every class, which ensure_bounded=True brings about",
-        known_unknowns="negatives of every machine",
     )
     fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "lam_": "K"}
     min_classes = 1
@@ -176,10 +176,9 @@ class OpenSetSVC(KernelMachineClassifier):
     ) -> OpenSetSVC:
         """Learn new classes in addition to the present ones: a fit to all data, old and new.
 
-        The model becomes the one that :meth:`fit` gives for all the data, in the time of a fit: a
-        start from the present solution was measured and gained little. The kernel width does not
-        follow the new data: gamma="scale" and "auto" keep the value ``gamma_`` they had. Parameters
-        given as a dict have to name the new classes, too; call ``set_params`` first.
+        The kernel width does not follow the new data: gamma="scale" and "auto" keep the value
+        ``gamma_`` they had. Parameters given as a dict have to name the new classes, too; call
+        ``set_params`` first.
 
         Parameters
         ----------
@@ -189,7 +188,7 @@ class OpenSetSVC(KernelMachineClassifier):
         y : array-like of shape (m,)
             Their classes. Known unknowns of the first fit may have become a class, all or some.
         sample_weight : array-like of shape (m,), default=None
-            Weight of each sample, old and new; rows of weight zero are left out.
+            As for :meth:`fit`.
 
         Returns
         -------
@@ -255,11 +254,7 @@ class OpenSetSVC(KernelMachineClassifier):
         lam = float(params["lam"][0])
         if solved.held is not None:
             lam = max(lam, float(solved.held.beta.sum() / solved.problem.upper.sum()))
-        return replace(machine, extra=lam)
-
-    def finish_model(self, training, extras):
-        super().finish_model(training, extras)
-        self.lam_ = np.array(extras)
+        return replace(machine, extra={"lam_": lam})
 
 
 @dataclass(frozen=True)

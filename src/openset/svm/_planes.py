@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import KernelMachineClassifier, SearchSpec, Traits
+from ..base import KernelMachineClassifier, SearchSpec
 from ..base.fitted import require
-from ..base.parameters import BOXES, NUMBER, param, with_parameters
+from ..base.parameters import BOXES, NUMBER, machine_traits, param, with_parameters
 from ..kernels import Kernel, Linear
 from ..utils.compiled import njit
 
@@ -82,11 +82,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     fitted_attributes = {**KernelMachineClassifier.fitted_attributes, "epsilon_": "K"}
 
-    traits = Traits(
-        "DBC",
-        condition="b_c < epsilon_c for every class",
-        known_unknowns="negatives of every machine",
-    )
+    traits = machine_traits("DBC", condition="b_c < epsilon_c for every class")
 
     def score_map(self, solved, **params):
         problem = solved.problem
@@ -102,11 +98,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def finish_machine(self, machine, solved, **params):
         _, (shift,) = self.score_map(solved)
-        return replace(machine, extra=-shift)
-
-    def finish_model(self, training, extras):
-        super().finish_model(training, extras)
-        self.epsilon_ = np.array(extras)
+        return replace(machine, extra={"epsilon_": -shift})
 
 
 def carve(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, position: float) -> float:
@@ -224,7 +216,7 @@ kkt_gap_, n_iter_ : ndarray
     kernel = "linear"
     gamma = 1.0
 
-    traits = Traits("1-vs-Set", known_unknowns="negatives of every machine")
+    traits = machine_traits("1-vs-Set")
     stored_types = (Slab,)
     fitted_attributes = {**KernelMachineClassifier.machine_attributes, "_slabs": ""}
     search_spec = SearchSpec(

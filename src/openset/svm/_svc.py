@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..base import KernelMachineClassifier, Traits
 from ..base.machines import batch_of
-from ..base.parameters import BOXES, NUMBER, kernel_search, param, with_parameters
+from ..base.parameters import BOXES, NUMBER, kernel_search, machine_traits, param, with_parameters
 from ..kernels import Kernel, Linear
 from ..solver import (
     LazyBatches,
@@ -42,14 +42,10 @@ class OneVsRestSVC(KernelMachineClassifier):
 
     Parameters
     ----------
-    C : float or dict {class: float}, default=1.0
-        Upper bound of the multipliers.
-    gamma, kernel
-        As for :class:`OpenSetSVC`; kernel may also be "linear", which is never bounded.
-    landmarks
-        As for :class:`OpenSetSVC`; the kernel has to decay then.
-    class_weight, tol, max_iter, cache_size, n_jobs, device, random_state, verbose, unknown_label
-        As for :class:`OpenSetSVC`.
+    C, gamma, kernel, landmarks, class_weight, tol, max_iter, cache_size, n_jobs, device, \
+random_state, verbose, unknown_label
+        As for :class:`OpenSetSVC`; without landmarks, kernel may also be "linear", which is never
+        bounded.
 
     Attributes
     ----------
@@ -84,9 +80,7 @@ intercept_, gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    traits = Traits(
-        "SVM", condition="b_c < 0 for every class", known_unknowns="negatives of every machine"
-    )
+    traits = machine_traits("SVM", condition="b_c < 0 for every class")
 
     @property
     def strategy(self):
@@ -218,11 +212,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    traits = Traits(
-        "SVM with threshold",
-        condition="b_c < threshold for every class",
-        known_unknowns="negatives of every machine",
-    )
+    traits = machine_traits("SVM with threshold", condition="b_c < threshold for every class")
     problem_params = ("C", "threshold")
     # The thresholds are the values of a path: all of one machine come from one solution.
     search_spec = kernel_search(
@@ -295,12 +285,7 @@ gamma_, dual_objective_, kkt_gap_, n_iter_ : ndarray
     verbose: int = 0
     unknown_label: Any = "auto"
 
-    traits = Traits(
-        "SVM without bias",
-        bounded=True,
-        condition="the given bias is < 0",
-        known_unknowns="negatives of every machine",
-    )
+    traits = machine_traits("SVM without bias", bounded=True, condition="the given bias is < 0")
     problem_params = ("C", "bias")
     search_spec = kernel_search(
         {"C": BOXES, "bias": [-0.01, -0.05, -0.1, -0.25, -0.5, -1.0]}, engine=("gamma", "C", "bias")
@@ -504,14 +489,9 @@ dual_objective_, kkt_gap_, n_iter_ : ndarray
 
     def finish_machine(self, machine, solved, **params):
         # R^2 = 2 b + a.a, or 0 where the multipliers were given.
-        if _is_given(solved.problem):
-            return replace(machine, extra=0.0)
-        squared = 2.0 * solved.bias[0] + _squared_norm(solved)[0]
-        return replace(machine, extra=np.sqrt(max(0.0, squared)))
-
-    def finish_model(self, training, extras):
-        super().finish_model(training, extras)
-        self.radius_ = np.array(extras)
+        given = _is_given(solved.problem)
+        squared = 0.0 if given else 2.0 * solved.bias[0] + _squared_norm(solved)[0]
+        return replace(machine, extra={"radius_": np.sqrt(max(0.0, squared))})
 
 
 def _is_given(problem):
