@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from ..base import canonical, resolve_unknown_label, takes_known_unknowns
@@ -241,15 +242,20 @@ def _check_grid(estimator, part, level):
             f"level='class' gives each binary machine its own parameters, which can be "
             f"{engine}; param_grid has {sorted(part)}. Use level='model'."
         )
-    first, params = {name: values[0] for name, values in part.items()}, estimator.get_params()
-    model = clone(estimator)
+    params, rules = estimator.get_params(), getattr(final, "_parameter_constraints", {})
+    model = clone(estimator).set_params(**{name: values[0] for name, values in part.items()})
+    if hasattr(unwrap(model), "_parameter_constraints"):
+        unwrap(model)._validate_params()
     for name, values in ({name: [params.get(name)] for name in engine} | dict(part)).items():
+        short = name.removeprefix(prefix)
         for value in values:
             if name in engine and isinstance(value, dict):
                 raise ValueError(
                     f"{name}={value!r} has one value per class, but a search withholds classes. "
                     "Set a number, or search for one value per class with level='class'."
                 )
-            final = unwrap(model.set_params(**first | ({name: value} if name in part else {})))
-            if hasattr(final, "_parameter_constraints"):
-                final._validate_params()
+            if name in part and name.startswith(prefix) and short in rules:
+                rule = {short: rules[short]}
+                validate_parameter_constraints(rule, {short: value}, type(final).__name__)
+            elif name in part:
+                model.set_params(**{name: value})
