@@ -204,7 +204,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average(right, weights=sample_weight))
 
     def explain(self, X: Any) -> pandas.DataFrame:
-        """Explain each answer: see :func:`openset.base.explain`.
+        """Explain each answer.
 
         Parameters
         ----------
@@ -213,8 +213,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         DataFrame of n rows
-            Columns answer, nearest_class, score, deficit, similar, distance, region_gap, runner_up,
-            margin and reason.
+            Its columns are those of :func:`openset.base.explain`.
         """
         return explain(self, X)
 

@@ -42,16 +42,11 @@ class DistanceClassifier(OpenSetClassifier):
     that is accepted, is a quantile of the distances of training samples to their own classes. Known
     unknowns can lower it: then it is the radius up to that quantile with the largest mean of the
     share of training samples that are accepted and the share of known unknowns that are rejected.
+    With the parameter ``per_class`` each class has its own radius (a class of one sample takes the
+    common one), with ``normalize`` samples are divided by their norms first.
 
     Attributes
     ----------
-    quantile : float in [0, 1]
-        A parameter of every subclass: the share of the training samples within the radius.
-    per_class : bool
-        Whether each class has its own radius; False unless a subclass has such a parameter. A
-        class of one sample takes the common radius.
-    normalize : bool
-        Whether samples are divided by their norms first; False unless a subclass says otherwise.
     radius_ : ndarray of shape (K,)
         The largest distance that each class accepts.
 
@@ -113,8 +108,7 @@ class DistanceClassifier(OpenSetClassifier):
         Returns
         -------
         ndarray of shape (n,)
-            Distance of each sample to its class without that sample; NaN where the class has no
-            other sample.
+            Distance of each sample to its class without that sample; NaN if there is no other.
         """
         raise NotImplementedError(f"{type(self).__name__} does not describe its classes.")
 
@@ -124,7 +118,6 @@ class DistanceClassifier(OpenSetClassifier):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Validated, and normalised if the method says so.
 
         Returns
         -------

@@ -144,10 +144,7 @@ class Ranking(NamedTuple):
         return cls(best, second, score, score - others[rows, second], n_accept)
 
     def reasons(self, labels: np.ndarray, outside: np.ndarray) -> list[str]:
-        """The answer to each sample in words; `outside` (n,) tells who is outside all certificates.
-
-        Of samples that some class accepts it does not matter.
-        """
+        """The answers in words; `outside` (n,): rejected samples that no certificate holds."""
         names = [str(label) for label in labels]
         missed = np.maximum(-self.score, 1e-4).round(4)  # a miss is never shown as zero
         columns = self.best, self.second, self.n_accept, missed, outside

@@ -95,14 +95,12 @@ class Traits:
     ----------
     name : str
         Short name in the literature.
-    extreme_value : bool
-        Whether it models tails by extreme value theory.
-    one_class : bool
-        Whether it trains machines on the samples of one class alone.
-    bounded : bool
-        Whether the regions it accepts are bounded as a rule.
-    condition : str
-        Exactly when they are, where that depends on the fit or on a parameter.
+    extreme_value, one_class : bool
+        Whether it models tails by extreme value theory; whether it trains machines on the samples
+        of one class alone.
+    bounded, condition : bool, str
+        Whether the regions it accepts are bounded as a rule, and exactly when, where that depends
+        on the fit or on a parameter.
     known_unknowns : str
         How it uses training rows that carry an explicit unknown label; empty if it refuses them.
     """
