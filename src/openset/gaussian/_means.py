@@ -112,16 +112,7 @@ class OpenSetLDA(DistanceClassifier):
         sizes = np.bincount(codes)
         self.means_ = class_means(X, codes)
         self.covariance_, self.shrinkage_ = shrunk_covariance(X - self.means_[codes], X)
-        # A projected sample is z = V'(x - m_0), with m_0 the mean of all samples. In this basis S
-        # is the identity and, if it is used, S_0 is diagonal.
-        self._mean = X.mean(axis=0)
-        if self.relative:
-            total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)
-            self._spread, self._basis = eigh(total, self.covariance_)
-        else:
-            values, vectors = eigh(self.covariance_)
-            self._basis = vectors / np.sqrt(values)
-        self._centers = (self.means_ - self._mean) @ self._basis
+        self._whiten(X)
         Z = self._project(X)
         squares = squared_norms(Z - self._centers[codes])
         own = _leave_one_out_mahalanobis(
@@ -133,6 +124,18 @@ class OpenSetLDA(DistanceClassifier):
                 total, self._total_shrinkage, len(X), len(X), sizes[codes]
             )
         return own
+
+    def _whiten(self, X):
+        """Find the basis in which S is the identity and, if it is used, S_0 is diagonal."""
+        # A projected sample is z = V'(x - m_0), with m_0 the mean of all samples.
+        self._mean = X.mean(axis=0)
+        if self.relative:
+            total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)
+            self._spread, self._basis = eigh(total, self.covariance_)
+        else:
+            values, vectors = eigh(self.covariance_)
+            self._basis = vectors / np.sqrt(values)
+        self._centers = (self.means_ - self._mean) @ self._basis
 
     def _project(self, X):
         limit = FAR / max(1.0, np.abs(self._basis).sum(axis=0).max())

@@ -70,8 +70,13 @@ class LandmarkTraining:
         training = merge_copies(training)
         self.train_on(training, self.landmarks(training), self._rows)
 
-    def train_on(self, training: TrainingSet, landmarks: Landmarks, rows_of: Callable) -> None:
-        """Train all machines on ``rows_of(training, features)``, a TrainingRows; X is not used."""
+    def train_on(
+        self,
+        training: TrainingSet,
+        landmarks: Landmarks,
+        rows_of: Callable[[TrainingSet, LandmarkFeatures], TrainingRows],
+    ) -> None:
+        """Train all machines; `rows_of` gives the rows as the solver sees them, X is not used."""
         model, boxes = self.model, self._positive_boxes(training)
         machines: list = [None] * len(model.classes_)
         for gamma in np.unique(training.gamma):
@@ -84,8 +89,7 @@ class LandmarkTraining:
                 if solution.held:
                     lam = max(lam, solution.total / boxes[c])
                 used = np.flatnonzero(own)
-                extra = {"lam_": lam} if "lam" in training.params[c] else None
-                report = solution.objective, solution.kkt_gap, solution.n_iter, extra
+                report = solution.objective, solution.kkt_gap, solution.n_iter, lam
                 machines[c] = BinaryMachine(features.kept[used], own[used], solution.bias, *report)
         model.store_machines(machines, training, landmarks.points, landmarks.rows)
 
@@ -166,9 +170,12 @@ class LandmarkTraining:
         order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         first = order[rank < reserved[sample.codes[order]]]
-        arguments = sample.X, coef, sample.kernel, float(np.median(sample.gamma))
-        options = {name: getattr(model, name) for name in ("cache_size", "n_jobs", "device")}
-        chosen = choose_rows(*arguments, n_landmarks, first, **options)
+        chosen = choose_rows(
+            *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
+            cache_size=model.cache_size,
+            n_jobs=model.n_jobs,
+            device=model.device,
+        )
         support = [sample.rows[multipliers != 0] for multipliers in coef]
         return Landmarks(sample.X[chosen], sample.rows[chosen], support)
 
@@ -208,11 +215,15 @@ class LandmarkTraining:
             )
             for c in classes
         ]
-        options = {
-            name: getattr(model, name) for name in ("tol", "max_iter", "cache_size", "n_jobs")
-        }
-        report = partial(self._report, tasks, count(1)) if model.verbose else None
-        return solve_landmarks(rows, tasks, **options, on_done=report)
+        return solve_landmarks(
+            rows,
+            tasks,
+            tol=model.tol,
+            max_iter=model.max_iter,
+            cache_size=model.cache_size,
+            n_jobs=model.n_jobs,
+            on_done=partial(self._report, tasks, count(1)) if model.verbose else None,
+        )
 
     def _report(self, tasks, done, k, solution):
         """Print one line on the solution of task k; `done` counts."""
@@ -353,12 +364,12 @@ def predict_distributed(model: BaseEstimator, X: Any) -> Any:
 
 
 def _predict(part, model, dtype):
-    answers = model.predict(part) if len(part) else np.empty(0, dtype)
+    answer = model.predict(part) if len(part) else np.empty(0, dtype)
     if not hasattr(part, "columns"):
-        return answers
+        return answer
     import pandas as pd
 
-    return pd.Series(answers, index=part.index, name="answer")
+    return pd.Series(answer, index=part.index, name="answer")
 
 
 class Parts:

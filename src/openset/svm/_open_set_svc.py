@@ -254,7 +254,11 @@ class OpenSetSVC(KernelMachineClassifier):
         lam = float(params["lam"][0])
         if solved.held is not None:
             lam = max(lam, float(solved.held.beta.sum() / solved.problem.upper.sum()))
-        return replace(machine, extra={"lam_": lam})
+        return replace(machine, extra=lam)
+
+    def finish_model(self, training, extras):
+        super().finish_model(training, extras)
+        self.lam_ = np.array(extras)
 
 
 @dataclass(frozen=True)
