@@ -18,8 +18,11 @@ from ..solver.points import squared_norms
 from ._means import FAR, class_means, pulled_in, shrunk_covariance
 
 N_COMPONENTS = [Interval(Integral, 0, None, closed="left"), Interval(Real, 0, 1, closed="neither")]
-# Shares of the variance that a search tries.
-SHARES = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99]
+# A search tries these shares of the variance.
+SEARCH = SearchSpec(
+    {"default": {"n_components": [0.5, 0.7, 0.8, 0.9, 0.95, 0.99], "quantile": QUANTILES}},
+    after_fit=("quantile",),
+)
 # Variances below this share of the total count as rounding.
 _LEAST = 1e-9
 _FOLDS = 5
@@ -101,9 +104,7 @@ class SIMCA(DistanceClassifier):
     traits = Traits(
         "SIMCA", one_class=True, bounded=True, known_unknowns="they can lower the radius"
     )
-    search_spec = SearchSpec(
-        {"default": {"n_components": SHARES, "quantile": QUANTILES}}, after_fit=("quantile",)
-    )
+    search_spec = SEARCH
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         self.means_ = class_means(X, codes)
@@ -306,9 +307,7 @@ class ViM(DistanceClassifier):
         condition="never: the logits grow within the principal subspace",
         known_unknowns="they can raise the threshold",
     )
-    search_spec = SearchSpec(
-        {"default": {"n_components": SHARES, "quantile": QUANTILES}}, after_fit=("quantile",)
-    )
+    search_spec = SEARCH
 
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         own = np.full(len(X), np.nan)

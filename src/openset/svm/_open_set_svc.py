@@ -360,30 +360,20 @@ def lambda_path(
     solved_for = np.append(np.zeros(extra), lams)
     training = replace(training, params=[own | {"lam": solved_for} for own in training.params])
     settings = Settings(tol, cache_size=cache_size, n_jobs=n_jobs)
-    shape = len(model.classes_), len(lams)
-    bias, objective, bounding = np.empty(shape), np.empty(shape), np.zeros(len(model.classes_))
-    n_support = np.empty(shape, dtype=np.int64)
-    scores: list[Any] = [None] * len(model.classes_)
+    paths: list[Any] = [None] * len(model.classes_)
     for together in solve_classes(training, model.problem, settings, largest_bias=-tol):
         for c, solved, _ in together:
-            beta = solved.beta[extra:]
-            bias[c], objective[c] = solved.bias[extra:], solved.objective[extra:]
-            n_support[c] = np.count_nonzero(beta, axis=1)
+            beta, bias, smallest, values = solved.beta[extra:], solved.bias[extra:], 0.0, None
             if solved.held is not None:
-                total = float(solved.held.beta.sum() / solved.problem.upper.sum())
-                bounding[c] = max(0.0, total)
+                smallest = max(0.0, float(solved.held.beta.sum() / solved.problem.upper.sum()))
             if X_validation is not None:
                 used = np.flatnonzero(beta.any(axis=0))
-                expansion = training.X[used], beta[:, used], bias[c], training.kernel
+                expansion = training.X[used], beta[:, used], bias, training.kernel
                 gammas = np.full(len(lams), training.gamma[c])
-                scores[c] = decision_values(X_validation, *expansion, gammas, n_jobs=n_jobs).T
-    return LambdaPath(
-        model.classes_,
-        lams,
-        bias=bias,
-        objective=objective,
-        bounded=bias < 0,
-        n_support=n_support,
-        smallest_bounding=bounding,
-        scores=None if X_validation is None else np.array(scores),
-    )
+                values = decision_values(X_validation, *expansion, gammas, n_jobs=n_jobs).T
+            size = np.count_nonzero(beta, axis=1)
+            paths[c] = bias, solved.objective[extra:], bias < 0, size, smallest, values
+    arrays: list[Any] = [np.array(values) for values in zip(*paths, strict=True)]
+    if X_validation is None:
+        arrays[-1] = None
+    return LambdaPath(model.classes_, lams, *arrays)
