@@ -64,8 +64,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
     # Names of the fitted attributes, with the layouts of :func:`openset.base.fitted.check_array`.
     # None leaves the arrays of a model file unchecked. Those whose first axis is K follow when
-    # classes are removed or renamed.
+    # classes are removed or renamed, and so do the class attributes.
     fitted_attributes: Mapping[str, str] | None = None
+    class_attributes: tuple[str, ...] = ()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Acceptance scores, (n, K): column c belongs to ``classes_[c]``, and >= 0 accepts.
@@ -419,7 +420,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     def take_classes(self, index: np.ndarray) -> None:
         """Keep what was fitted for these indices of ``classes_``, which is set afterwards."""
         layouts = self.fitted_attributes or {}
-        names = [name for name, layout in layouts.items() if layout[:1] == "K"]
+        names = {*self.class_attributes, *(n for n, layout in layouts.items() if layout[:1] == "K")}
         if not names or "estimator_" in layouts:
             raise ValueError(
                 f"{type(self).__name__} cannot change its classes after fitting; change those of "
