@@ -153,3 +153,25 @@ def test_one_class_needs_no_list(label, data):
     X, y = data
     model = OpenSetSVC().fit(X, np.unique(y, return_inverse=True)[1])
     assert model.remove_classes(label).classes_.tolist() == [0, 2, 3]
+
+
+class _Counting(OpenSetSVC):
+    class_attributes = (*OpenSetSVC.class_attributes, "counts_")
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.counts_ = np.array([np.sum(np.asarray(y) == c) for c in self.classes_])
+        return self
+
+
+def test_attributes_that_an_author_lists_follow(data):
+    model = fitted(_Counting, data)
+    before = model.counts_
+    model.rename_classes({"ash": "zebrano"}).remove_classes(["cedar"])
+    np.testing.assert_array_equal(model.counts_, before[[1, 3, 0]])
+
+
+def test_an_estimator_around_another_keeps_its_classes(data):
+    model = CalibratedRejector(OpenSetSVC()).fit(*data)
+    with pytest.raises(ValueError, match="change those of the estimator inside"):
+        model.remove_classes(["ash"])
