@@ -41,33 +41,10 @@ def decision_values(
     n_jobs: int | None = None,
     device: str = "cpu",
 ) -> np.ndarray:
-    """Evaluate ``f_c(x) = sum_i coef[c, i] k(gamma[c] |x - s_i|^2) + bias[c]``.
+    """Evaluate ``f_c(x) = sum_i coef[c, i] k(gamma[c] |x - s_i|^2) + bias[c]``, shape (n, K).
 
     Kernel values are float32. Scores within :data:`EXACT_BAND` of zero, or of a higher one that
     accepts too, are computed again in float64, so that rounding never decides an answer.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, d), float64
-        The samples to score.
-    support_vectors : ndarray or CSR matrix of shape (n_sv, d), float64
-        Samples with a coefficient.
-    coef : ndarray of shape (K, n_sv)
-        Coefficients of each class.
-    bias : ndarray of shape (K,)
-        Bias of each class.
-    kernel : Kernel or Linear
-        The kernel.
-    gamma : ndarray of shape (K,)
-        Width of the kernel of each class.
-    n_jobs : int or None, default=None
-        Number of threads.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
 
     Examples
     --------
@@ -85,14 +62,7 @@ def decision_values(
 
 
 class DecisionValues:
-    """Kernel expansions of all classes, prepared once for many calls; threads may share them.
-
-    Parameters
-    ----------
-    support_vectors, coef, kernel, gamma
-        As for :func:`decision_values`. The arrays must not change afterwards.
-    exact : bool, default=False
-        Whether all kernel values are float64, for scores that are no decision values.
+    """Kernel expansions (K, n_sv) prepared for many calls, also by threads; arrays must not change.
 
     Examples
     --------

@@ -29,85 +29,45 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Problem:
-    """One quadratic program over the m rows of a kernel matrix, or several.
+    """One quadratic program over the m rows of a kernel matrix, or several."""
 
-    Attributes
-    ----------
-    p : ndarray of shape (..., m)
-        Linear term.
-    lower, upper : ndarray of shape (..., m)
-        Box; rows with lower = upper = 0 are held out.
-    total : float, ndarray of shape (..., 1) or None
-        Value of sum(beta); None drops the equality, and with it the bias.
-    """
-
-    p: np.ndarray
-    lower: np.ndarray
+    p: np.ndarray  # (..., m): linear term
+    lower: np.ndarray  # (..., m): box; rows with lower = upper = 0 are held out
     upper: np.ndarray
+    # Value of sum(beta), or (..., 1); None drops the equality, and with it the bias.
     total: float | np.ndarray | None
 
 
 class Batch(NamedTuple):
-    """P problems over the same n samples, each for T sums of its multipliers.
+    """P problems over the same n samples, each for T sums of its multipliers."""
 
-    Attributes
-    ----------
-    p, lower, upper : ndarray of shape (P, n)
-        Linear terms and boxes, as in :class:`Problem`.
-    totals : ndarray of shape (P, T) or None
-        Values of sum(beta), distinct and monotone; None drops the equality.
-    rows : ndarray of shape (n,), int, default=None
-        The samples that take part, sorted; None for all m samples of the training set.
-    scored : ndarray of shape (q,), int, default=None
-        Samples whose decision values are wanted. Where `rows` is given, none of them takes part.
-    follows : bool, default=False
-        Whether problem i is close to problem i of the batch before, which has as many problems and
-        totals over the same samples: a larger C, say. It is solved from the solution of that one.
-    """
-
-    p: np.ndarray
+    p: np.ndarray  # (P, n), as the boxes: see `Problem`
     lower: np.ndarray
     upper: np.ndarray
-    totals: np.ndarray | None
+    totals: np.ndarray | None  # (P, T): sums, distinct and monotone; None drops the equality
+    # The samples that take part, sorted; None for all m. Those whose decision values are wanted:
+    # where `rows` is given, none of them takes part.
     rows: np.ndarray | None = None
     scored: np.ndarray | None = None
+    # Whether problem i is close to problem i of the batch before, which has as many problems and
+    # totals over the same samples: a larger C, say. It is solved from the solution of that one.
     follows: bool = False
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Answer to one :class:`Problem`.
+    """Answer to one :class:`Problem`."""
 
-    Attributes
-    ----------
-    beta : ndarray of shape (m,)
-        Signed multipliers y_i alpha_i.
-    v : ndarray of shape (m,)
-        p - K beta. The decision values of all m rows are ``problem.p - v + bias``.
-    bias : float
-        Mean of v over the free multipliers, the middle of `bias_interval` without any; 0 when the
-        problem has no equality.
-    bias_interval : tuple of float
-        (max of v where beta can grow, min of v where beta can shrink). Every bias between them is
-        optimal; the first exceeds the second by at most the tolerance.
-    objective : float
-        W(beta).
-    kkt_gap : float
-        Largest violation of the optimality conditions, the quantity compared with the tolerance.
-    n_iter : int
-        Iterations of the solver.
-    status : {"optimal", "max_iter"}
-        Whether the tolerance was reached.
-    """
-
-    beta: np.ndarray
-    v: np.ndarray
+    beta: np.ndarray  # (m,): signed multipliers y_i alpha_i
+    v: np.ndarray  # (m,): p - K beta; decision values are ``problem.p - v + bias``
+    # Mean of v over the free multipliers, or the middle of the interval; 0 without equality.
     bias: float
+    # (max of v where beta can grow, min of v where beta can shrink): every bias between is optimal.
     bias_interval: tuple[float, float]
-    objective: float
-    kkt_gap: float
+    objective: float  # W(beta)
+    kkt_gap: float  # largest violation of the optimality conditions, compared with the tolerance
     n_iter: int
-    status: str
+    status: str  # "optimal" or "max_iter"
 
     @property
     def alpha(self) -> np.ndarray:
@@ -117,41 +77,21 @@ class Solution:
 
 @dataclass(frozen=True)
 class Solved:
-    """Solutions of one problem for T totals.
-
-    Attributes
-    ----------
-    problem : Problem
-        Over its n samples.
-    totals : ndarray of shape (T,)
-    beta, v : ndarray of shape (T, n)
-        Multipliers, and p - K beta.
-    bias, objective : ndarray of shape (T,)
-    bias_interval : ndarray of shape (T, 2)
-    n_iter : ndarray of shape (T,), int64
-    tol : float
-        Tolerance they were solved to.
-    scored : ndarray of shape (T, q), default=None
-        Decision values of the samples that were to be scored.
-    held : Solution, default=None
-        Solution with the smallest total whose bias is the largest that is allowed, where that of
-        another one exceeds it.
-    batch, index, width : int, default=0
-        The batch, the place of the problem in the batch, and the index of gamma.
-    """
+    """Solutions of one problem for T totals."""
 
     problem: Problem
     totals: np.ndarray
-    beta: np.ndarray
+    beta: np.ndarray  # (T, n), as v
     v: np.ndarray
     bias: np.ndarray
-    bias_interval: np.ndarray
+    bias_interval: np.ndarray  # (T, 2)
     objective: np.ndarray
     n_iter: np.ndarray
     tol: float
-    scored: np.ndarray | None = None
+    scored: np.ndarray | None = None  # (T, q): decision values that were wanted
+    # Solution with the smallest total whose bias is the largest allowed, where another exceeds it.
     held: Solution | None = None
-    batch: int = 0
+    batch: int = 0  # the batch, the place of the problem in it, and the index of gamma
     index: int = 0
     width: int = 0
 
@@ -183,21 +123,7 @@ class Solved:
 
 
 def svm_problem(signs: np.ndarray, boxes: np.ndarray, lam: float) -> Problem:
-    """OSSVM of one class against the rest (the paper's dual, with per-sample boxes).
-
-    Parameters
-    ----------
-    signs : ndarray of shape (..., m)
-        +1 for the positive class, -1 for the rest, 0 for rows that are held out.
-    boxes : ndarray of shape (m,)
-        C_i = C * w_i > 0.
-    lam : float
-        Fraction of the sum of the positive boxes, in [0, 1); 0 is the plain SVM.
-
-    Returns
-    -------
-    Problem
-    """
+    """OSSVM of `signs` (..., m), 0 for held-out rows, with boxes C_i (m,) > 0 and lam in [0, 1)."""
     signs = np.asarray(signs, dtype=np.float64)
     lower = np.where(signs < 0, -boxes, 0.0)
     upper = np.where(signs > 0, boxes, 0.0)
@@ -210,23 +136,10 @@ def _total(values):
 
 
 def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = None) -> Problem:
-    """One-class SVM on the rows where `member` is true, in LIBSVM's scaling (boxes of 1).
+    """One-class SVM on the rows where `member` (..., m) is true, in LIBSVM's scaling (boxes of 1).
 
-    With `boxes` it is the OSSVM of a training set without negatives, whose paper offset 1 - rho
-    may stay positive and is replaced by -rho.
-
-    Parameters
-    ----------
-    member : ndarray of shape (..., m), bool
-        The rows of the class.
-    nu : float
-        Fraction of the sum of the boxes.
-    boxes : ndarray of shape (m,), default=None
-        Upper bounds of the multipliers.
-
-    Returns
-    -------
-    Problem
+    With `boxes` (m,) it is the OSSVM of a training set without negatives, whose offset 1 - rho in
+    the paper may stay positive and is replaced by -rho.
     """
     upper = np.where(member, 1.0 if boxes is None else boxes, 0.0)
     zero = np.zeros(upper.shape)
@@ -234,23 +147,10 @@ def one_class_problem(member: np.ndarray, nu: float, boxes: np.ndarray | None = 
 
 
 def svdd_problem(member: np.ndarray, C: float | np.ndarray, diagonal: np.ndarray) -> Problem:
-    """Support vector data description on the rows where `member` is true.
+    """Support vector data description on the rows where `member` (..., m) is true.
 
     Where the boxes, C or one C for each row, add up to 1 or less, the radius is zero and the
     centre the (weighted) mean: the multipliers are given, and the boxes are closed around them.
-
-    Parameters
-    ----------
-    member : ndarray of shape (..., m), bool
-        The rows of the class.
-    C : float or ndarray of shape (..., m)
-        Upper bounds of the multipliers.
-    diagonal : ndarray of shape (m,)
-        k(x_i, x_i).
-
-    Returns
-    -------
-    Problem
     """
     upper = np.where(member, C, 0.0)
     p = np.broadcast_to(0.5 * diagonal.astype(np.float64), upper.shape)
@@ -267,33 +167,12 @@ def fixed_bias_problem(problem: Problem, bias: float) -> Problem:
 
     If beta solves it, beta also solves `problem` with total = sum(beta), and `bias` is optimal
     there. So the smallest total that brings the bias down to a given value costs one solve.
-
-    Parameters
-    ----------
-    problem : Problem
-        With or without an equality.
-    bias : float
-        The bias to hold.
-
-    Returns
-    -------
-    Problem
     """
     return Problem(problem.p - bias, problem.lower, problem.upper, None)
 
 
 def feasible_start(problem: Problem) -> np.ndarray:
-    """Multipliers inside the boxes with the right sum: zero moved evenly towards one face.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its total has to lie between the sums of its lower and of its upper bounds.
-
-    Returns
-    -------
-    ndarray of shape (..., m)
-    """
+    """Multipliers (..., m) in the boxes with the right sum: zero moved evenly towards one face."""
     beta = np.clip(0.0, problem.lower, problem.upper)
     if problem.total is None:
         return beta
@@ -316,21 +195,10 @@ def feasible_start(problem: Problem) -> np.ndarray:
 
 
 def shift_total(problem: Problem, beta: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Feasible multipliers near `beta`, whose sum may differ from ``problem.total``.
+    """Feasible multipliers near `beta` (m,), whose sum may differ from ``problem.total``.
 
     The difference is made up where it lowers the objective most: rows are filled in the order of
     v, so few multipliers move and a warm start stays warm.
-
-    Parameters
-    ----------
-    problem : Problem
-        With an equality.
-    beta, v : ndarray of shape (m,)
-        Multipliers of another total, and ``v = p - K beta``.
-
-    Returns
-    -------
-    ndarray of shape (m,)
     """
     beta = np.clip(beta, problem.lower, problem.upper)
     missing = problem.total - beta.sum()

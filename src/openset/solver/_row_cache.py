@@ -34,27 +34,10 @@ def kernel_rows(
     n_solutions: int = 1,
     n_jobs: int | None = None,
 ) -> KernelRows:
-    """Kernel rows of X: the whole matrix where it fits and pays, else a cache of rows.
+    """Kernel rows of X (m, d): the whole matrix where it pays and fits `cache_size` MB, or a cache.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-        The training set.
-    kernel : Kernel or Linear
-        The kernel.
-    gamma : float or sequence of float
-        Width of the kernel, or all widths that will be passed to ``use``; the first is in use.
-    cache_size : float
-        Budget in MB.
-    n_solutions : int, default=1
-        How many solutions will be found at each width; decides whether the whole matrix pays, and
-        how many widths are kept in memory at a time.
-    n_jobs : int or None, default=None
-        Threads that will use the rows, and that fill a whole matrix.
-
-    Returns
-    -------
-    KernelRows
+    `gamma` are all widths that will be passed to ``use``, the first of them in use; `n_solutions`
+    will be found at each, which decides what pays, and how many widths are in memory at a time.
 
     Examples
     --------

@@ -34,18 +34,10 @@ class KernelRows(Protocol):
 
     There are two kinds: a whole matrix, and a cache of rows that several threads may share. Parts
     of either that one solver uses alone are made by compiled code, see ``_smo``.
-
-    Attributes
-    ----------
-    store : RowStore
-        The rows in memory: the row of sample i is ``store.rows[store.slot[i]]`` unless
-        ``store.slot[i]`` is -1.
-    whole : bool
-        Whether all rows are always in memory.
     """
 
-    store: RowStore
-    whole: bool = False
+    store: RowStore  # slot[i] is -1 where the row of sample i is not in memory
+    whole: bool = False  # whether all rows are always in memory
 
     @property
     def gamma(self) -> float:
@@ -125,24 +117,7 @@ def kernel_sums(
     points: np.ndarray,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """``coef @ K[support, points]``; each kernel value is computed once, and none is cached.
-
-    Parameters
-    ----------
-    rows : KernelRows
-        Kernel rows of the training set.
-    support : ndarray of shape (n_sv,)
-        Samples with a coefficient.
-    coef : ndarray of shape (K, n_sv)
-        Coefficients, one row per expansion.
-    points : ndarray of shape (n,)
-        Samples at which the sums are wanted.
-    n_jobs : int or None, default=None
-        Number of threads.
-
-    Returns
-    -------
-    ndarray of shape (K, n)
+    """``coef @ K[support, points]``, (K, n); every kernel value is computed once, none is cached.
 
     Examples
     --------

@@ -14,10 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Tuning:
-    """Constants that tune the solver; results agree to the tolerance whatever they are.
-
-    The fields and their meaning are listed in the source.
-    """
+    """Constants that tune the solver; results agree to the tolerance whatever they are."""
 
     # A kernel matrix of up to `small` rows is always computed as a whole. A larger one is if enough
     # solutions share it: `wide_solutions` if its rows are matrix products; if they are made from
@@ -114,16 +111,6 @@ def part_share(n: int) -> float:
 @contextmanager
 def tuned(**changes) -> Iterator[Tuning]:
     """Use other constants in all threads while inside; for tests and experiments.
-
-    Parameters
-    ----------
-    **changes
-        Fields of :class:`Tuning` and their values.
-
-    Yields
-    ------
-    Tuning
-        The constants now in use.
 
     Examples
     --------

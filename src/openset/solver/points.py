@@ -95,19 +95,7 @@ def fits_single(kernel: Kernel, norm: float, expanded: bool) -> bool:
 
 
 def needs_differences(kernel: Kernel, norm: float) -> bool:
-    """Whether expanded distances are too inaccurate for a kernel even in float64.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What the distances are for.
-    norm : float
-        Largest norm of the points, each scaled by sqrt(gamma).
-
-    Returns
-    -------
-    bool
-    """
+    """Whether expanded distances are too inaccurate even in float64, see `fits_single`."""
     eps = float(np.finfo(np.float64).eps) / 2
     return not _kernel_error(kernel, norm, True, eps) <= _DIRECT_ERROR
 
@@ -151,35 +139,14 @@ def _power_of_two(scale):
 
 
 class Points:
-    """Points, and squared distances to them, times the square of a factor.
+    """Points (m, d), and squared distances to them, times the square of the factor `scale`."""
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d), float64
-    scale : float
-        The factor of the points, for a kernel the root of its largest gamma, where rounding matters
-        most.
-    kernel : Kernel, default=None
-        Choose the fastest arithmetic that is accurate enough for this kernel. None: every square in
-        float64, with a relative error below 1e-11.
-    one_width : bool, default=True
-        Whether kernel values are wanted at this scale only, or at smaller ones, too.
-
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-        The points as given; contiguous, or CSR with sorted indices.
-    center : ndarray of shape (d,)
-        Zeros for CSR.
-    norms : ndarray of shape (m,)
-        Squared norms of the points, centred and scaled; inf where they overflow.
-    dtype : type
-        Precision of the coordinates that distances are computed from.
-    is_sparse, narrow : bool
-        The layout; wide if neither.
-    unit : float
-        Factor from raw squares to squares, see `_exact_scaling`.
-    """
+    # The factor is the root of the largest gamma, where rounding matters most. With a kernel, the
+    # fastest arithmetic is chosen that is accurate enough for it, at `one_width` or at smaller ones
+    # too; None: every square in float64, with a relative error below 1e-11. `center` (d,) is zero
+    # for CSR; `norms` (m,) are squared norms, centred and scaled; `dtype` is the precision of the
+    # coordinates, `unit` the factor from raw squares to squares, see `_exact_scaling`. The layout
+    # is `is_sparse`, `narrow`, or wide if neither.
 
     def __init__(self, X, scale: float = 1.0, kernel: Kernel | None = None, one_width: bool = True):
         self.n_points, n_features = X.shape
@@ -435,15 +402,9 @@ def row_blocks(start: int, stop: int, width: int) -> Iterator[slice]:
 
 
 class DistancesTo:
-    """Distances in float64 from any points to the rows of B; equal points have distance exactly 0.
+    """Distances in float64 to the rows of B (m, d), 0 for equal points; cosine for dense ones."""
 
-    Parameters
-    ----------
-    B : ndarray or CSR matrix of shape (m, d), float64
-    metric : {"euclidean", "cosine"}
-        "cosine" is one minus the cosine of the angle; a row of zeros has distance 1 to all. Only
-        for dense points.
-    """
+    # Cosine distances are one minus the cosine; a row of zeros has distance 1 to all.
 
     def __init__(self, B, metric: str):
         self.n_points, n_features = B.shape

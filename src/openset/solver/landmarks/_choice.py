@@ -33,37 +33,13 @@ def choose_rows(
     n_jobs: int | None = None,
     device: str = "cpu",
 ) -> np.ndarray:
-    """Choose the rows whose span is nearest to kernel expansions, greedily.
+    """Choose n rows of X (m, d) whose span is nearest to the expansions `coef` (K, m), greedily.
 
     The expansions are functions w_c of the feature space of the kernel. The sum of their squared
     distances to the span of the chosen rows falls most by the row with the largest
     ``sum_c r_c(x)^2 / d(x)``, where r_c is what is left of w_c outside the span, and d(x) the
-    squared distance of the row itself. This is orthogonal matching pursuit, in blocks.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-        Rows to choose from.
-    coef : ndarray of shape (K, m)
-        Coefficients of the expansions.
-    kernel : Kernel or Linear
-    gamma : float
-        Its width.
-    n : int
-        Number of rows to choose, at most m.
-    first : ndarray of shape (k,)
-        Rows that are chosen in any case, at most n.
-    cache_size : float, default=1000
-        Memory for kernel rows in MB.
-    n_jobs : int or None, default=None
-        Number of threads.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where the work is done.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The rows, in the order in which they were chosen.
+    squared distance of the row itself. This is orthogonal matching pursuit, in blocks. The rows
+    `first` are chosen in any case; rows are returned in the order in which they were chosen.
 
     Examples
     --------
@@ -157,19 +133,7 @@ def _one_by_one(inner, outer, size):
 
 
 def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
-    """Divide n picks among classes: half in equal shares, half in proportion to their sizes.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (K,), int
-        Rows of each class.
-    n : int
-        Picks, at most the number of rows.
-
-    Returns
-    -------
-    ndarray of shape (K,), int
-        Picks per class, never more than it has rows.
+    """Divide n picks among classes of `counts` rows: half in equal shares, half by their sizes.
 
     Examples
     --------

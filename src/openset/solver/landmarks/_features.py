@@ -34,23 +34,10 @@ _LISTED = 2**23
 
 
 class LandmarkFeatures:
-    """The map psi from samples to the features of a landmark machine.
+    """The map psi from samples to the features of a landmark machine; landmarks have shape (p, d).
 
-    Parameters
-    ----------
-    landmarks : ndarray or CSR matrix of shape (p, d), float64
-        Distinct or not; those that the others represent are dropped.
-    kernel : Kernel
-        A decaying kernel.
-    gamma : float
-        Its width.
-
-    Attributes
-    ----------
-    kept : ndarray of shape (r,)
-        The landmarks in use, in the order of the features; r is the number of features.
-    by_products : bool
-        Whether distances may be computed from matrix products (in float64) and dense arrays.
+    Landmarks that the others represent are dropped: `kept` (r,) are those in use, in the order of
+    the features. `by_products`: distances may come from float64 products of dense arrays.
 
     Examples
     --------
@@ -90,7 +77,7 @@ class LandmarkFeatures:
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
+        """Number r of features."""
         return len(self.kept)
 
     @property
@@ -99,46 +86,17 @@ class LandmarkFeatures:
         return max(64, _BLOCK // self.n_features)
 
     def __call__(self, X) -> np.ndarray:
-        """Features of samples.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, d), float64
-
-        Returns
-        -------
-        ndarray of shape (n, r), float32
-        """
+        """Features of samples (n, d), shape (n, r), float32."""
         return self.whiten(self.kernel_values(X))
 
     def in_blocks(self, X, n_jobs: int | None = None) -> np.ndarray:
-        """Features of many samples, block by block.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, d), float64
-        n_jobs : int or None, default=None
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n, r), float32
-        """
+        """Features of many samples, block by block."""
         step = self.block_rows
         starts = range(0, X.shape[0], step)
         return np.concatenate(list(thread_map(lambda k: self(X[k : k + step]), starts, n_jobs)))
 
     def kernel_values(self, X) -> np.ndarray:
-        """Kernel values of samples with the landmarks `kept`.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, d), float64
-
-        Returns
-        -------
-        ndarray of shape (n, r), float32
-        """
+        """Kernel values of samples (n, d) with the landmarks `kept`, shape (n, r), float32."""
         Z = self.points.scaled(X)
         coordinates = Z.data if self.points.is_sparse else Z
         np.clip(coordinates, -self.far, self.far, out=coordinates)
@@ -150,61 +108,25 @@ class LandmarkFeatures:
         return values
 
     def whiten(self, values: np.ndarray) -> np.ndarray:
-        """Features from kernel values, which are overwritten.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n, r), float32
-
-        Returns
-        -------
-        ndarray of shape (n, r), float32
-        """
+        """Features from kernel values (n, r), float32, which are overwritten."""
         # In place: the transpose of a C-ordered array is what LAPACK expects.
         return strsm(1.0, self._single, values.T, lower=1, overwrite_b=1).T
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
-        """Coefficients on the landmarks `kept`.
-
-        Parameters
-        ----------
-        w : ndarray of shape (K, r)
-            Weights of the features.
-
-        Returns
-        -------
-        ndarray of shape (K, r)
-        """
+        """Coefficients (K, r) on the landmarks `kept` from weights (K, r) of the features."""
         return solve_triangular(self.factor, w.T, lower=True, trans="T").T
 
 
 class Query(NamedTuple):
-    """The present machines of some classes, whose violated constraints are to be found.
+    """The present machines of k classes, whose violated constraints are to be found."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-        Codes of the classes.
-    coef : ndarray of shape (k, r), float32
-        Coefficients on the landmarks.
-    bias : ndarray of shape (k,)
-    target : float
-        Rows of the class should score at least `target`, all others at most -`target`.
-    floor : ndarray of shape (k,)
-        Smaller violations are ignored.
-    most : ndarray of shape (k,), int
-        Largest number of violators to return per class.
-    share : float
-        Share of the rows to look at, a sample of all; 1 for all.
-    """
-
-    classes: np.ndarray
-    coef: np.ndarray
+    classes: np.ndarray  # (k,): codes
+    coef: np.ndarray  # (k, r) float32: coefficients on the landmarks
     bias: np.ndarray
-    target: float
-    floor: np.ndarray
-    most: np.ndarray
-    share: float
+    target: float  # rows of the class should score `target` or more, others -`target` or less
+    floor: np.ndarray  # (k,): smaller violations are ignored
+    most: np.ndarray  # (k,) int: largest number of violators to return
+    share: float  # of the rows to look at, a sample of all
 
 
 # Row, position in `classes`, violation: three arrays of one length.
@@ -212,61 +134,22 @@ Violators = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class TrainingRows(Protocol):
-    """The rows of a training set, wherever they are stored.
+    """The rows of a training set, wherever they are stored."""
 
-    Attributes
-    ----------
-    codes : ndarray of shape (m,)
-        Class of each row.
-    weight : ndarray of shape (m,)
-    on_gpu : bool
-        Whether features are arrays of the GPU, and machines are trained there.
-    """
-
-    codes: np.ndarray
+    codes: np.ndarray  # (m,): class of each row
     weight: np.ndarray
-    on_gpu: bool
+    on_gpu: bool  # whether features are on the GPU, and machines are trained there
 
     def features(self, index: np.ndarray) -> np.ndarray:
-        """Features of some rows.
-
-        Parameters
-        ----------
-        index : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n, r), float32
-        """
+        """Features (n, r) of the rows `index`, float32."""
         ...
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
-        """Coefficients on the landmarks, see :meth:`LandmarkFeatures.coefficients`.
-
-        Parameters
-        ----------
-        w : ndarray of shape (k, r)
-
-        Returns
-        -------
-        ndarray of shape (k, r)
-        """
+        """Coefficients (k, r) on the landmarks, see :meth:`LandmarkFeatures.coefficients`."""
         ...
 
     def violators(self, query: Query, active: tuple[np.ndarray, np.ndarray]) -> Violators:
-        """The worst violators of each class.
-
-        Parameters
-        ----------
-        query : Query
-        active : tuple of two arrays
-            Pairs (row, position of the class in the query) that are left out, sorted by row.
-
-        Returns
-        -------
-        tuple of ndarray
-            Rows, positions of their classes, and sizes of the violations.
-        """
+        """The worst violators of each class but the pairs `active`, which are sorted by row."""
         ...
 
 
@@ -279,24 +162,7 @@ def training_rows(
     n_jobs: int | None = None,
     device: str = "cpu",
 ) -> TrainingRows:
-    """Training rows in the memory of this machine, or of its GPU.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (m, d)
-    codes, weight : ndarray of shape (m,)
-    features_of : LandmarkFeatures
-    cache_size : float
-        Memory for kernel values in MB.
-    n_jobs : int or None, default=None
-        Number of threads.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where kernel values are computed and violators found.
-
-    Returns
-    -------
-    TrainingRows
-    """
+    """Training rows in memory, with `cache_size` MB for kernel values, or on the GPU."""
     if on_gpu(device) and features_of.by_products:
         from ..cuda.points import CudaFeatures
 
@@ -354,21 +220,7 @@ class BlockRows(TrainingRows):
 
 
 def block_violators(values, codes, query: Query, active) -> Violators:
-    """Violators among the rows of one block, on the GPU if `values` are.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, r), float32
-        Kernel values of the rows with the landmarks.
-    codes : ndarray of shape (n,)
-    query : Query
-    active : tuple of two arrays
-        Rows and positions of the pairs that are left out.
-
-    Returns
-    -------
-    rows, positions, violations
-    """
+    """Violators among rows with kernel values (n, r), the pairs `active` left out."""
     xp = module_of(values)
     codes = xp.asarray(codes)
     size = values @ query.coef.T
@@ -401,36 +253,13 @@ def _raised(xp, size, floor, most):
 
 
 class Worst:
-    """The worst violators of each class among those of many blocks.
-
-    Parameters
-    ----------
-    query : Query
-    xp : module, default=numpy
-        NumPy, or CuPy for violators on the GPU; the floor and `most` are its arrays.
-
-    Attributes
-    ----------
-    query : Query
-        The same query; its floor rises as violators are found that exceed it.
-    """
+    """The worst violators of each class among those of many blocks."""
 
     def __init__(self, query: Query, xp=np):
         self.query, self._xp = query, xp
 
     def of(self, parts: Iterable[Violators]) -> Violators:
-        """The worst of all parts.
-
-        Parameters
-        ----------
-        parts : iterable of tuples
-            The violators of each block, see :meth:`TrainingRows.violators`.
-
-        Returns
-        -------
-        tuple of ndarray
-            As each of the parts.
-        """
+        """The worst of all parts, each of which has the violators of a block."""
         kept: list[Violators] = []
         limit = count = 2 * int(self.query.most.sum())
         for part in parts:

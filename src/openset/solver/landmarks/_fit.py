@@ -64,58 +64,28 @@ SLACK = 0
 
 @dataclass(frozen=True)
 class LandmarkTask:
-    """The machine wanted for one class.
+    """The machine wanted for one class."""
 
-    Attributes
-    ----------
-    code : int
-        The class: its rows are positive, all others negative.
-    C : float
-        The box of a row is C times its weight.
-    total : float
-        lambda: the sum of the multipliers.
-    hold : float or None
-        Largest bias that is allowed. Where it would be larger, it is held at this value.
-    start : ndarray of shape (n,) or None
-        Rows that probably have a multiplier, such as the support vectors of a smaller problem.
-    """
-
-    code: int
-    C: float
-    total: float
-    hold: float | None
+    code: int  # its rows are positive, all others negative
+    C: float  # the box of a row is C times its weight
+    total: float  # lambda: the sum of the multipliers
+    hold: float | None  # largest bias that is allowed; a larger one is held at this value
+    # Rows that probably have a multiplier, such as the support vectors of a smaller problem.
     start: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class LandmarkSolution:
-    """The machine of one class, f(x) = weights' psi(x) + bias.
+    """The machine of one class, f(x) = weights' psi(x) + bias."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (r,)
-    bias : float
-    total : float
-        Sum of the multipliers: that of the task, or what a held bias amounts to.
-    objective : float
-        Dual objective, as for the exact machine.
-    kkt_gap : float
-        Largest violation of the optimality conditions.
-    n_iter : int
-    n_support : int
-        Rows with a multiplier.
-    held : bool
-        Whether the bias is held.
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (r,)
     bias: float
-    total: float
-    objective: float
+    total: float  # that of the task, or what a held bias amounts to
+    objective: float  # as for the exact machine
     kkt_gap: float
     n_iter: int
-    n_support: int
-    held: bool
+    n_support: int  # rows with a multiplier
+    held: bool  # whether the bias is held
 
 
 def solve_landmarks(
@@ -128,29 +98,7 @@ def solve_landmarks(
     n_jobs: int | None = None,
     on_done: Callable[[int, LandmarkSolution], None] | None = None,
 ) -> list[LandmarkSolution]:
-    """Solve the machines of several classes over the features of one training set.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-        The training set.
-    tasks : sequence of LandmarkTask
-        One per class, sorted by code.
-    tol : float
-        Largest violation of the optimality conditions.
-    max_iter : int, default=-1
-        Largest number of solver iterations per class; -1 for 10 million, or 100 per row.
-    cache_size : float, default=1000
-        Memory in MB for products of active rows.
-    n_jobs : int or None, default=None
-        Number of threads.
-    on_done : callable, default=None
-        Called as ``on_done(k, solution)`` when the machine of task k is final.
-
-    Returns
-    -------
-    list of LandmarkSolution
-    """
+    """Solve the machines of `tasks`, sorted by code; ``on_done(k, solution)`` when one is final."""
     if max_iter < 0:
         # Few landmarks make nearly singular problems, on which rounding can keep SMO from ending.
         max_iter = max(_MOST_ITERATIONS, 100 * len(rows.codes))
