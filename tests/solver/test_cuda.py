@@ -226,7 +226,7 @@ def test_landmark_machines():
     in_simulator(
         """
         from openset.solver.landmarks import (
-            LandmarkFeatures, LandmarkTask, solve_landmarks, training_rows
+            LandmarkFeatures, LandmarkTask, TrainingRows, solve_landmarks
         )
 
         X = rng.normal(size=(300, 3)) + 2 * rng.normal(size=(4, 3))[np.arange(300) % 4]
@@ -234,13 +234,16 @@ def test_landmark_machines():
         features = LandmarkFeatures(X[:40], RBF(), 0.5)
         tasks = [LandmarkTask(c, 2.0, 0.0, -1e-3) for c in range(4)]
         cpu, gpu = (
-            training_rows(X, codes, np.ones(300), features, 100, device=device)
+            TrainingRows(X, codes, np.ones(300), features, 100, device=device)
             for device in ("cpu", "cuda")
         )
         assert gpu.on_gpu and not cpu.on_gpu
         index = rng.permutation(300)[:50]
         np.testing.assert_allclose(gpu.features(index), cpu.features(index), atol=1e-5)
-        for a, b in zip(*(solve_landmarks(rows, tasks, tol=1e-5) for rows in (cpu, gpu))):
+        for a, b in zip(*(
+            map(dict(solve_landmarks(rows, tasks, Settings(1e-5))).get, range(4))
+            for rows in (cpu, gpu)
+        )):
             np.testing.assert_allclose(b.objective, a.objective, rtol=1e-5)
             np.testing.assert_allclose(b.weights, a.weights, atol=1e-3)
             assert b.kkt_gap <= 1.1e-5

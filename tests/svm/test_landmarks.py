@@ -20,9 +20,9 @@ from openset.solver import tuned
 from openset.solver.landmarks import (
     LandmarkFeatures,
     Query,
+    TrainingRows,
     choose_rows,
     spread_over_classes,
-    training_rows,
 )
 
 KERNELS = [RBF(), TStudent(), RationalQuadratic(0.3), InverseMultiquadric()]
@@ -324,7 +324,7 @@ def test_many_violators_are_cut_to_the_worst(monkeypatch):
     """Every list, cut or not, holds the worst violators of each class."""
     rng = np.random.default_rng(0)
     X, codes = rng.normal(size=(400, 3)), np.arange(400) % 5
-    rows = training_rows(X, codes, np.ones(400), LandmarkFeatures(X[:30], RBF(), 0.5), 100)
+    rows = TrainingRows(X, codes, np.ones(400), LandmarkFeatures(X[:30], RBF(), 0.5), 100)
     coef = rng.normal(size=(5, 30)).astype(np.float32)
     most = np.array([3, 10, 5, 40, 7])
     query = Query(np.arange(5), coef, np.full(5, -0.5), 1.0, np.full(5, 1e-3), most, 1.0)

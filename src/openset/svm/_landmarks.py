@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count, pairwise, product
+from itertools import pairwise, product
 from numbers import Integral
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,17 +23,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import GridScores, canonical
 from ..base.machines import BinaryMachine, TrainingSet, merge_copies
+from ..solver import Settings
 from ..solver.landmarks import (
     LandmarkFeatures,
     LandmarkSolution,
     LandmarkTask,
     Query,
     TrainingRows,
-    Worst,
     choose_rows,
     solve_landmarks,
     spread_over_classes,
-    training_rows,
+    worst_violators,
 )
 from ..utils import answer_labels, unwrap
 
@@ -77,21 +77,17 @@ class LandmarkTraining:
         rows_of: Callable[[TrainingSet, LandmarkFeatures], TrainingRows],
     ) -> None:
         """Train all machines; `rows_of` gives the rows as the solver sees them, X is not used."""
-        model, boxes = self.model, self._positive_boxes(training)
-        machines: list = [None] * len(model.classes_)
+        machines: list = [None] * len(self.model.classes_)
         for gamma in np.unique(training.gamma):
             group = np.flatnonzero(training.gamma == gamma).tolist()
             features = LandmarkFeatures(landmarks.points, training.kernel, float(gamma))
             solutions = self._solve(training, group, landmarks, rows_of(training, features))
-            coef = features.coefficients(np.array([solution.weights for solution in solutions]))
-            for c, solution, own in zip(group, solutions, coef, strict=True):
-                lam = self._lam(training, c)
-                if solution.held:
-                    lam = max(lam, solution.total / boxes[c])
-                used = np.flatnonzero(own)
-                report = solution.objective, solution.kkt_gap, solution.n_iter, lam
-                machines[c] = BinaryMachine(features.kept[used], own[used], solution.bias, *report)
-        model.store_machines(machines, training, landmarks.points, landmarks.rows)
+            coefs = features.coefficients(np.array([solution.weights for solution in solutions]))
+            for c, own, coef in zip(group, solutions, coefs, strict=True):
+                used = np.flatnonzero(coef)
+                report = own.objective, own.kkt_gap, own.n_iter, own.lam
+                machines[c] = BinaryMachine(features.kept[used], coef[used], own.bias, *report)
+        self.model.store_machines(machines, training, landmarks.points, landmarks.rows)
 
     def scores(self, settings, X, y, sample_weight, splits, n_jobs) -> Iterator[GridScores]:
         """Scores of a search: the features of a split serve all boxes and lambdas of a width."""
@@ -199,52 +195,30 @@ class LandmarkTraining:
         self, training, classes: Sequence[int], landmarks: Landmarks, rows: TrainingRows
     ) -> list[LandmarkSolution]:
         """Solve the machines of some classes, with the settings of the estimator."""
-        model, boxes = self.model, self._positive_boxes(training)
+        model, tasks = self.model, []
         alone = len(model.classes_) == 1 and model.n_known_unknowns_ == 0
-        bounded = getattr(model, "ensure_bounded", False) and not alone
-        starts: list = [None] * len(boxes)
-        if landmarks.support is not None:
-            starts = [np.searchsorted(training.rows, rows) for rows in landmarks.support]
-        tasks = [
-            LandmarkTask(
-                code=int(c),
-                C=float(training.params[c]["C"]),
-                total=self._lam(training, c) * boxes[c],
-                hold=-model.tol if bounded else None,
-                start=starts[c],
-            )
-            for c in classes
-        ]
-        return solve_landmarks(
-            rows,
-            tasks,
-            tol=model.tol,
-            max_iter=model.max_iter,
-            cache_size=model.cache_size,
-            n_jobs=model.n_jobs,
-            on_done=partial(self._report, tasks, count(1)) if model.verbose else None,
-        )
-
-    def _report(self, tasks, done, k, solution):
-        """Print one line on the solution of task k; `done` counts."""
-        print(
-            f"[{type(self.model).__name__}] {next(done)}/{len(tasks)}: class "
-            f"{self.model.classes_.tolist()[tasks[k].code]!r}, {solution.n_support} samples with "
-            f"a multiplier, b = {solution.bias:.4g}"
-        )
+        hold = -model.tol if getattr(model, "ensure_bounded", False) and not alone else None
+        for c in classes:
+            C, lam = training.params[c]["C"], training.params[c].get("lam", np.zeros(1))[0]
+            start = None
+            if landmarks.support is not None:
+                start = np.searchsorted(training.rows, landmarks.support[c])
+            tasks.append(LandmarkTask(int(c), float(C), float(lam), hold, start))
+        settings = Settings(model.tol, model.max_iter, model.cache_size, model.n_jobs)
+        solutions: dict[int, LandmarkSolution] = {}
+        for k, solution in solve_landmarks(rows, tasks, settings):
+            solutions[k] = solution
+            if model.verbose:
+                label = model.classes_.tolist()[tasks[k].code]
+                print(
+                    f"[{type(model).__name__}] {len(solutions)}/{len(tasks)}: class {label!r}, "
+                    f"{solution.n_support} samples with a multiplier, b = {solution.bias:.4g}"
+                )
+        return [solutions[k] for k in range(len(tasks))]
 
     def _rows(self, training, features):
         arrays, model = (training.X, training.codes, training.weight), self.model
-        return training_rows(*arrays, features, model.cache_size, model.n_jobs, model.device)
-
-    def _positive_boxes(self, training):
-        """Sum of the boxes of the positive samples of each class, shape (K,)."""
-        n_classes = len(self.model.classes_)
-        mass = np.bincount(training.codes, training.weight, minlength=n_classes)[:n_classes]
-        return mass * [params["C"] for params in training.params]
-
-    def _lam(self, training, c):
-        return float(training.params[c].get("lam", np.zeros(1))[0])
+        return TrainingRows(*arrays, features, model.cache_size, model.n_jobs, model.device)
 
 
 Model = TypeVar("Model", bound=BaseEstimator)
@@ -431,15 +405,12 @@ class Parts:
         return result
 
 
-class DaskRows:
-    """Training rows in the parts of a Dask collection: a ``TrainingRows`` of the solver."""
-
-    on_gpu = False
+class DaskRows(TrainingRows):
+    """Training rows in the parts of a Dask collection."""
 
     def __init__(self, parts, training, features: LandmarkFeatures):
-        self.codes, self.weight = training.codes, training.weight
-        self.coefficients = features.coefficients
-        self._parts = parts
+        self.codes, self.weight, self.on_gpu = training.codes, training.weight, False
+        self._parts, self._map = parts, features
         # Positions among all rows, those of weight zero included; where each part begins.
         self._rows, self._starts = training.rows, np.searchsorted(training.rows, parts.starts)
         # One task whose result the workers share; it can be computed again if one is lost.
@@ -463,9 +434,8 @@ class DaskRows:
                 tasks.append((*block, *shared, pairs))
                 starts.append(low)
         parts = self._parts.compute(_part_violators, *zip(*tasks, strict=True))
-        return Worst(query).of(
-            [(r + low, p, s) for (r, p, s), low in zip(parts, starts, strict=True)]
-        )
+        found = [(r + low, p, s) for (r, p, s), low in zip(parts, starts, strict=True)]
+        return worst_violators(query, found)
 
 
 def _delayed(collection, name):
@@ -524,4 +494,4 @@ def _take(block, rows, transform):
 def _part_violators(block, rows, codes, features, query, active):
     """Violators among some rows of a part."""
     some = block if len(rows) == len(block) else block[rows]
-    return training_rows(some, codes, np.ones(len(codes)), features, 0).violators(query, active)
+    return TrainingRows(some, codes, np.ones(len(codes)), features, 0).violators(query, active)

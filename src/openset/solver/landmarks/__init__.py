@@ -1,7 +1,7 @@
 """Landmark (Nyström) machines of all classes, for training sets too large for the exact ones."""
 
 from ._choice import choose_rows, spread_over_classes
-from ._features import LandmarkFeatures, Query, TrainingRows, Worst, block_violators, training_rows
+from ._features import LandmarkFeatures, Query, TrainingRows, worst_violators
 from ._fit import LandmarkSolution, LandmarkTask, solve_landmarks
 
 __all__ = [
@@ -10,10 +10,8 @@ __all__ = [
     "LandmarkTask",
     "Query",
     "TrainingRows",
-    "Worst",
-    "block_violators",
     "choose_rows",
     "solve_landmarks",
     "spread_over_classes",
-    "training_rows",
+    "worst_violators",
 ]

@@ -9,7 +9,9 @@ landmarks are a = L'^-1 w.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -133,93 +135,59 @@ class Query(NamedTuple):
 Violators = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class TrainingRows(Protocol):
-    """The rows of a training set, wherever they are stored."""
+class TrainingRows:
+    """Rows of a training set in memory, with `cache_size` MB for kernel values, or on the GPU."""
 
-    codes: np.ndarray  # (m,): class of each row
-    weight: np.ndarray
-    on_gpu: bool  # whether features are on the GPU, and machines are trained there
+    # Their kernel values with the landmarks are stored where they fit, else computed in each round.
+    # `codes` (m,) are the classes; with `on_gpu` features and machines are on the GPU.
 
-    def features(self, index: np.ndarray) -> np.ndarray:
-        """Features (n, r) of the rows `index`, float32."""
-        ...
+    def __init__(self, X, codes, weight, features, cache_size, n_jobs=None, device="cpu"):
+        memory = cache_size * 2**20
+        if on_gpu(device) and features.by_products:
+            from ..cuda.points import CudaFeatures
+
+            features = CudaFeatures(features, len(codes), int(codes.max()) + 1)
+            memory, n_jobs = features.memory, 1
+        self.codes, self.weight, self.on_gpu = codes, weight, features.on_gpu
+        self._X, self._map, self._n_jobs = X, features, n_jobs
+        # Every n-th row: each block is a sample of the rows, in whatever order these are.
+        n = -(-len(codes) // features.block_rows)
+        self._blocks = [slice(k, None, n) for k in range(n)]
+        self._stored = None
+        if 4 * len(codes) * features.n_features <= memory:
+            fill = thread_map(lambda b: features.kernel_values(X[b]), self._blocks, n_jobs)
+            self._stored = list(fill)
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
         """Coefficients (k, r) on the landmarks, see :meth:`LandmarkFeatures.coefficients`."""
-        ...
-
-    def violators(self, query: Query, active: tuple[np.ndarray, np.ndarray]) -> Violators:
-        """The worst violators of each class but the pairs `active`, which are sorted by row."""
-        ...
-
-
-def training_rows(
-    X,
-    codes: np.ndarray,
-    weight: np.ndarray,
-    features_of: LandmarkFeatures,
-    cache_size: float,
-    n_jobs: int | None = None,
-    device: str = "cpu",
-) -> TrainingRows:
-    """Training rows in memory, with `cache_size` MB for kernel values, or on the GPU."""
-    if on_gpu(device) and features_of.by_products:
-        from ..cuda.points import CudaFeatures
-
-        features = CudaFeatures(features_of, len(codes), int(codes.max()) + 1)
-        return BlockRows(X, codes, weight, features, features.memory, 1)
-    return BlockRows(X, codes, weight, features_of, cache_size * 2**20, n_jobs)
-
-
-class BlockRows(TrainingRows):
-    """Training rows in the memory of this machine or of its GPU, see :func:`training_rows`."""
-
-    # Their kernel values with the landmarks are stored where they fit, else computed in each round.
-
-    def __init__(self, X, codes, weight, features_of, memory, n_jobs):
-        self.codes, self.weight = codes, weight
-        self.on_gpu, self._xp = features_of.on_gpu, features_of.xp
-        self._map, self._X, self._n_jobs = features_of, X, n_jobs
-        # Every n-th row: each block is a sample of the rows, in whatever order these are.
-        n = -(-len(codes) // features_of.block_rows)
-        self._blocks = [slice(k, None, n) for k in range(n)]
-        self._stored = None
-        if 4 * len(codes) * features_of.n_features <= memory:
-            fill = thread_map(lambda b: features_of.kernel_values(X[b]), self._blocks, n_jobs)
-            self._stored = list(fill)
-
-    def coefficients(self, w):
         return self._map.coefficients(w)
 
-    def features(self, index):
+    def features(self, index: np.ndarray) -> np.ndarray:
+        """Features (n, r) of the rows `index`, float32."""
         return self._map.in_blocks(self._X[index], self._n_jobs)
 
-    def violators(self, query, active):
-        xp, n = self._xp, len(self._blocks)
+    def violators(self, query: Query, active: tuple[np.ndarray, np.ndarray]) -> Violators:
+        """The worst violators of each class but the pairs (row, position) `active`."""
+        xp, n = self._map.xp, len(self._blocks)
         rows, position = active
         order = np.argsort(rows % n, kind="stable")
         ends = np.searchsorted(rows[order] % n, np.arange(n + 1))
         rows, position = xp.asarray(rows[order] // n), xp.asarray(position[order])
-        copied = (xp.asarray(v) if isinstance(v, np.ndarray) else v for v in query)
-        worst = Worst(Query(*copied), xp)
+        query = Query(*(xp.array(v) if isinstance(v, np.ndarray) else v for v in query))
+        pairs = [(rows[low:high], position[low:high]) for low, high in pairwise(ends)]
         looked_at = range(int(np.ceil(query.share * n)))
-        blocks = (
-            (k, rows[ends[k] : ends[k + 1]], position[ends[k] : ends[k + 1]]) for k in looked_at
-        )
-        found = thread_map(lambda block: self._violators_of(worst, *block), blocks, self._n_jobs)
-        return tuple(map(to_host, worst.of(found)))
+        found = thread_map(partial(self._violators_of, query, pairs), looked_at, self._n_jobs)
+        return tuple(map(to_host, worst_violators(query, found, xp)))
 
-    def _violators_of(self, worst, k, rows, position):
+    def _violators_of(self, query, pairs, k):
         """Violators in block k, where the pairs (row of the block, position) are active."""
-        # The query of `worst` is the present one: its floor rises from block to block.
         block, stored = self._blocks[k], self._stored
         values = stored[k] if stored else self._map.kernel_values(self._X[block])
-        query, pairs = worst.query, (rows, position)
-        inside, *rest = block_violators(values, self.codes[block], query, pairs)
+        inside, *rest = _block_violators(values, self.codes[block], query, pairs[k])
         return inside * len(self._blocks) + k, *rest
 
 
-def block_violators(values, codes, query: Query, active) -> Violators:
+def _block_violators(values, codes, query: Query, active) -> Violators:
     """Violators among rows with kernel values (n, r), the pairs `active` left out."""
     xp = module_of(values)
     codes = xp.asarray(codes)
@@ -252,36 +220,26 @@ def _raised(xp, size, floor, most):
     return floor
 
 
-class Worst:
-    """The worst violators of each class among those of many blocks."""
+def worst_violators(query: Query, parts: Iterable[Violators], xp=np) -> Violators:
+    """The worst violators of each class among those of all parts; the floor of `query` rises."""
+    kept: list[Violators] = []
+    for part in parts:
+        kept.append(part)
+        # Few at a time, and blocks to come need not list what cannot count.
+        if sum(len(rows) for rows, _, _ in kept) > 2 * int(query.most.sum()):
+            kept = [_cut(query, kept, xp)]
+    return _cut(query, kept, xp)
 
-    def __init__(self, query: Query, xp=np):
-        self.query, self._xp = query, xp
 
-    def of(self, parts: Iterable[Violators]) -> Violators:
-        """The worst of all parts, each of which has the violators of a block."""
-        kept: list[Violators] = []
-        limit = count = 2 * int(self.query.most.sum())
-        for part in parts:
-            kept.append(part)
-            count -= len(part[0])
-            if count < 0:  # few at a time, and blocks to come need not list what cannot count
-                kept = [self._cut(kept)]
-                count = limit - len(kept[0][0])
-        return self._cut(kept)
-
-    def _cut(self, parts):
-        xp, query = self._xp, self.query
-        rows, positions, size = (xp.concatenate(part) for part in zip(*parts, strict=True))
-        if not len(rows):
-            return rows, positions, size
-        order = xp.lexsort(xp.stack([key.astype(np.float64) for key in (rows, -size, positions)]))
-        count = xp.bincount(positions, minlength=len(query.classes))
-        machine = positions[order]
-        rank = xp.arange(len(order)) - (xp.cumsum(count) - count)[machine]
-        last = order[rank == query.most[machine] - 1]
-        floor = query.floor.copy()
-        floor[positions[last]] = size[last]
-        self.query = query._replace(floor=floor)
-        order = order[rank < query.most[machine]]
-        return rows[order], positions[order], size[order]
+def _cut(query, parts, xp):
+    rows, positions, size = (xp.concatenate(part) for part in zip(*parts, strict=True))
+    if not len(rows):
+        return rows, positions, size
+    order = xp.lexsort(xp.stack([key.astype(np.float64) for key in (rows, -size, positions)]))
+    count = xp.bincount(positions, minlength=len(query.classes))
+    machine = positions[order]
+    rank = xp.arange(len(order)) - (xp.cumsum(count) - count)[machine]
+    last = order[rank == query.most[machine] - 1]
+    query.floor[positions[last]] = size[last]
+    order = order[rank < query.most[machine]]
+    return rows[order], positions[order], size[order]

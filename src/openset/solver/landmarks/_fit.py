@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 
@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...kernels import Linear
 from ...utils import thread_map
+from .._engine import Settings
 from .._matrix import MatrixPart
 from .._problem import Problem
 from .._row_cache import kernel_rows
@@ -68,7 +69,7 @@ class LandmarkTask:
 
     code: int  # its rows are positive, all others negative
     C: float  # the box of a row is C times its weight
-    total: float  # lambda: the sum of the multipliers
+    lam: float  # the sum of the multipliers, as a share of the boxes of the class
     hold: float | None  # largest bias that is allowed; a larger one is held at this value
     # Rows that probably have a multiplier, such as the support vectors of a smaller problem.
     start: np.ndarray | None = None
@@ -80,129 +81,99 @@ class LandmarkSolution:
 
     weights: np.ndarray  # (r,)
     bias: float
-    total: float  # that of the task, or what a held bias amounts to
+    lam: float  # that of the task, or what a held bias amounts to
     objective: float  # as for the exact machine
     kkt_gap: float
     n_iter: int
     n_support: int  # rows with a multiplier
-    held: bool  # whether the bias is held
 
 
 def solve_landmarks(
-    rows: TrainingRows,
-    tasks: Sequence[LandmarkTask],
-    *,
-    tol: float,
-    max_iter: int = -1,
-    cache_size: float = 1000,
-    n_jobs: int | None = None,
-    on_done: Callable[[int, LandmarkSolution], None] | None = None,
-) -> list[LandmarkSolution]:
-    """Solve the machines of `tasks`, sorted by code; ``on_done(k, solution)`` when one is final."""
-    if max_iter < 0:
+    rows: TrainingRows, tasks: Sequence[LandmarkTask], settings: Settings
+) -> Iterator[tuple[int, LandmarkSolution]]:
+    """Yield (k, solution of task k) as they become final; tasks are sorted by code."""
+    if settings.max_iter < 0:
         # Few landmarks make nearly singular problems, on which rounding can keep SMO from ending.
-        max_iter = max(_MOST_ITERATIONS, 100 * len(rows.codes))
-    # Without any negatives the machine is a one-class SVM; its positives must score 0 or more.
-    target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
+        settings = settings._replace(max_iter=max(_MOST_ITERATIONS, 100 * len(rows.codes)))
+    mass = np.bincount(rows.codes, rows.weight)
+    totals = [task.lam * (mass[task.code] * task.C) for task in tasks]
     machines = [
-        Machine(task, active, rows, target)
-        for task, active in zip(tasks, _first_rows(rows, tasks), strict=True)
+        Machine(task, total, active, rows)
+        for task, total, active in zip(tasks, totals, _first_rows(rows, tasks, totals), strict=True)
     ]
-    pool = Pool(rows, len(tasks), cache_size, n_jobs)
-    solutions: list = [None] * len(tasks)
-    open_tasks = list(range(len(tasks)))
-    stop = threading.Event()
+    pool = Pool(rows, len(tasks), settings.cache_size, settings.n_jobs)
+    unsolved, stop = list(range(len(tasks))), threading.Event()
+    improve = methodcaller("improve", pool, settings, stop)
     share = min(1.0, max(_SHARE_OF_ROWS, _MANY / len(rows.codes)))
     for _ in range(_ROUNDS):
-        present = [machines[k] for k in open_tasks]
+        present = [machines[k] for k in unsolved]
         pool.make_available([machine.active for machine in present])
         if rows.on_gpu:
-            _solve_on_gpu(present, pool, tol, max_iter)
+            _solve_on_gpu(present, pool, settings)
         else:
-            _solve_on_cpu(present, pool, tol, max_iter, n_jobs, stop)
+            for _ in thread_map(improve, present, settings.n_jobs, stop):
+                pass
         active = np.concatenate([machine.active for machine in present])
         owner = np.repeat(np.arange(len(present)), [len(m.active) for m in present])
-        query = _query(rows, present, tol, target, share)
+        query = _query(rows, present, settings.tol, share)
         violators, where, size = rows.violators(query, (active, owner))
-        order = np.argsort(where, kind="stable")
-        violators, size = violators[order], size[order]
-        ends = np.searchsorted(where[order], np.arange(len(present) + 1))
-        for i, k in enumerate(list(open_tasks)):
-            new = slice(ends[i], ends[i + 1])
-            final = machines[k].admit(violators[new], size[new], tol, max_iter)
-            if final and share == 1:
-                solutions[k] = machines[k].solution()
-                open_tasks.remove(k)
-                if on_done is not None:
-                    on_done(k, solutions[k])
-        if not open_tasks:
-            return solutions
+        for i, k in enumerate(list(unsolved)):
+            new = where == i
+            if machines[k].admit(violators[new], size[new], settings) and share == 1:
+                unsolved.remove(k)
+                yield k, machines[k].solution()
+        if not unsolved:
+            return
         if len(violators) < _SETTLED * len(active):
             share = min(1.0, _GROWTH * share)
     warnings.warn(
-        f"{len(open_tasks)} machines still violate the optimality conditions by more than "
-        f"tol={tol:g} after {_ROUNDS} rounds. Raise tol or scale the data.",
+        f"{len(unsolved)} machines still violate the optimality conditions by more than "
+        f"tol={settings.tol:g} after {_ROUNDS} rounds. Raise tol or scale the data.",
         ConvergenceWarning,
         stacklevel=2,
     )
-    for k in open_tasks:
-        solutions[k] = machines[k].solution()
-    return solutions
+    yield from ((k, machines[k].solution()) for k in unsolved)
 
 
-def _first_rows(rows, tasks):
+def _first_rows(rows, tasks, totals):
     """Active rows to start with: a sample of all classes, and more of the class itself."""
     rng = np.random.default_rng(0)
-    n_classes = int(rows.codes.max()) + 1
-    counts = np.bincount(rows.codes, minlength=n_classes)
+    counts = np.bincount(rows.codes)
     order = rng.permutation(len(rows.codes))
     order = order[np.argsort(rows.codes[order], kind="stable")]
     members = np.split(order, np.cumsum(counts)[:-1])
-    n = min(len(order), max(_START, 2 * n_classes))
-    picks = spread_over_classes(counts, n)
+    picks = spread_over_classes(counts, min(len(order), max(_START, 2 * len(counts))))
     shared = np.concatenate([part[:k] for part, k in zip(members, picks, strict=True)])
-    for task in tasks:
+    for task, total in zip(tasks, totals, strict=True):
         positive = members[task.code]
         mass = np.cumsum(rows.weight[positive]) * task.C
         # The multipliers of positive rows have to reach the total, with some room to move.
-        enough = np.searchsorted(mass, min(1.2 * task.total, mass[-1])) + 1
+        enough = np.searchsorted(mass, min(1.2 * total, mass[-1])) + 1
         if task.start is not None and len(task.start):
             yield np.unique(np.concatenate([task.start, positive[:enough]]))
         else:
             yield np.unique(np.concatenate([shared, positive[: max(enough, _POSITIVES)]]))
 
 
-def _solve_on_cpu(machines, pool, tol, max_iter, n_jobs, stop):
-    improve = methodcaller("improve", pool, tol, max_iter, stop)
-    for _ in thread_map(improve, machines, n_jobs, stop):
-        pass
-    supports = [np.flatnonzero(machine.beta[1:]) for machine in machines]
-    pairs = list(zip(machines, supports, strict=True))
-    places = [pool.place[machine.active[some]] for machine, some in pairs]
-    sums = pool.weighted_sums(places, [machine.beta[1:][some] for machine, some in pairs])
-    for machine, weights in zip(machines, sums, strict=True):
-        machine.weights = weights
-
-
-def _solve_on_gpu(machines, pool, tol, max_iter):
+def _solve_on_gpu(machines, pool, settings):
     from ..cuda.grid import solve_together
 
     problems = [machine.problem() for machine in machines]
     places = [pool.places(machine.active) for machine in machines]
     starts = [machine.beta for machine in machines]
-    solved = solve_together(pool.psi, places, problems, starts, tol, max_iter)
+    solved = solve_together(pool.psi, places, problems, starts, settings.tol, settings.max_iter)
     for machine, problem, (solution, weights) in zip(machines, problems, solved, strict=True):
-        machine.accept(problem, solution, tol)
+        machine.accept(problem, solution, settings.tol)
         machine.weights = weights
 
 
-def _query(rows, machines, tol, target, share):
+def _query(rows, machines, tol, share):
     weights = np.array([machine.weights for machine in machines])
     return Query(
         classes=np.array([machine.task.code for machine in machines]),
         coef=rows.coefficients(weights).astype(np.float32),
         bias=np.array([machine.bias for machine in machines]),
-        target=target,
+        target=machines[0].target,
         floor=tol + _ROUNDING * (1 + np.linalg.norm(weights, axis=1)),
         most=np.array([machine.most for machine in machines]),
         share=share,
@@ -215,9 +186,10 @@ class Machine:
     # The rows `active` (n,), the multipliers `beta` (n + 1,) of the slack and of these, `weights`
     # (r,), `bias`, and `most`, the number of rows that may become active next.
 
-    def __init__(self, task, active, rows, target):
-        self.task, self.active = task, active
-        self._rows, self._target = rows, target
+    def __init__(self, task, total, active, rows):
+        self.task, self._total, self.active, self._rows = task, total, active, rows
+        # Without any negatives the machine is a one-class SVM; its positives must score 0 or more.
+        self.target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
         self.beta = self._gram = self._solution = None
         # Largest violation found in the last round, and the tolerance of its solution.
         self._worst = self._tol = np.inf
@@ -231,33 +203,34 @@ class Machine:
         # The slack never reaches its lower bound.
         p, lower = (0.0, 0.0) if task.hold is None else (task.hold, -1.0 - boxes[positive].sum())
         return Problem(
-            np.append(p, np.where(positive, self._target, -self._target)),
+            np.append(p, np.where(positive, self.target, -self.target)),
             np.append(lower, np.where(positive, 0.0, -boxes)),
             np.append(0.0, np.where(positive, boxes, 0.0)),
-            task.total,
+            self._total,
         )
 
-    def improve(self, pool, tol, max_iter, stop):
+    def improve(self, pool, settings, stop):
         """Solve the problem of the active rows, warm."""
         problem, place = self.problem(), pool.places(self.active)
         rows, gram = pool.kernel(place, self._gram)
-        limit = max(tol, min(_LOOSE, _SHARE * self._worst))
+        limits = {"tol": max(settings.tol, min(_LOOSE, _SHARE * self._worst)), "stop": stop}
         v = None
         if self.beta is not None and gram is None:
             v = problem.p - pool.product(place, self.weights)
-        left = max_iter - self.n_iter
-        solution = solve(problem, rows, tol=limit, max_iter=left, start=self.beta, v=v, stop=stop)
-        keep = self.accept(problem, solution, limit)
+        left = settings.max_iter - self.n_iter
+        solution = solve(problem, rows, max_iter=left, start=self.beta, v=v, **limits)
+        keep = self.accept(problem, solution, limits["tol"])
         self._gram = None if gram is None else gram.take(keep, axis=0).take(keep, axis=1)
+        used = np.flatnonzero(self.beta[1:])
+        self.weights = pool.weighted_sum(pool.place[self.active[used]], self.beta[1:][used])
 
     def accept(self, problem, solution, tol):
         """Accept a solution, drop inactive rows; return the positions that are kept."""
         self._solution, self._tol, self.bias = solution, tol, solution.bias
         self.n_iter += solution.n_iter
-        if self.task.hold is not None and (
-            solution.beta[SLACK] < 0 or solution.bias > self.task.hold
-        ):
-            self.bias = self.task.hold
+        hold = self.task.hold
+        if hold is not None and (solution.beta[SLACK] < 0 or solution.bias > hold):
+            self.bias = hold
         # How far each constraint is violated (positive) or holds (negative).
         size = np.where(problem.upper > 0, 1.0, -1.0) * (solution.v - self.bias)
         keep = solution.beta != 0
@@ -272,26 +245,24 @@ class Machine:
         self.active, self.beta = self.active[keep[1:]], solution.beta[keep]
         return np.flatnonzero(keep)
 
-    def admit(self, rows, size, tol, max_iter):
+    def admit(self, rows, size, settings):
         """Make violators active; return whether the machine is final."""
         self._worst = float(size.max(initial=0.0))
-        if self.n_iter >= max_iter or (rows.size == 0 and self._tol <= tol):
+        if self.n_iter >= settings.max_iter or (rows.size == 0 and self._tol <= settings.tol):
             return True
         self.active = np.concatenate([self.active, rows])
         self.beta = np.concatenate([self.beta, np.zeros(len(rows))])
         return False
 
     def solution(self):
-        last, slack = self._solution, self._solution.beta[SLACK]
+        last, slack, lam = self._solution, self._solution.beta[SLACK], self.task.lam
+        if slack < 0:  # the bias is held
+            boxes = np.bincount(self._rows.codes, self._rows.weight)[self.task.code] * self.task.C
+            lam = max(lam, (self._total - slack) / boxes)
+        objective = last.objective + (self.task.hold or 0.0) * slack
+        gap, n_support = max(last.kkt_gap, self._worst), np.count_nonzero(last.beta[1:])
         return LandmarkSolution(
-            self.weights,
-            self.bias,
-            self.task.total - slack,
-            last.objective + (self.task.hold or 0.0) * slack,
-            max(last.kkt_gap, self._worst),
-            self.n_iter,
-            np.count_nonzero(last.beta[1:]),
-            slack < 0,
+            self.weights, self.bias, lam, objective, gap, self.n_iter, n_support
         )
 
 
@@ -334,14 +305,13 @@ class Pool:
         return np.append(SLACK, self.place[active])
 
     def _forget_all_but(self, index):
-        known = np.append(SLACK, np.sort(self.place[index[self.place[index] >= 0]]))
-        rows = np.empty(self._size, dtype=np.intp)
-        stored = np.flatnonzero(self.place >= 0)
-        rows[self.place[stored]] = stored
-        self.place[stored] = -1
+        rows = index[self.place[index] >= 0]
+        rows = rows[np.argsort(self.place[rows])]
+        known = np.append(SLACK, self.place[rows])
+        self.place[:] = -1
         for k in range(0, len(known), 4096):  # in place: rows only move to the front
             self.psi[k : k + 4096][: len(known) - k] = self._take(known[k : k + 4096])
-        self.place[rows[known[1:]]] = np.arange(1, len(known))
+        self.place[rows] = np.arange(1, len(known))
         self._size = len(known)
 
     def _append(self, new, psi):
@@ -400,14 +370,8 @@ class Pool:
     def _take(self, place):
         return self.psi[self._xp.asarray(place)]
 
-    def weighted_sums(self, places, betas):
-        """beta @ psi[place] in float64 for each machine, shape (k, r)."""
-        pairs = zip(places, betas, strict=True)
-        return np.array(
-            list(thread_map(lambda pair: self._weighted_sum(*pair), pairs, self._n_jobs))
-        )
-
-    def _weighted_sum(self, place, beta):
+    def weighted_sum(self, place, beta):
+        """beta @ psi[place] in float64, shape (r,)."""
         total = np.zeros(self.psi.shape[1])
         for start in range(0, len(place), 1024):
             part = slice(start, start + 1024)
