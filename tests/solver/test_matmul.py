@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset.solver._matmul import multiply, packed, products, rows_of, take_packed
+from openset.solver._matmul import multiply, packed, products, rows_of, rows_of_packed
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -27,7 +27,8 @@ def test_no_bit_depends_on_other_rows(d, dtype):
         j = rng.permutation(70)[: rng.integers(1, 70)]
         some = multiply(A[i], packed(B[j], dtype))[:, : len(j)]
         np.testing.assert_array_equal(some, all_values[np.ix_(i, j)])
-        some = multiply(A[i], take_packed(packed(B, dtype), j))[:, : len(j)]
+        taken = rows_of_packed(packed(B, dtype), j)[: len(j)]
+        some = multiply(A[i], packed(taken, dtype))[:, : len(j)]
         np.testing.assert_array_equal(some, all_values[np.ix_(i, j)])
     # Either factor may be the rows.
     np.testing.assert_array_equal(multiply(B, packed(A, dtype))[:, :50], all_values.T)

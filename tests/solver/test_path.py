@@ -141,7 +141,7 @@ def test_members_are_solutions():
     solution = path[2]
     assert solution.status == "optimal"
     assert_array_equal(solution.beta, path.beta[2])
-    assert_array_equal(solution.alpha, np.abs(path.beta[2]))
+    assert_array_equal(np.abs(solution.beta), np.abs(path.beta[2]))
     assert solution.bias == path.bias[2]
     assert solution.bias_interval == tuple(path.bias_interval[2])
     assert solution.objective == path.objective[2]

@@ -120,4 +120,4 @@ def test_close_points_far_from_the_centre(cache_size):
         made = rows.store.rows[rows.store.slot[index[:100]]]
     np.testing.assert_allclose(made, exact[:100], atol=5e-6)
     np.testing.assert_allclose(rows.values(index, np.arange(M)), exact, atol=5e-6)
-    assert rows._values.points.dtype is np.float32
+    assert rows._values.dtype is np.float32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -32,14 +33,7 @@ _FAR = 1e15
 
 
 def decision_values(
-    X,
-    support_vectors,
-    coef: np.ndarray,
-    bias: np.ndarray,
-    kernel: Kernel | Linear,
-    gamma: np.ndarray,
-    n_jobs: int | None = None,
-    device: str = "cpu",
+    X, support_vectors, coef, bias, kernel: Kernel | Linear, gamma, n_jobs=None, device="cpu"
 ) -> np.ndarray:
     """Evaluate ``f_c(x) = sum_i coef[c, i] k(gamma[c] |x - s_i|^2) + bias[c]``, shape (n, K).
 
@@ -75,16 +69,9 @@ class DecisionValues:
            [-1.]])
     """
 
-    def __init__(
-        self,
-        support_vectors,
-        coef: np.ndarray,
-        kernel: Kernel | Linear,
-        gamma: np.ndarray,
-        exact: bool = False,
-    ):
-        self._weights, self._step = None, tuning().points
-        self._expansions = []
+    def __init__(self, support_vectors, coef, kernel: Kernel | Linear, gamma, exact: bool = False):
+        # `exact`: all kernel values are float64, for scores that are no decision values.
+        self._weights, self._step, self._expansions = None, tuning().points, []
         if isinstance(kernel, Linear):
             self._weights = support_vectors.T @ coef.T
             return
@@ -116,14 +103,9 @@ class DecisionValues:
                 CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
                 continue
 
-            def evaluate(start, expansion=expansion, group=group):
-                stop = min(n, start + step)
-                scores[start:stop, group] = expansion.evaluate(X[start:stop], bias[group])
-
-            if n <= step:
-                evaluate(0)
-                continue
-            for _ in thread_map(evaluate, range(0, n, step), n_jobs):
+            parts = [slice(k, k + step) for k in range(0, n, step)]
+            evaluate = partial(_evaluate, expansion, group, X, bias, scores)
+            for _ in thread_map(evaluate, parts, n_jobs) if n > step else map(evaluate, parts):
                 pass
         for start in range(0, n, step):
             self._settle(X[start : start + step], bias, scores[start : start + step])
@@ -143,6 +125,10 @@ class DecisionValues:
                 scores[np.ix_(again, group)] = expansion.exact(X[again]) + bias[group]
 
 
+def _evaluate(expansion, group, X, bias, scores, part):
+    scores[part, group] = expansion.evaluate(X[part], bias[group])
+
+
 class Expansion:
     """Kernel expansions (K, n_sv) of classes that share their distances."""
 
@@ -151,11 +137,8 @@ class Expansion:
     # `by_products`: distances may come from dense products, the only way on the GPU; `fast`: these
     # may be in float32. `far` is the largest coordinate of scaled points.
 
-    def __init__(
-        self, support_vectors, coef: np.ndarray, kernel: Kernel, gamma: np.ndarray, exact=False
-    ):
-        self.kernel, self.coef = kernel, coef
-        largest = gamma.max()
+    def __init__(self, support_vectors, coef, kernel: Kernel, gamma: np.ndarray, exact=False):
+        self.kernel, self.coef, largest = kernel, coef, gamma.max()
         scale, one_width = np.sqrt(largest), bool(np.all(gamma == largest))
         # Classes by width, as a part of the largest.
         self.widths = [(g / largest, np.flatnonzero(gamma == g)) for g in np.unique(gamma)]
@@ -241,29 +224,25 @@ class TiledSums:
         self.points, self._kernel, self._widths = points, kernel, widths
         self._n_classes, self._dtype = len(coef), values
         self._buffers = threading.local()
-        self._gaussian = None
+        self._gaussian, self._tiles = None, []
         if points.narrow and type(kernel) is RBF and values is np.float32:
             self._gaussian = _gaussian_coefficients(coef, sums)
             return
-        starts = range(0, coef.shape[1], tuning().support)
-        self._tiles = [self._tile(coef, start, sums) for start in starts]
-
-    def _tile(self, coef, start, dtype):
-        """A tile of support vectors: start, size, and the coefficients of each width in panels."""
-        coef = coef[:, start : start + tuning().support]
-        groups = []
-        for ratio, own in self._widths:
-            used = np.flatnonzero(coef[own].any(axis=0))
-            if used.size:
-                part = slice(used[0], used[-1] + 1) if len(self._widths) > 1 else slice(None)
-                groups.append((ratio, own, part, packed(coef[own, part], dtype)))
-        return start, coef.shape[1], groups
+        # Of each tile: start, size, and the coefficients of each width in panels.
+        for start in range(0, coef.shape[1], tuning().support):
+            here, groups = coef[:, start : start + tuning().support], []
+            for ratio, own in widths:
+                used = np.flatnonzero(here[own].any(axis=0))
+                if used.size:
+                    part = slice(used[0], used[-1] + 1) if len(widths) > 1 else slice(None)
+                    groups.append((ratio, own, part, packed(here[own, part], sums)))
+            self._tiles.append((start, here.shape[1], groups))
 
     def __call__(self, queries) -> np.ndarray:
         n = len(queries.same)
         sums = np.zeros((n, self._n_classes))
         if self._gaussian is not None:
-            direct = self.points.direct(1.0)
+            direct = self.points.narrow_at(1.0)
             _gaussian_sums(queries.Z, direct.columns, direct.ratio, self._gaussian, sums)
             return sums
         for start, size, groups in self._tiles:

@@ -41,18 +41,6 @@ def _pack(Z, panels):
 
 
 @njit(cache=True, nogil=True)
-def take_packed(panels, index):
-    """The points `index` alone, as panels."""
-    width = panels.shape[2]
-    taken = np.zeros((-(-index.size // width), panels.shape[1], width), dtype=panels.dtype)
-    for k in range(index.size):
-        i = index[k]
-        for f in range(panels.shape[1]):
-            taken[k // width, f, k % width] = panels[i // width, f, i % width]
-    return taken
-
-
-@njit(cache=True, nogil=True)
 def rows_of(Z, panels):
     """Rows of a product with the panels: the array Z, with zeros up to a multiple of 6 rows."""
     rows = np.zeros((-(-Z.shape[0] // ROWS) * ROWS, Z.shape[1]), dtype=panels.dtype)

@@ -2,127 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy import sparse
 
-from ..kernels import RBF, Kernel, exp_neg
+from ..kernels import RBF, Kernel, Linear, exp_neg
 from ..utils import thread_map
 from ..utils.compiled import njit
 from ._expansion import TiledSums
-from ._matmul import multiply, packed
 from ._rows import KernelRows, RowMaker, ScratchPool, empty_rows, fill_rows, row_maker
 from ._squares import Narrow, direct_distances
 from ._state import add_outside, next_number, row_store, subtract_columns
 from ._tuning import part_share, tuning
-from .points import Points, scale_into_kernel, squared_norms
+from .points import Points, scale_into_kernel
 
 # Kernel values per cache line.
 _LINE = 16
 
 
-class KernelValues:
+class KernelValues(Points):
     """Kernel values between the rows of X, at one of `gammas` at a time; at first the first."""
 
     # Distances are formed at the largest gamma and scaled down. Dot products have no width.
-    # `narrow`: rows come from direct differences, in compiled loops from the points `direct`.
-    # `diagonal` is (n_rows,) float32; `size` is the memory of wide points, a part of the budget, in
-    # float32 numbers.
+    # `direct`: points for compiled loops that make rows. `diagonal` is (n_points,) float32.
 
-    def __init__(self, X, kernel: Any, gammas: np.ndarray):
-        self.n_rows, self.kernel, self._largest = X.shape[0], kernel, gammas.max()
-        self.narrow, self.size = False, 0
+    def __init__(self, X, kernel: Kernel | Linear, gammas: np.ndarray):
+        self.kernel, self._largest = kernel, gammas.max()
         self.direct: Narrow | None = None
-        self.points: Any  # Points or DotProducts
-        if isinstance(kernel, Kernel):
-            one_width = gammas.min() == self._largest
-            self.points = Points(X, np.sqrt(self._largest), kernel, bool(one_width))
-            self.narrow, self.size = self.points.narrow, self.points.size
-            self.diagonal = np.ones(self.n_rows, dtype=np.float32)
-        else:
-            self.points = DotProducts(X)
-            self.diagonal = squared_norms(X).astype(np.float32)
+        scale = np.sqrt(self._largest) if kernel.decaying else 1.0
+        super().__init__(X, scale, kernel, bool(gammas.min() == self._largest))
+        self.diagonal = self.norms if isinstance(kernel, Linear) else np.ones(self.n_points)
+        self.diagonal = self.diagonal.astype(np.float32)
+        self.batch = 1 if self.narrow else tuning().product_rows  # rows best computed together
         self.use(gammas[0])
-
-    @property
-    def batch(self) -> int:
-        """How many rows are best computed together."""
-        return 1 if self.narrow else tuning().product_rows
 
     def use(self, gamma: float) -> None:
         """Change to another width."""
         self.gamma, self._ratio = gamma, gamma / self._largest
+        self.ratio = np.float32(self.unit * self._ratio)  # one rounding, as in compiled loops
         if self.narrow and type(self.kernel) is RBF:
-            self.direct = self.points.direct(self._ratio)
+            self.direct = self.narrow_at(self._ratio)
 
     def subset(self, index: np.ndarray) -> KernelValues:
-        """The values between the samples `index` alone."""
-        part = copy(self)
-        part.n_rows, part.diagonal = len(index), self.diagonal[index]
-        part.points = self.points.subset(index)
+        part = cast(KernelValues, super().subset(index))
+        part.diagonal = self.diagonal[index]
         part.use(self.gamma)
         return part
 
     def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
         """Write K[index, start:], as wide as `rows`, into `rows` or ``rows[slots]``, float32."""
-        queries = self.points.own(index)
-        self.points.kernel_values(self.kernel, self._ratio, queries, start, rows, slots)
+        self.kernel_values(self.kernel, self._ratio, self.own(index), start, rows, slots)
 
     def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
         """K[index] beta in float64, whatever the precision of the rows."""
-        X, support = self.points.X, np.flatnonzero(beta)
-        if isinstance(self.points, DotProducts):
-            return X[index] @ (X.T @ beta)
-        points = Points(X[support], np.sqrt(self.gamma))
+        support = np.flatnonzero(beta)
+        if isinstance(self.kernel, Linear):
+            return self.X[index] @ (self.X.T @ beta)
+        points = Points(self.X[support], np.sqrt(self.gamma))
         sums = TiledSums(points, beta[None, support], self.kernel, [(1.0, np.arange(1))])
-        return sums.in_blocks(X[index])[:, 0]
-
-    def distances(self, index: np.ndarray, start: int, out: np.ndarray) -> None:
-        """Raw squared distances, the same for all widths."""
-        self.points.raw_squares(self.points.own(index), start, out)
-
-    @property
-    def ratio(self) -> np.float32:
-        """Factor from :meth:`distances` to s; one rounding, as in compiled loops."""
-        return np.float32(self.points.unit * self._ratio)
-
-    def from_distances(self, distances: np.ndarray, out: np.ndarray) -> None:
-        """Kernel values at this gamma from a block of :meth:`distances`."""
-        scale_into_kernel(self.kernel, self.ratio, distances, out)
-
-
-class DotProducts:
-    """Values of the linear kernel, x.z, in the place of the kernel values of `Points`."""
-
-    def __init__(self, X):
-        self.X = X
-        self._panels = None if sparse.issparse(X) else packed(X, np.float64)
-
-    def subset(self, index: np.ndarray) -> DotProducts:
-        """The points `index` alone."""
-        return DotProducts(self.X[index])
-
-    def own(self, index: np.ndarray):
-        """Some of the points, as `kernel_values` takes them."""
-        return self.X[index]
-
-    def kernel_values(self, kernel, ratio, queries, start: int, rows, slots=None) -> None:
-        """``rows[slots] = queries @ X.T``, from column `start` on."""
-        stop = start + rows.shape[1]
-        if self._panels is None:
-            dots = (queries @ self.X[start:stop].T).toarray()
-        else:
-            width = self._panels.shape[2]
-            first = start // width
-            dots = multiply(queries, self._panels[first : -(-stop // width)])
-            dots = dots[:, start - first * width : stop - first * width]
-        rows[slice(None) if slots is None else slots] = dots
+        return sums.in_blocks(self.X[index])[:, 0]
 
 
 class WholeMatrix(KernelRows):
@@ -132,40 +74,25 @@ class WholeMatrix(KernelRows):
     # the rows of the first samples are kept: the others take no part in the problems, which are
     # over the first samples, and have columns. With `keep_distances` other widths cost one pass
     # over the distances, and columns of samples that take no part are made from them when they are
-    # needed. `memory` is where to put the matrix of one width.
+    # needed.
 
     whole = True
 
-    def __init__(
-        self,
-        values: KernelValues,
-        n_jobs: int | None = 1,
-        gammas: Sequence[float] = (),
-        n_solved: int | None = None,
-        keep_distances: bool = False,
-        memory: np.ndarray | None = None,
-    ):
-        m, n_widths = values.n_rows, max(1, len(gammas))
+    def __init__(self, values, n_jobs=1, gammas=(), n_solved=None, keep_distances=False):
+        m, n_widths = values.n_points, max(1, len(gammas))
         n = m if n_solved is None else n_solved
         self._values, self._n_jobs = values, n_jobs
         self._n_columns = n if keep_distances else m
         size, kept = n_widths * n * self._n_columns, n * m if keep_distances else 0
-        if memory is None:
-            memory = empty_rows(1, size + kept)[0]
+        memory = empty_rows(1, size + kept)[0]
         self.matrices = memory[:size].reshape(n_widths, n, -1)
         self.store = row_store(self.matrices[0], values.diagonal[: self._n_columns])
         self.store.slot[:n] = np.arange(n)
         self._scratch = ScratchPool(scratch_size(n))
-        self._distances = None
-        if keep_distances:
-            self._distances = memory[size : size + kept].reshape(n, m)
+        self._distances = memory[size:].reshape(n, m) if keep_distances else None
         self._others: list[WholeMatrix] = []
         self._others = [self._at_other_width(matrix) for matrix in self.matrices[1:]]
-        self._fill(gammas or [self.gamma], known=False)
-
-    @property
-    def gamma(self) -> float:
-        return self._values.gamma
+        self._fill(gammas or [values.gamma], known=False)
 
     @property
     def widths(self) -> list[KernelRows]:
@@ -177,6 +104,7 @@ class WholeMatrix(KernelRows):
         return self._n_columns > len(self.store.rows)
 
     def use(self, *gammas: float) -> None:
+        """Change to other widths, up to as many as `widths` has; the memory is kept."""
         self._fill(gammas, known=self._distances is not None)
 
     def _at_other_width(self, matrix):
@@ -187,9 +115,6 @@ class WholeMatrix(KernelRows):
 
     def maker(self) -> AbstractContextManager[RowMaker]:
         return nullcontext(row_maker(matrix=self.store.rows))
-
-    def scratch(self) -> AbstractContextManager[np.ndarray]:
-        return self._scratch.take()
 
     def subset(self, index: np.ndarray) -> WholeMatrix:
         return WholeMatrix(self._values.subset(index))
@@ -208,13 +133,13 @@ class WholeMatrix(KernelRows):
         sums[...] = 0.0
         for part in (used[k : k + step] for k in range(0, len(used), step)):
             values = self._distances[part, n:]
-            self._values.from_distances(values, values)
+            scale_into_kernel(self._values.kernel, self._values.ratio, values, values)
             _add_products(np.ascontiguousarray(changes[:, part]), values, sums)
         np.cumsum(sums, axis=0, out=sums)
 
     def _fill(self, gammas, known):
         """Fill the matrices of the widths; `known`: the distances are there from other widths."""
-        n, m, constants = len(self.store.rows), self._values.n_rows, tuning()
+        n, m, constants = len(self.store.rows), self._values.n_points, tuning()
         # Enough tiles for many threads, few enough that a matrix product pays.
         side = min(constants.tile, max(constants.tile // 4, n // 8))
         filled = self.widths[: len(gammas)]
@@ -224,9 +149,9 @@ class WholeMatrix(KernelRows):
         if direct is None or self._distances is not None:
             task, items = partial(self._fill_tile, filled, known), bounds
         else:  # each thread is in compiled code until all is done
-            ratios = np.array([rows._values.direct.ratio for rows in filled])
+            ratios = np.array([rows._values.ratio for rows in filled])
             arguments = self.matrices, ratios, direct, bounds, np.zeros(1, dtype=np.int64)
-            task = partial(_call, fill_from_points, arguments)
+            task = partial(fill_from_points, *arguments)
             items = range(min(len(bounds), effective_n_jobs(self._n_jobs)))
         for _ in thread_map(task, items, self._n_jobs):
             pass
@@ -240,7 +165,10 @@ class WholeMatrix(KernelRows):
             squares = self._distances[i, j]
         else:
             squares = np.empty((len(index), j.stop - j.start), dtype=np.float32)
-            (values.distances if values.kernel.decaying else values.write)(index, j.start, squares)
+            if values.kernel.decaying:
+                values.raw_squares(values.own(index), j.start, squares)
+            else:
+                values.write(index, j.start, squares)
             if self._distances is not None:
                 self._distances[i, j] = squares
         if j.start >= self._n_columns:
@@ -254,14 +182,10 @@ class WholeMatrix(KernelRows):
             part = squares
             if values.kernel.decaying:
                 part = np.empty(squares.shape, dtype=np.float32)
-                rows._values.from_distances(squares, part)
+                scale_into_kernel(values.kernel, rows._values.ratio, squares, part)
             rows.store.rows[i, j] = part
             if mirror:
                 rows.store.rows[j, i] = part.T
-
-
-def _call(function, arguments, _):
-    function(*arguments)
 
 
 def _tile_bounds(n, m, side):
@@ -301,7 +225,7 @@ def _add_products(coef, rows, sums):
 
 
 @njit(cache=True, nogil=True)
-def fill_from_points(matrices, ratios, points, bounds, counter):
+def fill_from_points(matrices, ratios, points, bounds, counter, _):
     """Fill tiles that no other thread has begun; `bounds` has their rows and columns."""
     n = len(matrices[0])
     while True:
@@ -326,12 +250,9 @@ class MatrixPart(KernelRows):
 
     def __init__(self, matrix: np.ndarray, samples: np.ndarray, diagonal: np.ndarray):
         n = len(samples)
-        self._matrix, self._samples = matrix, samples
+        self._matrix, self._samples, self._scratch = matrix, samples, ScratchPool(0)
         self.store = row_store(empty_rows(n, n), diagonal)
         self._maker = row_maker(matrix=matrix, samples=samples)
-
-    def use(self, *gammas: float) -> None:
-        self.store.slot[:] = -1  # the matrix has changed
 
     def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
         fill_rows(self._maker, self.store, index)

@@ -69,11 +69,6 @@ class Solution:
     n_iter: int
     status: str  # "optimal" or "max_iter"
 
-    @property
-    def alpha(self) -> np.ndarray:
-        """Multipliers of the textbook dual, ``alpha_i = abs(beta_i)``."""
-        return np.abs(self.beta)
-
 
 @dataclass(frozen=True)
 class Solved:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isqrt
 
 import numpy as np
@@ -27,12 +27,7 @@ from .points import NARROW, padded_columns
 
 
 def kernel_rows(
-    X,
-    kernel: Kernel | Linear,
-    gamma: float | np.ndarray,
-    cache_size: float,
-    n_solutions: int = 1,
-    n_jobs: int | None = None,
+    X, kernel: Kernel | Linear, gamma, cache_size: float, n_solutions: int = 1, n_jobs=None
 ) -> KernelRows:
     """Kernel rows of X (m, d): the whole matrix where it pays and fits `cache_size` MB, or a cache.
 
@@ -53,7 +48,7 @@ def kernel_rows(
     """
     gammas = np.atleast_1d(np.asarray(gamma, dtype=np.float64))
     values = KernelValues(X, kernel, gammas)
-    m, constants = values.n_rows, tuning()
+    m, constants = values.n_points, tuning()
     budget = max(0, int(cache_size * 2**20) // 4 - values.size)
     # The budget includes one part of up to a fifth of the samples. Every further thread has one of
     # its own: nothing here depends on `n_jobs`, so that results do not either.
@@ -61,7 +56,12 @@ def kernel_rows(
     n_slots = (budget - part_size) // m
     pays = m <= constants.small or n_solutions * len(gammas) >= _enough(X)
     if m <= n_slots and pays:
-        most, keep_distances = _at_once(len(gammas), m * m, n_slots * m, n_solutions)
+        # With few problems per width, several widths at a time keep many threads busy.
+        most = min(constants.widths_numbers // m**2, constants.widths_solutions // n_solutions)
+        most, room = max(1, most), n_slots // m
+        if len(gammas) > min(most, room):
+            most = max(1, min(most, room - 1))  # leave room for the distances
+        most, keep_distances = min(most, len(gammas)), most < min(len(gammas), room)
         return WholeMatrix(values, n_jobs, gammas[:most].tolist(), None, keep_distances)
     return RowCache(values, n_slots, part_size)
 
@@ -74,25 +74,8 @@ def _enough(X):
     return tuning().narrow_solutions_per_row * X.shape[0] if narrow else tuning().wide_solutions
 
 
-def _at_once(n_widths, size, budget, n_solutions):
-    """How many widths to have in memory, and whether to keep the distances for the others."""
-    # With few problems per width, several widths at a time keep many threads busy.
-    constants, room = tuning(), budget // size
-    most = min(constants.widths_numbers // size, constants.widths_solutions // n_solutions)
-    most = max(1, most)
-    if n_widths > min(most, room):
-        most = max(1, min(most, room - 1))  # leave room for the distances
-    return min(most, n_widths), most < min(n_widths, room)
-
-
 def rows_of_parts(
-    X,
-    kernel: Kernel | Linear,
-    gammas: np.ndarray,
-    parts: Sequence[np.ndarray],
-    cache_size: float,
-    n_solutions: int,
-    n_jobs: int | None,
+    X, kernel, gammas: np.ndarray, parts, cache_size: float, n_solutions: int, n_jobs
 ) -> Iterator[dict[int, WholeMatrix]] | None:
     """{part: matrix} for parts in memory together; None where they do not pay or do not fit."""
     # A matrix has the rows of the samples of its part, and columns for all samples, those of the
@@ -140,13 +123,12 @@ class RowCache(KernelRows):
     # `subset` may take `part_size` numbers.
 
     def __init__(self, values: KernelValues, n_slots: int, part_size: int | None = None):
-        m = values.n_rows
+        m = values.n_points
         self._values = values
         n_slots = min(m, max(n_slots, 2 * values.batch))
         self._part_size = n_slots * m // 8 if part_size is None else part_size
         made = values.direct is not None and n_slots >= tuning().reserve_from
         self._scratch = ScratchPool(self._part_size if made else 0)
-        self._local = threading.local()
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
         self.store = row_store(empty_rows(n_slots, m), values.diagonal)
         self._pending = np.zeros(m, dtype=bool)  # rows that a thread is computing
@@ -154,36 +136,25 @@ class RowCache(KernelRows):
         self._readers = 0
         self._waiting = False  # whether a thread waits for all readers to leave
         self._free = list(range(n_slots - 1, -1, -1))
-
-    @property
-    def gamma(self) -> float:
-        return self._values.gamma
+        self.batch = max(1, min(values.batch, n_slots // 2))
+        if not values.narrow and (most := isqrt(self._part_size) - 2) >= tuning().product_rows:
+            self.working = most  # and the worst pair
 
     def use(self, *gammas: float) -> None:
+        """Change to another width, the first of those given."""
         self._values.use(gammas[0])
         self.store.slot[:] = -1
         self.store.owner[:] = -1
         self._free = list(range(len(self.store.rows) - 1, -1, -1))
 
-    @property
-    def batch(self) -> int:
-        return max(1, min(self._values.batch, len(self.store.rows) // 2))
-
-    @property
-    def working(self) -> int:
-        most = isqrt(self._part_size) - 2  # and the worst pair
-        return 0 if self._values.narrow or most < tuning().product_rows else most
-
     def subset(self, index: np.ndarray) -> WholeMatrix | RowCache:
         # Where rows are short, making them again costs less than reading every few values of the
-        # long ones. Each thread has one part at a time, in memory that is used again.
+        # long ones.
         values, n = self._values.subset(index), len(index)
         n_slots = self._part_size // n
         if n > n_slots or (values.narrow and n >= tuning().reserve_from):
             return RowCache(values, n_slots)
-        if not hasattr(self._local, "part"):
-            self._local.part = empty_rows(1, self._part_size)[0]
-        return WholeMatrix(values, memory=self._local.part)
+        return WholeMatrix(values)
 
     def subtract(self, v: np.ndarray, index: np.ndarray, coef: np.ndarray, keep=True) -> None:
         points = self._values.direct
@@ -249,9 +220,6 @@ class RowCache(KernelRows):
                     self._free.extend(slots)
                 self._pending[index] = False
                 self._lock.notify_all()
-
-    def scratch(self) -> AbstractContextManager[np.ndarray]:
-        return self._scratch.take()
 
     @contextmanager
     def maker(self) -> Iterator[RowMaker]:

@@ -26,8 +26,6 @@ from ._tuning import tuning
 # Values of a row that are taken from points to kernel while they are in the first-level cache.
 _STRETCH = 512
 
-_NOTHING = np.empty(0, dtype=np.float32)
-
 
 class KernelRows(Protocol):
     """Rows of a kernel matrix in float32, as solvers see them; made by :func:`kernel_rows`.
@@ -38,29 +36,9 @@ class KernelRows(Protocol):
 
     store: RowStore  # slot[i] is -1 where the row of sample i is not in memory
     whole: bool = False  # whether all rows are always in memory
-
-    @property
-    def gamma(self) -> float:
-        """Width of the kernel; NaN where it is not known."""
-        return np.nan
-
-    @property
-    def widths(self) -> list[KernelRows]:
-        """Rows at each of the widths that are in memory at a time; the first are these."""
-        return [self]
-
-    @property
-    def batch(self) -> int:
-        """How many missing rows are best requested at once."""
-        return 1
-
-    @property
-    def working(self) -> int:
-        """Largest working set; 0 where rows are not made in large numbers."""
-        return 0
-
-    def use(self, *gammas: float) -> None:
-        """Change to other widths, up to as many as `widths` has; the memory is kept."""
+    batch: int = 1  # how many missing rows are best requested at once
+    working: int = 0  # largest working set; 0 where rows are not made in large numbers
+    _scratch: ScratchPool
 
     def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
         """Inside, the rows of the samples `index` are in memory, and no row in memory moves."""
@@ -80,7 +58,7 @@ class KernelRows(Protocol):
 
     def scratch(self) -> AbstractContextManager[np.ndarray]:
         """Memory for the rows of parts that compiled loops make, float32; empty if they cannot."""
-        return nullcontext(_NOTHING)
+        return self._scratch.take()
 
     def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
         """Give a maker new slots, without evicting rows of `keep`; False if it uses none."""
@@ -95,13 +73,6 @@ class KernelRows(Protocol):
             with self.reading(part):
                 subtract_rows(v, coef[k : k + batch], part, self.store)
 
-    def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
-        """``sums = betas @ K`` at the further samples of a whole matrix, which are not solved for.
-
-        `betas` are solutions along a path, of shape (T, n); `sums` has shape (T, m - n).
-        """
-        return None
-
     def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points: np.ndarray):
         """``sums += coef @ K[support, points]``, without caching any row."""
         single, step = coef.astype(np.float32), tuning().uncached
@@ -110,13 +81,7 @@ class KernelRows(Protocol):
             sums += single[:, part] @ self.values(support[part], points)
 
 
-def kernel_sums(
-    rows: KernelRows,
-    support: np.ndarray,
-    coef: np.ndarray,
-    points: np.ndarray,
-    n_jobs: int | None = None,
-) -> np.ndarray:
+def kernel_sums(rows: KernelRows, support, coef, points, n_jobs=None) -> np.ndarray:
     """``coef @ K[support, points]``, (K, n); every kernel value is computed once, none is cached.
 
     Examples
@@ -188,7 +153,9 @@ def _make_stretch(z, points, begin, stretch):
 def make_row(maker, store, i, clock):
     """Put the row of sample i into the store; False if no slot is reserved for it."""
     if maker.samples.size > 0:
-        copy_row(maker.matrix[maker.samples[i]], maker.samples, store.rows[i])
+        source, target = maker.matrix[maker.samples[i]], store.rows[i]
+        for t in range(maker.samples.size):
+            target[t] = source[maker.samples[t]]
         store.slot[i] = i
         return True
     if maker.left[0] == 0:
@@ -212,13 +179,6 @@ def fill_rows(maker, store, index):
     for i in index:
         if store.slot[i] < 0:
             make_row(maker, store, i, 0)
-
-
-@njit(cache=True, nogil=True)
-def copy_row(row, samples, out):
-    """out[:] = row[samples]."""
-    for t in range(samples.size):
-        out[t] = row[samples[t]]
 
 
 @njit(cache=True, nogil=True)
@@ -291,33 +251,25 @@ def empty_rows(n_slots: int, m: int) -> np.ndarray:
     size, unit = 4 * n_slots * m, tuning().pooled_bytes
     if size < unit or not hasattr(mmap, "MADV_FREE"):
         return np.empty((n_slots, m), dtype=np.float32)
-    memory = _take(-(-size // unit) * unit)
+    size = -(-size // unit) * unit
+    with _lock:
+        memory = _kept.pop() if _kept and len(_kept[0]) >= size else None
+    if memory is None:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(memory, dtype=np.float32)
     # Every view keeps this array alive; when the last one is gone, nothing can read it any more.
     weakref.finalize(whole, _give_back, memory).atexit = False
     return whole[: n_slots * m].reshape(n_slots, m)
 
 
-def _take(size):
-    """The kept buffer if it is large enough, else a new one."""
-    with _lock:
-        for memory in _kept:
-            if len(memory) >= size:
-                _kept.remove(memory)
-                return memory
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
-
-
 def _give_back(memory):
     memory.madvise(mmap.MADV_FREE)
-    with _lock:
-        # One is enough: the largest.
+    with _lock:  # no new object in here, which could start a collection that comes here
         _kept.append(memory)
         _kept.sort(key=len)
-        del _kept[:-1]
+        del _kept[:-1]  # one is enough: the largest
 
 
 class ScratchPool:

@@ -176,13 +176,6 @@ def scaled_square(a, b, scale):
 
 
 @njit(cache=True, nogil=True)
-def expand_all(norms_i, norms_j, out):
-    """The squares of products, in place."""
-    for k in range(out.shape[0]):
-        _expand(out[k], norms_i[k], norms_j, out[k])
-
-
-@njit(cache=True, nogil=True)
 def sparse_pairs(A, B, rows, columns, scale, out):
     """scale^2 |A[rows[k]] - B[columns[k]]|^2 of CSR matrices (data, indices, indptr), sorted."""
     a_data, a_index, a_start = A

@@ -165,23 +165,10 @@ def subtract_scaled(v, coef, row):
 @njit(cache=True, nogil=True)
 def subtract_rows(v, coef, index, store):
     """v -= sum_k coef[k] * row(index[k]) in float64; all rows have to be in memory."""
-    rows, slot = store.rows, store.slot
-    k = 0
-    while k + 4 <= index.size:
-        subtract_four_scaled(
-            v,
-            (coef[k], coef[k + 1], coef[k + 2], coef[k + 3]),
-            (
-                rows[slot[index[k]]],
-                rows[slot[index[k + 1]]],
-                rows[slot[index[k + 2]]],
-                rows[slot[index[k + 3]]],
-            ),
-        )
-        k += 4
-    while k < index.size:
-        subtract_scaled(v, coef[k], rows[slot[index[k]]])
-        k += 1
+    slots = np.empty(index.size, dtype=np.int64)
+    for k in range(index.size):
+        slots[k] = store.slot[index[k]]
+    subtract_columns(v, coef, slots, store.rows, 0)
 
 
 @njit(cache=True, nogil=True)

@@ -19,14 +19,13 @@ from copy import copy
 import numpy as np
 from scipy import sparse
 
-from ..kernels import RBF, Kernel
-from ._matmul import packed, rows_of, rows_of_packed, take_packed
+from ..kernels import RBF, Kernel, Linear
+from ._matmul import multiply, packed, rows_of, rows_of_packed
 from ._squares import (
     Narrow,
     Queries,
     Wide,
     direct_distances,
-    expand_all,
     scaled_square,
     sparse_pairs,
     write_products,
@@ -146,50 +145,55 @@ class Points:
     # too; None: every square in float64, with a relative error below 1e-11. `center` (d,) is zero
     # for CSR; `norms` (m,) are squared norms, centred and scaled; `dtype` is the precision of the
     # coordinates, `unit` the factor from raw squares to squares, see `_exact_scaling`. The layout
-    # is `is_sparse`, `narrow`, or wide if neither.
+    # is `is_sparse`, `narrow`, or wide if neither. The linear kernel has no squares, only products.
 
-    def __init__(self, X, scale: float = 1.0, kernel: Kernel | None = None, one_width: bool = True):
+    def __init__(self, X, scale=1.0, kernel: Kernel | Linear | None = None, one_width: bool = True):
         self.n_points, n_features = X.shape
         self.scale, self.is_sparse = float(scale), sparse.issparse(X)
-        self.narrow = not self.is_sparse and n_features <= NARROW
+        self._linear = isinstance(kernel, Linear)
+        self.narrow = not (self.is_sparse or self._linear) and n_features <= NARROW
         self.dtype: type = np.float64
         self.unit = 1.0
         if self.is_sparse:
             self.X = with_sorted_indices(sparse.csr_array(X))
             self.center = np.zeros(n_features)
         else:
-            self.X = np.ascontiguousarray(X, dtype=np.float64)
+            self.X = np.ascontiguousarray(X, dtype=X.dtype if self._linear else np.float64)
             self.center = center_of(self.X)
-        Z = self.scaled(self.X)
+        Z = self.X if self._linear else self.scaled(self.X)
         self.norms = squared_norms(Z)
         norm = np.sqrt(self.norms.max(initial=0.0))
         if self.narrow:
-            if kernel is not None and fits_single(kernel, norm, expanded=False):
+            if isinstance(kernel, Kernel) and fits_single(kernel, norm, expanded=False):
                 self.dtype = np.float32
             else:
                 Z = _exact_scaling(self.X, self.scale)
                 self.unit = (self.scale / _power_of_two(self.scale)) ** 2
-            self._set_narrow(np.ascontiguousarray(Z, dtype=self.dtype))
+            self._store(np.ascontiguousarray(Z, dtype=self.dtype))
             return
         # Which squares are computed again: none, those too inaccurate in float32 or in float64.
-        self._limits = "float64" if kernel is None else ""
-        if kernel is not None and self.is_sparse:
-            self._limits = "float64" if needs_differences(kernel, np.sqrt(2) * norm) else ""
-        elif kernel is not None and fits_single(kernel, norm, expanded=True):
-            self.dtype = np.float32
-        elif kernel is not None and _few_are_close(Z, self.norms, kernel, one_width):
-            self.dtype, self._limits = np.float32, "one width" if one_width else "float32"
-        elif kernel is not None and needs_differences(kernel, np.sqrt(2) * norm):
+        self._limits = ""
+        if kernel is None:
             self._limits = "float64"
-        close = self._close(self.norms)
-        if self.is_sparse:
-            self._Z, self._norms, self._close_limits = Z, self.norms, close
-        else:
-            X = self.X if close.size else np.empty((0, 0))
-            self._wide = Wide(packed(Z, self.dtype), self.norms, close, X, self.scale)
+        elif isinstance(kernel, Linear):
+            pass
+        elif not self.is_sparse and fits_single(kernel, norm, expanded=True):
+            self.dtype = np.float32
+        elif not self.is_sparse and _few_are_close(Z, self.norms, kernel, one_width):
+            self.dtype, self._limits = np.float32, "one width" if one_width else "float32"
+        elif needs_differences(kernel, np.sqrt(2) * norm):
+            self._limits = "float64"
+        self._store(Z)
 
-    def _set_narrow(self, Z):
-        self._direct = Narrow(Z, padded_columns(Z), np.float32(self.unit))
+    def _store(self, Z):
+        """Arrange scaled points for the loops."""
+        if self.narrow:
+            self._direct = Narrow(Z, padded_columns(Z), np.float32(self.unit))
+            return
+        self._Z, close = Z, self._close(self.norms)
+        if not self.is_sparse:
+            X, self._Z = self.X if close.size else _NO_POINTS, None
+            self._wide = Wide(packed(Z, self.dtype), self.norms, close, X, self.scale)
 
     def _close(self, norms):
         """Up to which square of each point squares are computed again; or empty."""
@@ -210,33 +214,17 @@ class Points:
     @property
     def size(self) -> int:
         """Memory of wide points, in float32 numbers."""
-        return 0 if self.narrow or self.is_sparse else self._wide.panels.nbytes // 4
+        return 0 if self.narrow or self.is_sparse or self._linear else self._wide.panels.nbytes // 4
 
-    def direct(self, ratio: float) -> Narrow:
+    def narrow_at(self, ratio: float) -> Narrow:
         """Narrow points for compiled loops, whose squares are wanted times `ratio`."""
         return self._direct._replace(ratio=np.float32(self.unit * ratio))
 
     def subset(self, index: np.ndarray) -> Points:
         """The points `index` alone; X is left out where it is not needed."""
-        part = copy(self)
-        part.n_points, part.norms = len(index), self.norms[index]
-        if self.narrow:
-            part._set_narrow(self._direct.Z[index])
-            part.X = None
-            return part
-        part.X = self.X[index] if self._limits else None
-        if self.is_sparse:
-            part._Z = self._Z[index]
-            part._close_limits = self._close_limits[index] if self._limits else self._close_limits
-        else:
-            close, X = self._wide.close, self._wide.X
-            part._wide = Wide(
-                take_packed(self._wide.panels, index),
-                part.norms,
-                close[index] if self._limits else close,
-                part.X if self._limits else X,
-                self.scale,
-            )
+        part, own = copy(self), self.own(index)
+        part.n_points, part.norms, part.X = len(index), self.norms[index], own.X
+        part._store(own.Z[: len(index)])
         return part
 
     def own(self, index: np.ndarray) -> Queries:
@@ -245,10 +233,8 @@ class Points:
             return Queries(self._direct.Z[index], _NONE, _NONE, None, index)
         norms = self.norms[index]
         close = self._close(norms)
-        X = self.X[index] if close.size else _NO_POINTS
-        if self.is_sparse:
-            return Queries(self._Z[index], norms, close, X, index)
-        return Queries(rows_of_packed(self._wide.panels, index), norms, close, X, index)
+        Z = self._Z[index] if self.is_sparse else rows_of_packed(self._wide.panels, index)
+        return Queries(Z, norms, close, self.X[index] if close.size else _NO_POINTS, index)
 
     def queries(self, A, Z: np.ndarray | None = None) -> Queries:
         """Any points (n, d) as queries; Z are the same, scaled, if they are there already."""
@@ -258,7 +244,7 @@ class Points:
         else:
             A = np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A)
         if self.narrow and self.dtype is np.float64:
-            return Queries(_exact_scaling(A, self.scale), _NONE, _NONE, None, index)
+            Z = _exact_scaling(A, self.scale)
         Z = self.scaled(A) if Z is None else Z
         if self.narrow:
             Z = np.ascontiguousarray(Z, dtype=self.dtype)
@@ -285,17 +271,13 @@ class Points:
             slots = np.arange(len(queries.same))
             write_products(self._wide, queries, start, np.float32(1.0), False, out, slots)
 
-    def kernel_values(
-        self,
-        kernel: Kernel,
-        ratio: float | np.float32,
-        queries: Queries,
-        start: int,
-        rows: np.ndarray,
-        slots: np.ndarray | None = None,
-    ) -> None:
+    def kernel_values(self, kernel, ratio, queries: Queries, start: int, rows, slots=None) -> None:
         """``rows[slots] = k(ratio * squares)`` at the points start, start + 1, ..."""
         n = len(queries.same)
+        if self._linear:
+            dots = self._products(queries, start, start + rows.shape[1])
+            rows[slice(None) if slots is None else slots] = dots[:n]
+            return
         if type(kernel) is RBF and rows.dtype == np.float32 and not (self.narrow or self.is_sparse):
             slots = np.arange(n) if slots is None else slots
             write_products(self._wide, queries, start, np.float32(ratio), True, rows, slots)
@@ -305,18 +287,29 @@ class Points:
         if len(out) != n:
             out = np.empty((n, rows.shape[1]), dtype=rows.dtype)
         self.raw_squares(queries, start, out)
-        # The same single rounding as in compiled loops, see `direct`.
+        # The same single rounding as in compiled loops, see `narrow_at`.
         scale_into_kernel(kernel, self.unit * ratio, out, out)
         if slots is not None and n != 1:
             rows[slots] = out
 
+    def _products(self, queries, start, stop):
+        if self.is_sparse:
+            return (queries.Z @ self._Z[start:stop].T).toarray()
+        panels, width = self._wide.panels, self._wide.panels.shape[2]
+        first = start // width
+        dots = multiply(queries.Z, panels[first : -(-stop // width)])
+        return dots[:, start - first * width : stop - first * width]
+
     def _sparse_squares(self, queries, start, out):
         stop = start + out.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = (queries.Z @ self._Z[start:stop].T).toarray()
-            expand_all(queries.norms, self.norms[start:stop], squares)
+            squares = self._products(queries, start, stop)
+            both = queries.norms[:, None] + self.norms[start:stop]
+            # Where the norms overflow, so may the product.
+            squares = np.where(both == np.inf, np.inf, np.maximum(both - 2.0 * squares, 0.0))
             if queries.close.size:
-                limits = np.maximum(queries.close[:, None], self._close_limits[start:stop])
+                limits = self._close(self.norms[start:stop])
+                limits = np.maximum(queries.close[:, None], limits)
                 rows, columns = np.nonzero(squares <= limits)
                 if rows.size:
                     a, b = ((M.data, M.indices, M.indptr) for M in (queries.X, self.X))

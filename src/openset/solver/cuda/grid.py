@@ -10,11 +10,12 @@ GPU (``NUMBA_ENABLE_CUDASIM=1``).
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 from numba import cuda
 
-from .._problem import Problem, Solved, feasible_start, near_identity
+from .._problem import Solved, feasible_start, near_identity
 from .._row_cache import kernel_rows
 from .._solve import Interrupted, biases_of, iteration_limit, solution_of, warn_not_converged
 from .._tuning import tuning
@@ -176,12 +177,13 @@ class Batch(BatchArrays):
     def begin(self, near):
         """Feasible multipliers; near the identity, those of the identity."""
         xp, path = self.xp, self.path
-        totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
-        boxes = self.lower[path], self.upper[path]
         if near:
-            self.betas[...] = _identity_solutions(xp, self._p[path], *boxes, totals)
+            totals = xp.asarray(np.concatenate([totals for _, totals in self._problems]))
+            data = self._p[path], self.lower[path], self.upper[path]
+            self.betas[...] = _identity_solutions(xp, *data, totals)
         else:
-            self.betas[...] = _feasible_starts(xp, *boxes, totals)
+            sums = (replace(problem, total=t[:, None]) for problem, t in self._problems)
+            self.betas[...] = xp.asarray(np.concatenate([feasible_start(p) for p in sums]))
         self._zero = not bool(self.betas.any())
 
     def refresh(self, matrix):
@@ -201,22 +203,6 @@ def _pinned_copy(xp, array):
     # Copying into page-locked memory is several times faster.
     out = cupyx.empty_pinned(array.shape, array.dtype)
     return array.get(out=out)
-
-
-def _feasible_starts(xp, lower, upper, totals):
-    """``feasible_start`` for all problems at once."""
-    betas = xp.minimum(xp.maximum(lower, 0.0), upper)
-    missing = totals - betas.sum(axis=1)
-    room = xp.where((missing >= 0)[:, None], upper, lower) - betas
-    reach = room.sum(axis=1)
-    rounding = 1e-12 * abs(betas.sum(axis=1))
-    wrong = xp.flatnonzero(~(abs(missing) <= abs(reach) * (1 + 1e-12) + rounding))
-    if len(wrong):
-        k = int(wrong[0])
-        box = (_pinned_copy(xp, side[k]) for side in (lower, upper))
-        feasible_start(Problem(np.zeros(lower.shape[1]), *box, float(totals[k])))  # raises
-    share = xp.where(reach == 0, 0.0, missing / xp.where(reach == 0, 1.0, reach))
-    return xp.minimum(xp.maximum(betas + room * share[:, None], lower), upper)
 
 
 def _identity_solutions(xp, p, lower, upper, totals):
