@@ -8,7 +8,7 @@ receives the rows that violate these most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
@@ -26,11 +26,12 @@ from ..base.machines import BinaryMachine, TrainingSet, merge_copies
 from ..solver import Settings
 from ..solver.landmarks import (
     LandmarkFeatures,
-    LandmarkSolution,
+    LandmarkMachine,
     LandmarkTask,
     Query,
     TrainingRows,
     choose_rows,
+    first_of_classes,
     solve_landmarks,
     spread_over_classes,
     worst_violators,
@@ -70,12 +71,7 @@ class LandmarkTraining:
         training = merge_copies(training)
         self.train_on(training, self.landmarks(training), self._rows)
 
-    def train_on(
-        self,
-        training: TrainingSet,
-        landmarks: Landmarks,
-        rows_of: Callable[[TrainingSet, LandmarkFeatures], TrainingRows],
-    ) -> None:
+    def train_on(self, training: TrainingSet, landmarks: Landmarks, rows_of: Callable) -> None:
         """Train all machines; `rows_of` gives the rows as the solver sees them, X is not used."""
         machines: list = [None] * len(self.model.classes_)
         for gamma in np.unique(training.gamma):
@@ -148,37 +144,29 @@ class LandmarkTraining:
         # of these rows best.
         counts = np.bincount(codes)
         order = check_random_state(self.model.random_state).permutation(len(codes))
-        order = order[np.argsort(codes[order], kind="stable")]
-        rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
         n = min(len(codes), max(_SAMPLE * self.model.landmarks, 2 * len(counts)))
-        return order[rank < spread_over_classes(counts, n)[codes[order]]]
+        return first_of_classes(codes, order, spread_over_classes(counts, n))
 
     def select(self, sample: TrainingSet) -> Landmarks:
         """Select landmarks among the rows of a sample."""
-        model = self.model
-        n_landmarks = min(model.landmarks, len(sample.codes))
+        model, n_landmarks = self.model, min(self.model.landmarks, len(sample.codes))
         coef = self._exact_machines(sample)
         # A part of the share of each class is reserved for it.
         counts = np.bincount(sample.codes)
         fair = spread_over_classes(counts, n_landmarks)
         fewest = max(1, min(_FEWEST, n_landmarks // (2 * len(counts))))
         reserved = np.minimum(fair, np.maximum(fair // _RESERVED, fewest))
-        order = np.lexsort((-np.abs(coef).sum(axis=0), sample.codes))
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        first = order[rank < reserved[sample.codes[order]]]
-        chosen = choose_rows(
-            *(sample.X, coef, sample.kernel, float(np.median(sample.gamma)), n_landmarks, first),
-            cache_size=model.cache_size,
-            n_jobs=model.n_jobs,
-            device=model.device,
-        )
+        order = np.argsort(-np.abs(coef).sum(axis=0), kind="stable")
+        first = first_of_classes(sample.codes, order, reserved)
+        data = sample.X, coef, sample.kernel, float(np.median(sample.gamma))
+        resources = model.cache_size, model.n_jobs, model.device
+        chosen = choose_rows(*data, n_landmarks, first, *resources)
         support = [sample.rows[multipliers != 0] for multipliers in coef]
         return Landmarks(sample.X[chosen], sample.rows[chosen], support)
 
     def _exact_machines(self, sample):
         """Multipliers of exact machines of the sample, shape (K, n); zeros where there are none."""
-        model = self.model
-        n_classes = len(model.classes_)
+        model, n_classes = self.model, len(self.model.classes_)
         coef = np.zeros((n_classes, len(sample.codes)))
         present = np.unique(sample.codes)
         if len(present) == 1 or np.sum(present < n_classes) < n_classes:
@@ -191,9 +179,7 @@ class LandmarkTraining:
         coef[:, exact.support_] = exact.dual_coef_
         return coef
 
-    def _solve(
-        self, training, classes: Sequence[int], landmarks: Landmarks, rows: TrainingRows
-    ) -> list[LandmarkSolution]:
+    def _solve(self, training, classes, landmarks, rows) -> list[LandmarkMachine]:
         """Solve the machines of some classes, with the settings of the estimator."""
         model, tasks = self.model, []
         alone = len(model.classes_) == 1 and model.n_known_unknowns_ == 0
@@ -205,7 +191,7 @@ class LandmarkTraining:
                 start = np.searchsorted(training.rows, landmarks.support[c])
             tasks.append(LandmarkTask(int(c), float(C), float(lam), hold, start))
         settings = Settings(model.tol, model.max_iter, model.cache_size, model.n_jobs)
-        solutions: dict[int, LandmarkSolution] = {}
+        solutions: dict[int, LandmarkMachine] = {}
         for k, solution in solve_landmarks(rows, tasks, settings):
             solutions[k] = solution
             if model.verbose:

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from ...kernels import Kernel, Linear
 from .._row_cache import kernel_rows
 from .._rows import kernel_sums
 from ..cuda import on_gpu, to_host
@@ -23,15 +22,7 @@ _ON_GPU = 40_000
 
 
 def choose_rows(
-    X,
-    coef: np.ndarray,
-    kernel: Kernel | Linear,
-    gamma: float,
-    n: int,
-    first: np.ndarray,
-    cache_size: float = 1000,
-    n_jobs: int | None = None,
-    device: str = "cpu",
+    X, coef, kernel, gamma: float, n: int, first, cache_size=1000.0, n_jobs=None, device="cpu"
 ) -> np.ndarray:
     """Choose n rows of X (m, d) whose span is nearest to the expansions `coef` (K, m), greedily.
 
@@ -151,3 +142,10 @@ def spread_over_classes(counts: np.ndarray, n: int) -> np.ndarray:
             room = room[np.argsort(picks[room], kind="stable")[:missing]]
         picks[room] += np.minimum(counts[room] - picks[room], max(1, missing // len(room)))
     return picks
+
+
+def first_of_classes(codes: np.ndarray, order: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    """The first ``picks[c]`` rows of each class c in an order of all rows, class by class."""
+    order, counts = order[np.argsort(codes[order], kind="stable")], np.bincount(codes)
+    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[rank < picks[codes[order]]]

@@ -73,19 +73,11 @@ class LandmarkFeatures:
         self.far = max(_FAR, 1e3 * largest) / np.sqrt(landmarks.shape[1])
         dense = not self.points.is_sparse
         self.by_products = dense and not needs_differences(kernel, largest)
+        self.n_features = len(self.kept)
+        self.block_rows = max(64, _BLOCK // self.n_features)  # their features fill a block
         self._right = None
         if dense and fits_single(kernel, largest, expanded=True):  # narrow points, too
             self._right = right_factor(self.points.scaled(self.points.X), np.float32).T
-
-    @property
-    def n_features(self) -> int:
-        """Number r of features."""
-        return len(self.kept)
-
-    @property
-    def block_rows(self) -> int:
-        """Rows whose features fill a block."""
-        return max(64, _BLOCK // self.n_features)
 
     def __call__(self, X) -> np.ndarray:
         """Features of samples (n, d), shape (n, r), float32."""
@@ -166,7 +158,7 @@ class TrainingRows:
         """Features (n, r) of the rows `index`, float32."""
         return self._map.in_blocks(self._X[index], self._n_jobs)
 
-    def violators(self, query: Query, active: tuple[np.ndarray, np.ndarray]) -> Violators:
+    def violators(self, query, active):
         """The worst violators of each class but the pairs (row, position) `active`."""
         xp, n = self._map.xp, len(self._blocks)
         rows, position = active

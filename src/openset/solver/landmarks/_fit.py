@@ -34,7 +34,7 @@ from .._rows import empty_rows
 from .._solve import solve
 from .._tuning import tuning
 from ..cuda import module_of
-from ._choice import spread_over_classes
+from ._choice import first_of_classes, spread_over_classes
 from ._features import Query, TrainingRows
 
 # Rows that every class starts with, and its positives in addition.
@@ -75,31 +75,20 @@ class LandmarkTask:
     start: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
-class LandmarkSolution:
-    """The machine of one class, f(x) = weights' psi(x) + bias."""
-
-    weights: np.ndarray  # (r,)
-    bias: float
-    lam: float  # that of the task, or what a held bias amounts to
-    objective: float  # as for the exact machine
-    kkt_gap: float
-    n_iter: int
-    n_support: int  # rows with a multiplier
-
-
 def solve_landmarks(
     rows: TrainingRows, tasks: Sequence[LandmarkTask], settings: Settings
-) -> Iterator[tuple[int, LandmarkSolution]]:
-    """Yield (k, solution of task k) as they become final; tasks are sorted by code."""
+) -> Iterator[tuple[int, LandmarkMachine]]:
+    """Yield (k, machine of task k) as they become final; tasks are sorted by code."""
     if settings.max_iter < 0:
         # Few landmarks make nearly singular problems, on which rounding can keep SMO from ending.
         settings = settings._replace(max_iter=max(_MOST_ITERATIONS, 100 * len(rows.codes)))
     mass = np.bincount(rows.codes, rows.weight)
-    totals = [task.lam * (mass[task.code] * task.C) for task in tasks]
+    boxes = [mass[task.code] * task.C for task in tasks]
+    # Without any negatives the machine is a one-class SVM; its positives must score 0 or more.
+    target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
     machines = [
-        Machine(task, total, active, rows)
-        for task, total, active in zip(tasks, totals, _first_rows(rows, tasks, totals), strict=True)
+        LandmarkMachine(task, box, active, rows, target)
+        for task, box, active in zip(tasks, boxes, _first_rows(rows, tasks, boxes), strict=True)
     ]
     pool = Pool(rows, len(tasks), settings.cache_size, settings.n_jobs)
     unsolved, stop = list(range(len(tasks))), threading.Event()
@@ -115,13 +104,13 @@ def solve_landmarks(
                 pass
         active = np.concatenate([machine.active for machine in present])
         owner = np.repeat(np.arange(len(present)), [len(m.active) for m in present])
-        query = _query(rows, present, settings.tol, share)
+        query = _query(rows, present, target, settings.tol, share)
         violators, where, size = rows.violators(query, (active, owner))
         for i, k in enumerate(list(unsolved)):
             new = where == i
             if machines[k].admit(violators[new], size[new], settings) and share == 1:
                 unsolved.remove(k)
-                yield k, machines[k].solution()
+                yield k, machines[k].finished()
         if not unsolved:
             return
         if len(violators) < _SETTLED * len(active):
@@ -132,23 +121,19 @@ def solve_landmarks(
         ConvergenceWarning,
         stacklevel=2,
     )
-    yield from ((k, machines[k].solution()) for k in unsolved)
+    yield from ((k, machines[k].finished()) for k in unsolved)
 
 
-def _first_rows(rows, tasks, totals):
+def _first_rows(rows, tasks, boxes):
     """Active rows to start with: a sample of all classes, and more of the class itself."""
-    rng = np.random.default_rng(0)
-    counts = np.bincount(rows.codes)
-    order = rng.permutation(len(rows.codes))
-    order = order[np.argsort(rows.codes[order], kind="stable")]
-    members = np.split(order, np.cumsum(counts)[:-1])
+    order, counts = np.random.default_rng(0).permutation(len(rows.codes)), np.bincount(rows.codes)
     picks = spread_over_classes(counts, min(len(order), max(_START, 2 * len(counts))))
-    shared = np.concatenate([part[:k] for part, k in zip(members, picks, strict=True)])
-    for task, total in zip(tasks, totals, strict=True):
-        positive = members[task.code]
+    shared, codes = first_of_classes(rows.codes, order, picks), rows.codes[order]
+    for task, box in zip(tasks, boxes, strict=True):
+        positive = order[codes == task.code]
         mass = np.cumsum(rows.weight[positive]) * task.C
         # The multipliers of positive rows have to reach the total, with some room to move.
-        enough = np.searchsorted(mass, min(1.2 * total, mass[-1])) + 1
+        enough = np.searchsorted(mass, min(1.2 * (task.lam * box), mass[-1])) + 1
         if task.start is not None and len(task.start):
             yield np.unique(np.concatenate([task.start, positive[:enough]]))
         else:
@@ -167,29 +152,30 @@ def _solve_on_gpu(machines, pool, settings):
         machine.weights = weights
 
 
-def _query(rows, machines, tol, share):
+def _query(rows, machines, target, tol, share):
     weights = np.array([machine.weights for machine in machines])
     return Query(
         classes=np.array([machine.task.code for machine in machines]),
         coef=rows.coefficients(weights).astype(np.float32),
         bias=np.array([machine.bias for machine in machines]),
-        target=machines[0].target,
+        target=target,
         floor=tol + _ROUNDING * (1 + np.linalg.norm(weights, axis=1)),
         most=np.array([machine.most for machine in machines]),
         share=share,
     )
 
 
-class Machine:
-    """The machine of one class while it is trained."""
+class LandmarkMachine:
+    """The machine of one class, f(x) = weights' psi(x) + bias."""
 
     # The rows `active` (n,), the multipliers `beta` (n + 1,) of the slack and of these, `weights`
-    # (r,), `bias`, and `most`, the number of rows that may become active next.
+    # (r,), `bias`, and `most`, the number of rows that may become active next. At the end also
+    # `lam`, that of the task or what a held bias amounts to, the dual `objective` as for the exact
+    # machine, `kkt_gap`, and `n_support`, the number of rows with a multiplier.
 
-    def __init__(self, task, total, active, rows):
-        self.task, self._total, self.active, self._rows = task, total, active, rows
-        # Without any negatives the machine is a one-class SVM; its positives must score 0 or more.
-        self.target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
+    def __init__(self, task, boxes, active, rows, target):
+        self.task, self._boxes, self._target = task, boxes, target
+        self.active, self._rows = active, rows
         self.beta = self._gram = self._solution = None
         # Largest violation found in the last round, and the tolerance of its solution.
         self._worst = self._tol = np.inf
@@ -203,10 +189,10 @@ class Machine:
         # The slack never reaches its lower bound.
         p, lower = (0.0, 0.0) if task.hold is None else (task.hold, -1.0 - boxes[positive].sum())
         return Problem(
-            np.append(p, np.where(positive, self.target, -self.target)),
+            np.append(p, np.where(positive, self._target, -self._target)),
             np.append(lower, np.where(positive, 0.0, -boxes)),
             np.append(0.0, np.where(positive, boxes, 0.0)),
-            self._total,
+            task.lam * self._boxes,
         )
 
     def improve(self, pool, settings, stop):
@@ -254,16 +240,16 @@ class Machine:
         self.beta = np.concatenate([self.beta, np.zeros(len(rows))])
         return False
 
-    def solution(self):
-        last, slack, lam = self._solution, self._solution.beta[SLACK], self.task.lam
+    def finished(self):
+        """The machine itself, with what is reported about it."""
+        last, slack, self.lam = self._solution, self._solution.beta[SLACK], self.task.lam
         if slack < 0:  # the bias is held
-            boxes = np.bincount(self._rows.codes, self._rows.weight)[self.task.code] * self.task.C
-            lam = max(lam, (self._total - slack) / boxes)
-        objective = last.objective + (self.task.hold or 0.0) * slack
-        gap, n_support = max(last.kkt_gap, self._worst), np.count_nonzero(last.beta[1:])
-        return LandmarkSolution(
-            self.weights, self.bias, lam, objective, gap, self.n_iter, n_support
-        )
+            self.lam = max(self.lam, (self.lam * self._boxes - slack) / self._boxes)
+        self.objective = last.objective + (self.task.hold or 0.0) * slack
+        self.kkt_gap = max(last.kkt_gap, self._worst)
+        self.n_support = np.count_nonzero(last.beta[1:])
+        self._rows = self._gram = None  # which are large
+        return self
 
 
 class Pool:
