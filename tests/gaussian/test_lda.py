@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 from sklearn.datasets import load_iris
 
-from openset.gaussian import OpenSetLDA
+from openset.gaussian import SIMCA, OpenSetLDA, ViM
 from openset.utils import thread_map
 
 
@@ -167,3 +168,17 @@ def test_bad_parameters(data, bad):
     X, y, _ = data
     with pytest.raises(ValueError, match=f"'{next(iter(bad))}' parameter"):
         OpenSetLDA(**bad).fit(X, y)
+
+
+@pytest.mark.parametrize("method", [OpenSetLDA(), SIMCA(), ViM()], ids=["LDA", "SIMCA", "ViM"])
+def test_where_lapack_gives_up(data, method, monkeypatch):
+    # syevr fails on 1,000 features of 400 rows (15-scenes) with some kernels of OpenBLAS.
+    X, y, Z = data
+    expected = clone(method).fit(X, y).decision_function(Z)
+
+    def gives_up(matrix):
+        raise np.linalg.LinAlgError("Internal Error.")
+
+    monkeypatch.setattr("openset.gaussian._means.eigh", gives_up)
+    scores = clone(method).fit(X, y).decision_function(Z)
+    assert_allclose(scores, expected, rtol=1e-8, atol=1e-8)

@@ -133,7 +133,7 @@ class OpenSetLDA(DistanceClassifier):
             total, self._total_shrinkage = shrunk_covariance(X - self._mean, X)
             self._spread, self._basis = eigh(total, self.covariance_)
         else:
-            values, vectors = eigh(self.covariance_)
+            values, vectors = eigenvectors(self.covariance_)
             self._basis = vectors / np.sqrt(values)
         self._centers = (self.means_ - self._mean) @ self._basis
 
@@ -180,6 +180,15 @@ def pulled_in(R: np.ndarray, limit: float) -> np.ndarray:
     if np.any(size > limit):
         R *= np.minimum(1.0, limit / np.maximum(size, limit))
     return R
+
+
+def eigenvectors(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending eigenvalues and the eigenvectors, in columns, of a symmetric matrix."""
+    try:
+        return eigh(matrix)
+    except np.linalg.LinAlgError:
+        # With many equal eigenvalues (d > n) LAPACK's syevr gives up on some processors.
+        return np.linalg.eigh(matrix)
 
 
 def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from scipy.linalg import solve
 from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval
 
@@ -15,7 +15,7 @@ from ..base import DistanceClassifier, SearchSpec, Traits
 from ..base.fitted import require
 from ..base.parameters import QUANTILES, param, with_parameters
 from ..solver.points import squared_norms
-from ._means import FAR, class_means, pulled_in, shrunk_covariance
+from ._means import FAR, class_means, eigenvectors, pulled_in, shrunk_covariance
 
 N_COMPONENTS = [Interval(Integral, 0, None, closed="left"), Interval(Real, 0, 1, closed="neither")]
 # A search tries these shares of the variance.
@@ -173,7 +173,7 @@ def principal_directions(
     """Variances, (a,), and orthonormal directions, (a, d), of rows R about the origin."""
     n, d = R.shape
     small = R.T @ R / n if d <= n else R @ R.T / n
-    values, vectors = eigh(small)
+    values, vectors = eigenvectors(small)
     values, vectors = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     count = n_components
     if not isinstance(n_components, Integral):
