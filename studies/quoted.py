@@ -16,14 +16,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from openset.evaluation import stats
-from openset.study import Store, load_study
-from openset.study._ranks import BLOCK, collect, rank_groups
+from openset.study import Store, load_study, stats
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from paper_tables import DATASETS, METHODS, OTHER_DATA, UNSEEN, bias_signs, read_published  # noqa: E402
 
+BLOCK = ["dataset", "n_known"]
 PAGE = HERE / "results" / "README.md"
 SIGNS = HERE.parent / "docs" / "one_vs_one.md"
 SHOWN = (
@@ -59,11 +58,14 @@ def rows_of(study: str) -> pd.DataFrame:
     return rows[rows["status"] == "done"]
 
 
-def ranks(rows: pd.DataFrame, unit=BLOCK) -> tuple[pd.DataFrame, int]:
+def ranks(rows: pd.DataFrame, unit=tuple(BLOCK)) -> tuple[pd.DataFrame, int]:
     """Average ranks over complete blocks, a row per measure, and the number of blocks."""
-    groups = rank_groups(collect(rows, None, "OpenSetSVC"), "OpenSetSVC", unit)
-    found = {r.measure: r.ranks for r in groups[0]}
-    return pd.DataFrame(found).T.loc[list(NAMES)], groups[0][0].n_blocks
+    found = {}
+    for measure in NAMES:
+        cells = rows.groupby([*BLOCK, "method"])[measure].mean().unstack().dropna()
+        blocks = cells.groupby(level=list(unit)).mean()
+        found[measure] = pd.Series(stats.average_ranks(blocks.to_numpy()), blocks.columns)
+    return pd.DataFrame(found).T, len(blocks)
 
 
 def difference(n_methods: int, n_blocks: int) -> float:
