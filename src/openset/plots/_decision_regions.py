@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ from ._display import (
     BASE_COLORS,
     UNKNOWN_COLOR,
     Display,
+    axes_for,
     class_colors,
     class_marker,
     class_name,
@@ -134,7 +135,6 @@ class DecisionRegionsDisplay(Display):
         point_size : float, default=20
             Area of the markers of the samples, in square points.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
 
         Returns
         -------
@@ -143,70 +143,46 @@ class DecisionRegionsDisplay(Display):
         check_is_fitted(unwrap(estimator))
         classes = unwrap(estimator).classes_
         check_consistent_length(X, y)
-        grid = plane_grid(plane, X, y, margin, grid_resolution)
-        beyond = _beyond_certificate(estimator, grid.samples) if certificate else None
-        display = cls(
-            x0=grid.x0,
-            x1=grid.x1,
-            regions=decide(estimator.decision_function(grid.samples)).reshape(grid.shape),
-            classes=classes,
-            points=None if y is None else grid.points,
-            point_codes=None if y is None else encode_labels(y, classes),
-            certificates=None if beyond is None else beyond.reshape(-1, *grid.shape),
-            labels=grid.labels,
-        )
+        grid, samples, points = plane_grid(plane, X, y, margin, grid_resolution)
+        shape = -1, grid_resolution, grid_resolution
+        if y is not None:
+            grid |= {"points": points, "point_codes": encode_labels(y, classes)}
+        if certificate:
+            grid["certificates"] = _beyond_certificate(estimator, samples).reshape(shape)
+        regions = decide(estimator.decision_function(samples)).reshape(shape[1:])
+        display = cls(regions=regions, classes=classes, **grid)
         return display.plot(ax=ax, legend=legend, point_size=point_size)
 
-    def plot(
-        self, ax: Axes | None = None, *, legend: bool | None = None, point_size: float = 20
-    ) -> DecisionRegionsDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax, legend, point_size
-            As for :meth:`from_estimator`.
-
-        Returns
-        -------
-        DecisionRegionsDisplay
-        """
-        ax = self._start(ax)
+    def _draw(self, ax, legend=None, point_size=20):
         n_classes = len(self.classes)
         colors = class_colors(n_classes)
-        self.image_ = self._draw_regions(ax, colors)
+        # Half a step beyond the ends, so that each value is at the centre of its pixel.
+        axes = (self.x0[[0, 1, -1]], self.x1[[0, 1, -1]])
+        extent = [edge for x, y, z in axes for edge in (x - (y - x) / 2, z + (y - x) / 2)]
+        cmap = ListedColormap(np.vstack([tint(colors), np.ones(3)]))
+        limits = {"vmin": -0.5, "vmax": n_classes + 0.5, "extent": extent}
+        style = {"origin": "lower", "aspect": ax.get_aspect(), "interpolation": "nearest"}
+        self.image_ = ax.imshow(self.regions, cmap=cmap, **limits, **style)
         self.outlines_ = [
             ax.contour(self.x0, self.x1, self.regions == c, [0.5], colors=[colors[c]], linewidths=1)
             for c in np.unique(self.regions)
             if c < n_classes and np.any(self.regions != c)
         ]
-        self.points_ = [] if self.points is None else self._draw_points(ax, colors, point_size)
-        self.certificates_ = [] if self.certificates is None else self._draw_circles(ax, colors)
-        first, second = map(plain_text, self.labels)
-        ax.set(xlabel=first, ylabel=second)
-        ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]])
-        if legend is None:
-            legend = n_classes <= _LEGEND_UP_TO
-        self.legend_ = self._draw_legend(ax, colors) if legend else None
-        return self
-
-    def _draw_regions(self, ax, colors):
-        tints = np.vstack([tint(colors), np.ones(3)])
-        # Half a step beyond the ends, so that each value is at the centre of its pixel.
-        half = [np.array([-0.5, 0.5]) * (x[1] - x[0]) for x in (self.x0, self.x1)]
-        return ax.imshow(
-            self.regions,
-            cmap=ListedColormap(tints),
-            vmin=-0.5,
-            vmax=len(colors) + 0.5,
-            origin="lower",
-            extent=(*(self.x0[[0, -1]] + half[0]), *(self.x1[[0, -1]] + half[1])),
-            aspect=ax.get_aspect(),
-            interpolation="nearest",
-        )
+        points = {} if self.points is None else self._draw_points(ax, colors, point_size)
+        self.points_ = [*points.values()]
+        dashed = {"linewidths": 1.2, "linestyles": "dashed"}
+        self.certificates_ = [
+            ax.contour(self.x0, self.x1, beyond, [0.0], colors=[0.6 * colors[c]], **dashed)
+            for c, beyond in enumerate(() if self.certificates is None else self.certificates)
+            if np.nanmin(np.append(beyond, 0)) < 0 < np.nanmax(np.append(beyond, 0))
+        ]
+        _name_axes(ax, self)
+        self.legend_ = None
+        if n_classes <= _LEGEND_UP_TO if legend is None else legend:
+            self.legend_ = self._draw_legend(ax, colors, points)
 
     def _draw_points(self, ax, colors, size):
-        drawn = []
+        drawn = {}
         for c in np.unique(self.point_codes):
             rows = self.points[self.point_codes == c]
             if c < len(colors):
@@ -214,20 +190,10 @@ class DecisionRegionsDisplay(Display):
                 style |= {"edgecolor": "white", "linewidth": 0.02 * size}
             else:
                 style = {"color": UNKNOWN_COLOR, "marker": "x", "linewidth": 1}
-            drawn.append(ax.scatter(*rows.T, s=size, zorder=3, **style))
+            drawn[c] = ax.scatter(*rows.T, s=size, zorder=3, **style)
         return drawn
 
-    def _draw_circles(self, ax, colors):
-        style = {"linewidths": 1.2, "linestyles": "dashed"}
-        return [
-            ax.contour(self.x0, self.x1, beyond, [0.0], colors=[0.6 * color], **style)
-            for color, beyond in zip(colors, self.certificates, strict=True)
-            if np.nanmin(np.append(beyond, 0)) < 0 < np.nanmax(np.append(beyond, 0))
-        ]
-
-    def _draw_legend(self, ax, colors):
-        codes = [] if self.points is None else np.unique(self.point_codes)
-        points = dict(zip(codes, self.points_, strict=True))
+    def _draw_legend(self, ax, colors, points):
         handles, names = [], []
         for c, label in enumerate([*self.classes, None]):
             unknown = c == len(colors)
@@ -238,6 +204,11 @@ class DecisionRegionsDisplay(Display):
             handles.append((region, points[c]) if c in points else region)
             names.append("unknown" if unknown else class_name(label))
         return ax.legend(handles, names, loc="upper right", fontsize="small")
+
+
+def _name_axes(ax, display):
+    first, second = map(plain_text, display.labels)
+    ax.set(xlabel=first, ylabel=second, xlim=display.x0[[0, -1]], ylim=display.x1[[0, -1]])
 
 
 def _beyond_certificate(estimator: BaseEstimator, X: Any) -> np.ndarray:
@@ -263,16 +234,14 @@ class DecisionSurfaceDisplay(Display):
 
     Parameters
     ----------
-    x0, x1 : ndarray of shape (n0,), (n1,)
-        Coordinates of the grid.
+    x0, x1
+        As for :class:`DecisionRegionsDisplay`, as are the labels.
     values : ndarray of shape (n1, n0)
         Decision function of the class.
     title : str, default=""
         Name of the class and whether its region is bounded.
     color : color, default=colour of the first class
-        Colour of the class.
     labels : tuple of str, default=("feature 0", "feature 1")
-        Names of the coordinates.
 
     Attributes
     ----------
@@ -322,13 +291,8 @@ class DecisionSurfaceDisplay(Display):
             As for :meth:`DecisionRegionsDisplay.from_estimator`.
         class_label : label
             The class to draw.
-        plane : None, "pca" or array-like of shape (3, d), default=None
-            Plane to draw if there are more than two dimensions, as in
-            :meth:`DecisionRegionsDisplay.from_estimator`.
-        grid_resolution : int, default=80
-            Number of grid points in each direction.
-        margin : float, default=0.25
-            How far to show beyond the samples, as a fraction of their range.
+        plane, grid_resolution, margin
+            As for :meth:`DecisionRegionsDisplay.from_estimator`, without the plane "means".
         ax : matplotlib Axes3D, default=None
             Where to draw, made with ``projection="3d"``; None makes a new figure.
 
@@ -342,21 +306,16 @@ class DecisionSurfaceDisplay(Display):
         if getattr(class_label, "ndim", 0) or class_label not in classes:
             raise ValueError(f"class_label={class_label!r} is not one of the classes {classes}.")
         c = classes.index(class_label)
-        grid = plane_grid(plane, X, None, margin, grid_resolution)
-        display = cls(
-            x0=grid.x0,
-            x1=grid.x1,
-            values=estimator.decision_function(grid.samples)[:, c].reshape(grid.shape),
-            title=_title(model, c),
-            color=class_colors(len(model.classes_))[c],
-            labels=grid.labels,
-        )
-        return display.plot(ax=ax)
+        grid, samples, _ = plane_grid(plane, X, None, margin, grid_resolution)
+        values = estimator.decision_function(samples)[:, c].reshape(2 * [grid_resolution])
+        color = class_colors(len(classes))[c]
+        return cls(values=values, title=_title(model, c), color=color, **grid).plot(ax=ax)
 
-    def _start(self, ax, **subplots):
+    @staticmethod
+    def _axes(ax):
         if ax is not None and ax.name != "3d":
             raise ValueError("ax must have three dimensions: make it with projection='3d'.")
-        return super()._start(ax, subplot_kw={"projection": "3d"})
+        return axes_for(ax, subplot_kw={"projection": "3d"})
 
     def _draw(self, ax):
         u, v = np.meshgrid(self.x0, self.x1)
@@ -370,12 +329,17 @@ class DecisionSurfaceDisplay(Display):
         floor = low - 0.5 * (high - low)
         self.border_ = None
         if self.values.min() < 0 < self.values.max():
-            style = {"colors": [self.color], "linewidths": 1.5}
-            self.border_ = ax.contour(u, v, self.values, [0.0], zdir="z", offset=floor, **style)
-        self.walls_ = self._draw_walls(ax)
-        ax.set(xlim=self.x0[[0, -1]], ylim=self.x1[[0, -1]], zlim=(floor, high), title=self.title)
-        first, second = map(plain_text, self.labels)
-        ax.set(xlabel=first, ylabel=second, zlabel="decision function $f$")
+            line = {"colors": [self.color], "linewidths": 1.5}
+            self.border_ = ax.contour(u, v, self.values, [0.0], zdir="z", offset=floor, **line)
+        # The two walls that the viewer sees from inside.
+        azimuth = np.deg2rad(ax.azim)
+        wall0 = self.x0[0 if np.cos(azimuth) > 0 else -1]
+        wall1 = self.x1[0 if np.sin(azimuth) > 0 else -1]
+        ends = ([wall0, wall0], self.x1[[0, -1]]), (self.x0[[0, -1]], [wall1, wall1])
+        style = {"color": self.color, "linewidth": 2, "zorder": 0}
+        self.walls_ = [line for x, y in ends for line in ax.plot(x, y, [0, 0], **style)]
+        _name_axes(ax, self)
+        ax.set(zlim=(floor, high), title=self.title, zlabel="decision function $f$")
         for axis in "xy":
             ax.locator_params(axis=axis, nbins=5)  # slanted tick labels need room
         ax.set_box_aspect(None, zoom=0.94)  # as do the axis labels
@@ -388,46 +352,24 @@ class DecisionSurfaceDisplay(Display):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(low >= 0, 1.0, np.clip(high / (high - low), 0.0, 1.0))
 
-    def _draw_walls(self, ax):
-        # The two walls that the viewer sees from inside.
-        azimuth = np.deg2rad(ax.azim)
-        wall0 = self.x0[0] if np.cos(azimuth) > 0 else self.x0[-1]
-        wall1 = self.x1[0] if np.sin(azimuth) > 0 else self.x1[-1]
-        ends = ([wall0, wall0], self.x1[[0, -1]]), (self.x0[[0, -1]], [wall1, wall1])
-        style = {"color": self.color, "linewidth": 2, "zorder": 0}
-        return [line for x, y in ends for line in ax.plot(x, y, [0, 0], **style)]
-
 
 def _title(model, c):
     """The class, its bias where the method has one, and whether its region is bounded."""
     name = class_name(model.classes_[c])
-    name = name[:1].upper() + name[1:]
-    bounded = bool(model.bounded_[c])
+    facts = ["bounded"] if model.bounded_[c] else []
     if hasattr(model, "intercept_"):
-        return f"{name}: $b = {model.intercept_[c]:+.3f}$, {'bounded' if bounded else 'unbounded'}"
-    # Without a bias, False may only mean that boundedness is not proved.
-    return f"{name}: bounded" if bounded else name
-
-
-class PlaneGrid(NamedTuple):
-    """A grid of points on a plane through the feature space."""
-
-    x0: np.ndarray  # (n0,), first coordinates of the grid on the plane
-    x1: np.ndarray  # (n1,), second coordinates
-    samples: Any  # (n1 * n0, d), the points of the grid, row by row of x1; a table if X is one
-    points: np.ndarray  # (n, 2), the samples X, projected onto the plane
-    labels: tuple[str, str]  # names of the two coordinates
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (n1, n0) of an image on the grid."""
-        return len(self.x1), len(self.x0)
+        # Without a bias, False may only mean that boundedness is not proved.
+        facts = [f"$b = {model.intercept_[c]:+.3f}$", *(facts or ["unbounded"])]
+    return ": ".join(filter(None, [name[:1].upper() + name[1:], ", ".join(facts)]))
 
 
 def plane_grid(
     plane: str | ArrayLike | None, X: Any, y: Any, margin: float, resolution: int
-) -> PlaneGrid:
-    """Lay a grid over the samples X, widened by `margin` times their range."""
+) -> tuple[dict[str, Any], Any, np.ndarray]:
+    """Lay a grid over the samples X on a plane, widened by `margin` times their range."""
+    # Returns the coordinates of the grid and their names, as the displays take them; its points in
+    # the feature space, (n1 * n0, d), row by row of x1 and a table if X is one; the samples
+    # projected onto the plane, (n, 2).
     if not isinstance(resolution, Integral) or resolution < 2:
         raise ValueError(f"grid_resolution={resolution!r} must be an integer of at least 2.")
     if not isinstance(margin, Real) or not 0 <= margin < np.inf:
@@ -443,7 +385,7 @@ def plane_grid(
     samples = origin + np.stack(np.meshgrid(x0, x1), axis=-1).reshape(-1, 2) @ directions
     if columns is not None:
         samples = type(X)(samples, columns=columns)
-    return PlaneGrid(x0, x1, samples, points, labels)
+    return {"x0": x0, "x1": x1, "labels": labels}, samples, points
 
 
 def _find_plane(plane, X, y, names):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Self
 
 import numpy as np
@@ -140,32 +140,30 @@ def axes_for(ax: Any = None, **subplots: Any) -> Any:
 
 
 class Display:
-    """A figure on one Axes; subclasses implement ``_draw``."""
+    """A figure on one Axes; subclasses define ``_draw(ax, **options)``."""
 
     ax_: Axes
     figure_: Figure | SubFigure
 
-    def _start(self, ax: Axes | None, **subplots: Any) -> Axes:
-        """Set and return the axes to draw on."""
-        self.ax_ = axes_for(ax, **subplots)
-        self.figure_ = self.ax_.figure
-        return self.ax_
+    _draw: Callable[..., None]
+    _axes = staticmethod(axes_for)
 
-    def plot(self, ax: Axes | None = None) -> Self:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
+        **options
+            How to draw, as for the class method that built this display.
 
         Returns
         -------
         display
             This object.
         """
-        self._draw(self._start(ax))
+        self.ax_ = self._axes(ax)
+        self.figure_ = self.ax_.figure
+        self._draw(self.ax_, **options)
         return self
-
-    def _draw(self, ax: Any, *options: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not define how it is drawn.")

@@ -117,7 +117,7 @@ class LambdaPathDisplay:
         known, unknown = counts.accuracy_known(), counts.accuracy_unknown()
         return cls(path=path, accuracy_known=known, accuracy_unknown=unknown).plot(ax=ax)
 
-    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> LambdaPathDisplay:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Self:
         """Draw.
 
         Parameters
@@ -127,7 +127,7 @@ class LambdaPathDisplay:
 
         Returns
         -------
-        LambdaPathDisplay
+        display
         """
         n_axes = 1 if self.accuracy_known is None else 2
         ax = axes_for(ax, nrows=n_axes, sharex=True)
@@ -153,23 +153,18 @@ class LambdaPathDisplay:
             if unbounded.any():
                 over = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
                 ax.plot(path.lams[unbounded], path.bias[c, unbounded], **marker, **over)
-                crossing = path.smallest_bounding[c]
-                self.crossings_ += ax.plot(
-                    crossing, 0, "|", color=colors[c], markersize=16, markeredgewidth=2, zorder=4
-                )
+                tick = {"color": colors[c], "markersize": 16, "markeredgewidth": 2, "zorder": 4}
+                self.crossings_ += ax.plot(path.smallest_bounding[c], 0, "|", **tick)
         ax.set_ylabel("bias $b$")
         ax.legend(title="hollow: unbounded", loc="lower left")  # free, as the bias falls
 
     def _draw_accuracies(self, ax):
-        curves = {
-            "AKS, known": self.accuracy_known,
-            "AUS, unknown": self.accuracy_unknown,
-            "NA, mean": (self.accuracy_known + self.accuracy_unknown) / 2,
-        }
+        curves = [self.accuracy_known, self.accuracy_unknown]
+        curves.append((self.accuracy_known + self.accuracy_unknown) / 2)
         lines = []
-        for k, (name, values) in enumerate(curves.items()):
-            style = {"color": str(0.25 * k), "linestyle": line_style(k)}
-            lines += ax.plot(self.path.lams, values, label=name, **style)
+        for k, name in enumerate(("AKS, known", "AUS, unknown", "NA, mean")):
+            style = {"color": str(0.25 * k), "linestyle": line_style(k), "label": name}
+            lines += ax.plot(self.path.lams, curves[k], **style)
         ax.set(ylabel="accuracy", ylim=(-0.03, 1.03))
         ax.legend()
         return lines
@@ -226,7 +221,7 @@ class SearchHeatmapDisplay(Display):
         cls,
         search: BaseEstimator,
         *,
-        params: tuple[str, str] | None = None,
+        params: Sequence[str] | None = None,
         class_label: Hashable = None,
         ax: Axes | None = None,
     ) -> SearchHeatmapDisplay:
@@ -235,13 +230,12 @@ class SearchHeatmapDisplay(Display):
         Parameters
         ----------
         search : OpenSetSearchCV or another search with ``cv_results_``
-        params : (str, str), default=None
+        params : sequence of two str, default=None
             Parameters of the horizontal and of the vertical axis; None takes the two with the most
             values.
         class_label : label, default=None
             The class to show, for a search at level "class".
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
 
         Returns
         -------
@@ -252,19 +246,26 @@ class SearchHeatmapDisplay(Display):
         results = search.cv_results_
         rows = _rows_of(results, class_label)
         params_of = [key for key in results if key.startswith("param_")]
-        tried = {key.removeprefix("param_"): results[key][rows] for key in params_of}
-        x_name, y_name = _choose(tried, params)
-        x_values, x_at = _levels(tried[x_name])
-        y_values, y_at = _levels(tried[y_name])
+        tried = {key.removeprefix("param_"): _levels(results[key][rows]) for key in params_of}
+        if params is None:
+            if len(tried) < 2:
+                raise ValueError(
+                    f"the search varied {sorted(tried)}; a heat map needs two parameters."
+                )
+            params = sorted(tried, key=lambda name: -len(tried[name][0]))[:2]
+        if len(params) != 2 or not set(params) <= tried.keys():
+            raise ValueError(f"params={params!r} must be two of {sorted(tried)}.")
+        (x_values, x_at), (y_values, y_at) = (tried[name] for name in params)
         scores = np.full((len(y_values), len(x_values)), np.nan)
         means = np.asarray(results["mean_test_score"], dtype=np.float64)[rows]
         np.fmax.at(scores, (y_at, x_at), means)
         best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))  # the first one on ties
         scoring = getattr(search, "scoring_", getattr(search, "scoring", None))
-        axes = {"x_values": x_values, "y_values": y_values, "x_name": x_name, "y_name": y_name}
+        axes = {"x_values": x_values, "y_values": y_values, "scores": scores}
         return cls(
-            scores=scores,
             **axes,
+            x_name=params[0],
+            y_name=params[1],
             best=(y_at[best], x_at[best]) if np.isfinite(means[best]) else None,
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "mean score",
         ).plot(ax=ax)
@@ -284,45 +285,32 @@ class SearchHeatmapDisplay(Display):
             texts = _texts(values)
             axis.set_ticks(places, [texts[k] for k in places])
             axis.set_label_text(plain_text(name))
-        self.colorbar_ = self.figure_.colorbar(
-            self.image_, ax=ax, label=plain_text(self.score_name)
-        )
+        label = plain_text(self.score_name)
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=label)
 
 
 def _rows_of(results, class_label):
     """Rows of the table to show."""
-    if "class" not in results:
-        if class_label is not None:
+    if "class" in results:
+        classes = results["class"].tolist()
+        if class_label not in classes:
             raise ValueError(
-                f"class_label={class_label!r} was passed, but the search chose one setting for "
-                "all classes; leave class_label out."
+                "the search chose a setting for each class; pass class_label= one of "
+                f"{sorted(set(classes))}, not {class_label!r}."
             )
-        # A default of the estimator may be a name, such as gamma="scale", without a place.
-        first = results["params"][0]
-        has_place = [
-            all(isinstance(v, str) <= isinstance(first.get(k, v), str) for k, v in params.items())
-            for params in results["params"]
-        ]
-        return np.flatnonzero(has_place)
-    classes = results["class"]
-    rows = np.flatnonzero(classes == class_label) if class_label is not None else []
-    if len(rows) == 0:
+        return [k for k, label in enumerate(classes) if label == class_label]
+    if class_label is not None:
         raise ValueError(
-            "the search chose a setting for each class; pass class_label= one of "
-            f"{np.unique(classes).tolist()}, not {class_label!r}."
+            f"class_label={class_label!r} was passed, but the search chose one setting for all "
+            "classes; leave class_label out."
         )
-    return rows
-
-
-def _choose(tried, params):
-    """Names of the two parameters to show."""
-    if params is not None:
-        if len(params) != 2 or not set(params) <= tried.keys():
-            raise ValueError(f"params={params!r} must be two of {sorted(tried)}.")
-        return tuple(params)
-    if len(tried) < 2:
-        raise ValueError(f"the search varied {sorted(tried)}; a heat map needs two parameters.")
-    return tuple(sorted(tried, key=lambda name: -len(_levels(tried[name])[0]))[:2])
+    # A default of the estimator may be a name, such as gamma="scale", without a place.
+    first = results["params"][0]
+    return [
+        k
+        for k, params in enumerate(results["params"])
+        if all(isinstance(v, str) <= isinstance(first.get(n, v), str) for n, v in params.items())
+    ]
 
 
 def _levels(values):
@@ -339,9 +327,8 @@ def _texts(values):
     if not all(isinstance(value, float) for value in values):
         return [plain_text(value) for value in values]
     mantissas, exponents = np.frexp(values)
-    if np.all(mantissas == 0.5):
-        return [f"$2^{{{exponent - 1}}}$" for exponent in exponents]
-    return [f"{value:.3g}" for value in values]
+    powers = [f"$2^{{{exponent - 1}}}$" for exponent in exponents]
+    return powers if np.all(mantissas == 0.5) else [f"{value:.3g}" for value in values]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -361,8 +348,7 @@ class EvidenceDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes, Figure
     line_, threshold_ : Line2D
     alarm_ : Line2D or None
         A line at the sample of the alarm.
@@ -393,24 +379,22 @@ class EvidenceDisplay(Display):
         ----------
         monitor : UnknownRateMonitor
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
 
         Returns
         -------
         EvidenceDisplay
         """
         n_samples, log_evidence = monitor.history
-        alarm: dict[str, Any] = {"log_threshold": monitor.log_threshold}
-        alarm["alarm_at"] = monitor.alarm_at
+        alarm: dict[str, Any] = {"alarm_at": monitor.alarm_at}
+        alarm["log_threshold"] = monitor.log_threshold
         return cls(n_samples=n_samples, log_evidence=log_evidence, **alarm).plot(ax=ax)
 
     def _draw(self, ax):
         red, _, blue = class_colors(3)
         ten = np.log(10)
         (self.line_,) = ax.plot(self.n_samples, self.log_evidence / ten, color=blue)
-        self.threshold_ = ax.axhline(
-            self.log_threshold / ten, color=INK, linestyle="--", label="alarm threshold"
-        )
+        style = {"color": INK, "linestyle": "--", "label": "alarm threshold"}
+        self.threshold_ = ax.axhline(self.log_threshold / ten, **style)
         self.alarm_ = None
         if self.alarm_at is not None:
             label = f"alarm at sample {self.alarm_at:,}"
@@ -488,7 +472,6 @@ class CriticalDifferenceDisplay(Display):
         alpha : float, default=0.05
             Level of the Bonferroni-Dunn test, or of Nemenyi's without a control.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
 
         Returns
         -------
@@ -505,29 +488,28 @@ class CriticalDifferenceDisplay(Display):
         """Methods that do not differ significantly from the control, best first."""
         if self.control is None:
             return []
+        behind = {name: abs(self.ranks[name] - self.ranks[self.control]) for name in self._order}
         reach = self.critical_difference
-        return [
-            name
-            for name in self._best_first()
-            if name != self.control and abs(self.ranks[name] - self.ranks[self.control]) <= reach
-        ]
+        return [name for name in behind if name != self.control and behind[name] <= reach]
 
     @property
     def cliques(self) -> list[list[str]]:
         """The largest groups of two methods or more no two of which differ, best first."""
-        order = self._best_first()
+        order = self._order
         ranks = np.array([self.ranks[name] for name in order])
         ends = np.searchsorted(ranks, ranks + self.critical_difference, side="right")
         new = np.diff(ends, prepend=0) > 0  # else the group is part of the one before
         return [order[i:end] for i, end in enumerate(ends) if new[i] and end - i > 1]
 
-    def _best_first(self):
+    @property
+    def _order(self):
+        """The methods, best first."""
         return sorted(self.ranks, key=self.ranks.__getitem__)
 
-    def _start(self, ax, **subplots):
+    def _axes(self, ax):
         self._check()
         rows = -(-len(self.ranks) // 2) + sum(self._room())
-        return super()._start(ax, figsize=(6, 0.9 + 0.28 * rows))
+        return axes_for(ax, figsize=(6, 0.9 + 0.28 * rows))
 
     def _room(self):
         """Heights of the bars of the cliques and of the ruler, in rows of methods."""
@@ -538,13 +520,12 @@ class CriticalDifferenceDisplay(Display):
         worst_first = sorted(self.ranks, key=self.ranks.__getitem__, reverse=True)
         n_left = -(-k // 2)
         self._draw_axis(ax, k, n_left)
-        below = self._room()[0]
         self.names_: dict[str, Text] = {}
         self.lines_: dict[str, Line2D] = {}
-        for depth, name in enumerate(worst_first[:n_left], start=1):
-            self._draw_method(ax, name, depth + below, k, "right")
-        for depth, name in enumerate(reversed(worst_first[n_left:]), start=1):
-            self._draw_method(ax, name, depth + below, 1, "left")
+        sides = (worst_first[:n_left], k, "right"), (worst_first[n_left:][::-1], 1, "left")
+        for names, end, align in sides:
+            for depth, name in enumerate(names, start=1):
+                self._draw_method(ax, name, depth + self._room()[0], end, align)
         style = {"color": BASE_COLORS[0], "linewidth": 5, "solid_capstyle": "butt", "zorder": 3}
         if self.control is not None:
             reach = self.critical_difference * np.array([-1, 1])
@@ -568,12 +549,11 @@ class CriticalDifferenceDisplay(Display):
             raise ValueError(
                 f"control={self.control!r} must be one of the methods {list(self.ranks)}."
             )
-        for name, rank in self.ranks.items():
-            if not 1 <= rank <= k:
-                raise ValueError(
-                    f"ranks[{name!r}] = {rank!r} is not an average rank of {k} methods; it must "
-                    f"lie between 1 and {k}."
-                )
+        for name in [name for name, rank in self.ranks.items() if not 1 <= rank <= k]:
+            raise ValueError(
+                f"ranks[{name!r}] = {self.ranks[name]!r} is not an average rank of {k} methods; it "
+                f"must lie between 1 and {k}."
+            )
 
     def _draw_axis(self, ax, k, n_left):
         ax.plot([1, k], [0, 0], color=INK, linewidth=1.2)

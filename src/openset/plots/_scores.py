@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,6 @@ from ..utils import unwrap
 from ._display import (
     INK,
     Display,
-    axes_for,
     class_colors,
     class_marker,
     line_style,
@@ -27,8 +26,50 @@ from ._display import (
 )
 
 
+class _AnswersDisplay(Display):
+    """A display of true labels and of what an estimator answers; see ``_ask``."""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw what an estimator answers to samples.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted open-set estimator, or a Pipeline or a search of one.
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            True labels; a label that is not a known class is unknown.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        **options
+            Further arguments of ``from_predictions``. In the legend of a curve, a name of None is
+            that of the estimator.
+
+        Returns
+        -------
+        display
+        """
+        model = unwrap(estimator)
+        answers, defaults = cls._ask(estimator, X, model)
+        options |= {name: v for name, v in defaults.items() if options.get(name) is None}
+        return cls.from_predictions(y, answers, known=model.classes_, ax=ax, **options)
+
+    # What `from_predictions` takes after the true labels, and its options by default.
+    _ask: ClassVar[Callable[..., tuple[np.ndarray, dict[str, Any]]]]
+    from_predictions: ClassVar[Callable[..., Any]]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class _CurveDisplay(Display):
+class _CurveDisplay(_AnswersDisplay):
     """A curve against the share of accepted unknown samples, with the point at threshold 0."""
 
     # Several curves on the same axes differ in colour and in line style.
@@ -44,38 +85,9 @@ class _CurveDisplay(Display):
     _area: ClassVar[str]
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        name: str | None = None,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Draw the curve of an estimator.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted open-set estimator, or a Pipeline or a search of one.
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-            True labels; a label that is not a known class is unknown.
-        name : str, default=None
-            Name in the legend; None uses the name of the estimator.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display
-        """
-        model = unwrap(estimator)
+    def _ask(cls, estimator, X, model):
         scores = estimator.decision_function(X)
-        scores = scores if cls._named else scores.max(axis=1)
-        name = type(model).__name__ if name is None else name
-        return cls.from_predictions(y, scores, known=model.classes_, name=name, ax=ax)
+        return scores if cls._named else scores.max(axis=1), {"name": type(model).__name__}
 
     @classmethod
     def from_predictions(
@@ -98,8 +110,9 @@ class _CurveDisplay(Display):
             example ``known_score(X)``; larger is more known.
         known : array-like of shape (K,)
             The known classes.
-        name, ax
-            As for :meth:`from_estimator`, but None draws no name.
+        name : str, default=None
+            Name in the legend; None draws no name.
+        ax : matplotlib Axes, default=None
 
         Returns
         -------
@@ -216,28 +229,8 @@ class KnownROCDisplay(_CurveDisplay):
     _named = False
 
 
-class _HistogramDisplay(Display):
-    """Histograms of scores."""
-
-    def plot(self, ax: Axes | None = None, *, bins: int | ArrayLike = 40) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax, bins
-            As for :meth:`from_estimator`.
-
-        Returns
-        -------
-        display
-            This object.
-        """
-        self._draw(self._start(ax), bins)
-        return self
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class ScoreHistogramDisplay(_HistogramDisplay):
+class ScoreHistogramDisplay(_AnswersDisplay):
     """Histograms of the known score of known and of unknown samples.
 
     Each histogram has area 1. The line is the threshold 0: samples to the right are accepted.
@@ -269,33 +262,9 @@ class ScoreHistogramDisplay(_HistogramDisplay):
     known_scores: np.ndarray
     unknown_scores: np.ndarray
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        bins: int | ArrayLike = 40,
-        ax: Axes | None = None,
-    ) -> ScoreHistogramDisplay:
-        """Draw the scores of an estimator.
-
-        Parameters
-        ----------
-        estimator, X, y
-            As for :meth:`OSCRDisplay.from_estimator`.
-        bins : int or array-like, default=40
-            As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        ScoreHistogramDisplay
-        """
-        scores = estimator.decision_function(X).max(axis=1)
-        return cls.from_predictions(y, scores, known=unwrap(estimator).classes_, bins=bins, ax=ax)
+    @staticmethod
+    def _ask(estimator, X, model):
+        return estimator.decision_function(X).max(axis=1), {}
 
     @classmethod
     def from_predictions(
@@ -313,8 +282,9 @@ class ScoreHistogramDisplay(_HistogramDisplay):
         ----------
         y_true, scores, known
             As for :meth:`KnownROCDisplay.from_predictions`.
-        bins, ax
-            As for :meth:`from_estimator`.
+        bins : int or array-like, default=40
+            As for :func:`numpy.histogram_bin_edges`, over both kinds of samples.
+        ax : matplotlib Axes, default=None
 
         Returns
         -------
@@ -330,7 +300,7 @@ class ScoreHistogramDisplay(_HistogramDisplay):
         display = cls(known_scores=scores[is_known], unknown_scores=scores[~is_known])
         return display.plot(ax=ax, bins=bins)
 
-    def _draw(self, ax, bins):
+    def _draw(self, ax, bins=40):
         everything = np.concatenate([self.known_scores, self.unknown_scores])
         edges = np.histogram_bin_edges(everything, bins=bins)
         red, _, blue = class_colors(3)
@@ -349,7 +319,7 @@ class ScoreHistogramDisplay(_HistogramDisplay):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TrafficDisplay(_HistogramDisplay):
+class TrafficDisplay(Display):
     """Scores of unlabelled traffic, and the part of them that is estimated to be known.
 
     The filled histogram is the traffic. The line is that of the calibration rows, scaled to the
@@ -406,7 +376,6 @@ class TrafficDisplay(_HistogramDisplay):
             As for :func:`numpy.histogram_bin_edges`, over the scores of calibration rows and
             traffic.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
 
         Returns
         -------
@@ -433,21 +402,21 @@ class TrafficDisplay(_HistogramDisplay):
         """
         return cls(report=report).plot(ax=ax, bins=bins)
 
-    def _draw(self, ax, bins):
+    def _draw(self, ax, bins=40):
         report, (red, _, blue) = self.report, class_colors(3)
         known, traffic = report.calibration_scores, report.traffic_scores
         edges = np.histogram_bin_edges(np.concatenate([known, traffic]), bins=bins)
         share = 1 - report.unknown_share
-        weights = np.full(len(traffic), 1 / len(traffic)), np.full(len(known), share / len(known))
-        style: dict[str, Any] = {"facecolor": tint(red), "edgecolor": red}
-        name = f"traffic, {len(traffic):,} rows"
-        (self.traffic_,) = ax.hist(
-            *(traffic, edges), weights=weights[0], histtype="stepfilled", label=name, **style
-        )[2]
-        name = f"known part, estimated {share:.1%} ({len(known):,} calibration rows)"
-        (self.known_,) = ax.hist(
-            *(known, edges), weights=weights[1], histtype="step", label=name, color=blue, lw=1.8
-        )[2]
+        filled = {"histtype": "stepfilled", "facecolor": tint(red), "edgecolor": red}
+        line = {"histtype": "step", "color": blue, "lw": 1.8}
+        title = f"known part, estimated {share:.1%} ({len(known):,} calibration rows)"
+        self.traffic_, self.known_ = (
+            ax.hist(scores, edges, weights=np.full(len(scores), part / len(scores)), **style)[2][0]
+            for scores, part, style in (
+                (traffic, 1, filled | {"label": f"traffic, {len(traffic):,} rows"}),
+                (known, share, line | {"label": title}),
+            )
+        )
         low, high = report.thresholds.min(), report.thresholds.max()
         if low == high:
             self.threshold_ = ax.axvline(low, color=INK, lw=1.2, ls="--", label="threshold")
@@ -464,7 +433,7 @@ class TrafficDisplay(_HistogramDisplay):
         self.legend_ = ax.legend()
 
 
-class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
+class OpenSetConfusionMatrixDisplay(_AnswersDisplay, ConfusionMatrixDisplay):
     """Where the samples of each class went; unknown is the last row and the last column.
 
     All true labels outside the known classes share the last row. Lines separate it, and the column
@@ -495,44 +464,9 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
            [0, 0, 1]])
     """
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        normalize: str | None = None,
-        include_values: bool | None = None,
-        ax: Axes | None = None,
-    ) -> OpenSetConfusionMatrixDisplay:
-        """Draw the matrix of an estimator.
-
-        Parameters
-        ----------
-        estimator, X, y
-            As for :meth:`OSCRDisplay.from_estimator`.
-        normalize : {"true", None}, default=None
-            "true" shows the share of each row instead of the number of samples.
-        include_values : bool, default=None
-            Whether to write the values; None writes them for at most twelve classes.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        OpenSetConfusionMatrixDisplay
-        """
-        model = unwrap(estimator)
-        return cls.from_predictions(
-            y,
-            estimator.predict(X),
-            known=model.classes_,
-            unknown_label=model.unknown_label_,
-            normalize=normalize,
-            include_values=include_values,
-            ax=ax,
-        )
+    @staticmethod
+    def _ask(estimator, X, model):
+        return estimator.predict(X), {"unknown_label": model.unknown_label_}
 
     @classmethod
     def from_predictions(
@@ -552,8 +486,11 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
         ----------
         y_true, y_pred, known, unknown_label
             As for :func:`openset.metrics.open_set_confusion_matrix`.
-        normalize, include_values, ax
-            As for :meth:`from_estimator`.
+        normalize : {"true", None}, default=None
+            "true" shows the share of each row instead of the number of samples.
+        include_values : bool, default=None
+            Whether to write the values; None writes them for at most twelve classes.
+        ax : matplotlib Axes, default=None
 
         Returns
         -------
@@ -568,24 +505,11 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
         display = cls(confusion_matrix=shares if normalize else counts, display_labels=labels)
         return display.plot(ax=ax, include_values=include_values)
 
-    def plot(
-        self, ax: Axes | None = None, *, include_values: bool | None = None
-    ) -> OpenSetConfusionMatrixDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax, include_values
-            As for :meth:`from_estimator`.
-
-        Returns
-        -------
-        OpenSetConfusionMatrixDisplay
-        """
-        ax = axes_for(ax)
+    def _draw(self, ax, include_values=None):
         size = len(self.confusion_matrix)
         shares = np.issubdtype(self.confusion_matrix.dtype, np.floating)
-        super().plot(
+        ConfusionMatrixDisplay.plot(
+            self,
             ax=ax,
             include_values=size <= 13 if include_values is None else include_values,
             cmap="Blues",
@@ -596,4 +520,3 @@ class OpenSetConfusionMatrixDisplay(ConfusionMatrixDisplay):
         names = [plain_text(label) for label in self.display_labels]
         ax.set(xticklabels=names, yticklabels=names)
         self.borders_ = [line(size - 1.5, color=INK, lw=1.5) for line in (ax.axhline, ax.axvline)]
-        return self
