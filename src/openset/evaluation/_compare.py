@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -65,9 +66,8 @@ class ComparedMethod:
     @property
     def seconds_tune(self) -> float:
         """Median time for search and fit; the first split may include compilation."""
-        return float(
-            np.median([r.fitted.seconds_search + r.fitted.seconds_fit for r in self.results])
-        )
+        fits = [result.fitted for result in self.results]
+        return float(np.median([fit.seconds_search + fit.seconds_fit for fit in fits]))
 
     @property
     def seconds_predict(self) -> float:
@@ -105,10 +105,9 @@ def compare_methods(
     measure : str, default="normalized_accuracy"
         The methods are sorted by its mean.
     random_state : int, default=0
-        The search on split k uses the seed ``random_state + k``, and so does an estimator that is
-        fitted as it is and has the parameter.
+        The search on split k, or an estimator that is fitted as it is, uses ``random_state + k``.
     n_jobs : int, default=None
-        Threads of the search; only the times depend on it.
+        Threads of the search.
     verbose : int, default=0
         If positive, show progress.
 
@@ -138,11 +137,18 @@ def compare_methods(
             if not method.error:
                 try:
                     search = _as_search(methods[method.name], n_repeats, n_jobs, random_state + k)
-                    result = _evaluate_quietly(search, X, y, split)
+                    with warnings.catch_warnings():  # settings that fail, two classes, few rows
+                        warnings.simplefilter("ignore", FitFailedWarning)
+                        warnings.filterwarnings("ignore", "y has 2 classes|the search has")
+                        result = evaluate_method(search, X, y, split)
                 except Exception as error:  # one method must not stop the others
                     method.error = f"repeat {k + 1}: {error}"
                 else:
-                    _check_measure(measure, result.measures)
+                    if measure not in result.measures:
+                        raise ValueError(
+                            f"measure={measure!r} is not one of those found on the test rows of a "
+                            f"split: {sorted(result.measures)}."
+                        )
                     if k:
                         bare = replace(result.fitted, model=None, search=None)
                         result = replace(result, fitted=bare)
@@ -151,14 +157,6 @@ def compare_methods(
     failed = [method for method in compared if method.error]
     ranked = [method for method in compared if not method.error]
     return sorted(ranked, key=lambda method: -method.values(measure).mean()) + failed
-
-
-def _check_measure(measure, measures):
-    if measure not in measures:
-        raise ValueError(
-            f"measure={measure!r} is not one of those found on the test rows of a split: "
-            f"{sorted(measures)}."
-        )
 
 
 def _as_search(estimator, n_repeats, n_jobs, seed):
@@ -170,14 +168,6 @@ def _as_search(estimator, n_repeats, n_jobs, seed):
     if "random_state" in search.get_params(deep=False):
         search.set_params(random_state=seed)
     return search
-
-
-def _evaluate_quietly(search, X, y, split):
-    """Evaluate without the warnings of settings that fail, two classes and few rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitFailedWarning)
-        warnings.filterwarnings("ignore", message="y has 2 classes|the search has")
-        return evaluate_method(search, X, y, split)
 
 
 def confidence_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
@@ -204,9 +194,8 @@ def paired_differences(
 ) -> dict[str, tuple[float, float]]:
     """Return how far each method is behind the first, with half the width of the interval.
 
-    The splits are the same for all, so the differences are taken split by split. The intervals hold
-    for all methods at once with 95 % confidence (Bonferroni): the first one was picked as the best
-    of several.
+    The differences are taken split by split. The intervals hold for all methods at once with 95 %
+    confidence (Bonferroni): the first one was picked as the best of several.
 
     Parameters
     ----------
@@ -226,8 +215,7 @@ def paired_differences(
 def coinciding_methods(methods: Sequence[ComparedMethod]) -> list[list[str]]:
     """Return groups of methods that gave the same answer to every sample of every split.
 
-    With the parameters that were chosen they are the same machine, as an SVM with a threshold of
-    zero is the SVM.
+    With the parameters that were chosen they are the same machine.
 
     Parameters
     ----------
@@ -337,9 +325,8 @@ def learn_decisions(
 
     New classes and corrections join the training data. Junk becomes known unknowns if the method
     can learn from these, and is left out otherwise. The parameters of the model are kept. Then
-    classes are removed and renamed. A calibrated model is calibrated again; but if its operating
-    point was set on other samples (:func:`openset.calibration.calibrate`), it is dropped, with a
-    warning, because it says nothing about the new classes.
+    classes are removed and renamed. A calibrated model is calibrated again; an operating point that
+    was set on other samples (:func:`openset.calibration.calibrate`) is dropped, with a warning.
 
     The report comes from two more fits, of the old and of the new training data without a fifth of
     the rows, which both are measured on.
@@ -347,18 +334,17 @@ def learn_decisions(
     Parameters
     ----------
     model : estimator
-        A fitted open-set estimator, or a Pipeline or a search of one. A search is replaced by its
-        best estimator.
+        A fitted open-set estimator, or a Pipeline or a search of one (the best estimator counts).
     X : array-like of shape (n, d), or whatever the model takes
         The samples that the model was trained on.
     y : array-like of shape (n,)
         Their classes, all that the model knows; rows of an explicit unknown label are known
         unknowns.
-    X_new : array-like of shape (m, d), or whatever the model takes
+    X_new : like X
         The samples that the decisions are about.
     decisions : Decisions
         For example from :func:`openset.discovery.read_decisions`.
-    X_unknown : array-like of shape (u, d), or whatever the model takes, default=None
+    X_unknown : like X, default=None
         Further samples of no class, which are treated as junk.
     remove : iterable of labels, default=()
         Classes that are no longer answered.
@@ -400,7 +386,8 @@ def learn_decisions(
     taught, report = deepcopy(final), {}
     y = np.asarray(y)
     if len(decisions):
-        Z, Z_new = _indexable(transform(X)), _indexable(transform(X_new))
+        both = indexable(transform(X)) + indexable(transform(X_new))
+        Z, Z_new = (rows if hasattr(rows, "shape") else np.asarray(rows) for rows in both)
         decisions.check(Z_new.shape[0], final.classes_, final.unknown_label_)
         named, rest = decisions.of_kind("new", "class"), decisions.of_kind("junk")
         labels = np.array([c for c, use in zip(decisions.labels, named, strict=True) if use])
@@ -432,24 +419,15 @@ def learn_decisions(
         taught.remove_classes(remove)
     if rename:
         taught.rename_classes(rename)
-    names, counts = np.unique(
-        [str(c) for c, k in zip(decisions.labels, decisions.kinds, strict=True) if k == "new"],
-        return_counts=True,
-    )
+    pairs = zip(decisions.labels, decisions.kinds, strict=True)
     changes = {
-        "new": dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        "new": dict(sorted(Counter(str(label) for label, kind in pairs if kind == "new").items())),
         "corrected": int(decisions.of_kind("class").sum()),
         "junk": int(decisions.of_kind("junk").sum()),
         "removed": [str(label) for label in remove],
         "renamed": {str(old): str(new) for old, new in rename.items()},
     }
     return Learned(replace_final(model, taught), changes, report, warnings)
-
-
-def _indexable(Z):
-    """Rows that can be taken and counted: an array, a table or a CSR matrix."""
-    (Z,) = indexable(Z)
-    return Z if hasattr(Z, "shape") else np.asarray(Z)
 
 
 def _stack(*parts):
@@ -479,11 +457,10 @@ def _without_operating_point(model, warnings):
 def _with_params(final, y, junk):
     """The parameters for these labels, and y with the label of the junk that follows."""
     params: dict[str, Any] = {}
+    labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
     for name, value in final.get_params(deep=False).items():
         if isinstance(value, dict) and name != "class_weight":
-            # A new class gets the median of the others.
-            middle = float(np.median(list(value.values())))
-            labels = [label for label in np.unique(y).tolist() if label != final.unknown_label_]
+            middle = float(np.median(list(value.values())))  # for a new class
             params[name] = {label: value.get(label, middle) for label in labels}
     if junk.shape[0]:
         params["unknown_label"] = final.unknown_label_
@@ -520,21 +497,13 @@ def _compare(final, Z, y, added, random_state):
     both = _stack(Z_fit, _safe_indexing(Z_new, fit_new))
     labels = np.concatenate([y[fit_old], y_new[fit_new]]) if len(y_new) else y[fit_old]
     after = _fit(final, both, labels, junk)
-    report: dict[str, Any] = {
-        "old": {
-            "rows": len(test_old),
-            "before": float(np.mean(before.predict(Z_test) == y[test_old])),
-            "after": float(np.mean(after.predict(Z_test) == y[test_old])),
-        }
-    }
+    right = [float(np.mean(m.predict(Z_test) == y[test_old])) for m in (before, after)]
+    report = {"old": {"rows": len(test_old), "before": right[0], "after": right[1]}}
     if len(test_new):
         Z_test = _safe_indexing(Z_new, test_new)
-        rejected = before.predict(Z_test) == before.unknown_label_
-        report["new"] = {
-            "rows": len(test_new),
-            "rejected_before": float(np.mean(rejected)),
-            "after": float(np.mean(after.predict(Z_test) == y_new[test_new])),
-        }
+        rejected = float(np.mean(before.predict(Z_test) == before.unknown_label_))
+        named = float(np.mean(after.predict(Z_test) == y_new[test_new]))
+        report["new"] = {"rows": len(test_new), "rejected_before": rejected, "after": named}
     return report
 
 

@@ -38,9 +38,8 @@ class Evaluation:
     scores : ndarray of shape (n, K)
         Acceptance scores.
     classes : ndarray of shape (K,)
-        The known classes.
     unknown_label : label, default=None
-        The label of the answer "unknown"; None takes the default of the estimators.
+        Of the answer "unknown"; None takes the default of the estimators.
 
     Examples
     --------
@@ -72,19 +71,17 @@ class Evaluation:
         """Which samples are of a known class, (n,) bool."""
         return np.isin(self.truth, self.classes)
 
-    @property
-    def _labels(self) -> dict[str, Any]:
-        return {"known": self.classes, "unknown_label": self.unknown_label}
-
     @cached_property
     def report(self) -> metrics.OpenSetReport:
         """Measures of the answers, and precision, recall and F per class."""
-        return metrics.open_set_report(self.truth, self.answers, **self._labels)
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
+        return metrics.open_set_report(self.truth, self.answers, **labels)
 
     @cached_property
     def confusion_matrix(self) -> np.ndarray:
         """Counts of true classes (rows) by answers (columns), (K + 1, K + 1), unknown last."""
-        return metrics.open_set_confusion_matrix(self.truth, self.answers, **self._labels)
+        labels: dict[str, Any] = {"known": self.classes, "unknown_label": self.unknown_label}
+        return metrics.open_set_confusion_matrix(self.truth, self.answers, **labels)
 
     @cached_property
     def measures(self) -> dict[str, float]:
@@ -95,9 +92,12 @@ class Evaluation:
         """
         values = {name: value for name, value in self.report.items() if isinstance(value, float)}
         best = self.scores.max(axis=1)
-        values["auroc_known"] = metrics.auroc_known(self.truth, best, known=self.classes)
-        values["fpr_at_tpr"] = metrics.fpr_at_tpr(self.truth, best, known=self.classes)
-        values["oscr_area"] = metrics.oscr_area(self.truth, self.scores, known=self.classes)
+        for name, scores in (
+            ("auroc_known", best),
+            ("fpr_at_tpr", best),
+            ("oscr_area", self.scores),
+        ):
+            values[name] = getattr(metrics, name)(self.truth, scores, known=self.classes)
         return {name: float(value) for name, value in values.items() if np.isfinite(value)}
 
     def curve_at(self, false_positive_rates: ArrayLike, *, named: bool = True) -> np.ndarray:
@@ -108,8 +108,8 @@ class Evaluation:
         false_positive_rates : array-like of shape (k,)
             Increasing, from 0 to 1.
         named : bool, default=True
-            Count only samples that are also given their own class (the OSCR curve); False counts
-            all that are accepted (the ROC curve of known against unknown).
+            Count only samples that are given their own class (the OSCR curve), or all that are
+            accepted (the ROC curve).
 
         Returns
         -------
@@ -145,12 +145,8 @@ def make_method(
         Whether to fill missing values with the median of the feature first.
     scale : {"minmax", "unit", "none"}, default="minmax"
         Each feature to [0, 1], each row to length 1, or nothing.
-    landmarks : int, default=None
-        Landmarks of a method that can be trained on them.
-    random_state : int, default=None
-        Seed of the choice of landmarks.
-    unknown_label : "auto" or label, default="auto"
-        Of the method.
+    landmarks, random_state, unknown_label
+        Parameters of the method; the seed is for the choice of landmarks.
 
     Returns
     -------
@@ -166,18 +162,16 @@ def make_method(
     if "n_jobs" in model.get_params():
         model.set_params(n_jobs=n_jobs)
     if landmarks is not None:
-        if "landmarks" not in model.get_params():
-            usable = [key for key, cls in known.items() if "landmarks" in cls().get_params()]
+        usable = [key for key, cls in known.items() if "landmarks" in cls().get_params()]
+        if type(model) not in map(known.get, usable):
             raise ValueError(
                 f"landmarks={landmarks}, but {name} cannot be trained on landmarks; choose one of "
                 f"{', '.join(usable)}"
             )
         model.set_params(landmarks=landmarks, random_state=random_state)
     scaler = {"minmax": MinMaxScaler(), "unit": Normalizer(), "none": "passthrough"}[scale]
-    steps: list[tuple[str, Any]] = [("scale", scaler), ("model", model)]
-    if impute:
-        steps.insert(0, ("impute", SimpleImputer(strategy="median")))
-    return OpenSetPipeline(steps)
+    fill = [("impute", SimpleImputer(strategy="median"))] if impute else []
+    return OpenSetPipeline([*fill, ("scale", scaler), ("model", model)])
 
 
 # Rows for a search, and rows per class if these are more: it fits on half of the rows of half of
@@ -296,28 +290,21 @@ def fit_method(
         search = clone(estimator)
         if search.refit is True:  # else it names the measure, or is a rule, that chooses
             search.set_params(refit=False)
-        X_some, y_some = X, y
-        some = None if groups is None else np.asarray(groups)
-        if max_tuning_rows is not None and max_tuning_rows < len(y):
-            seed = getattr(search, "random_state", None)
-            rows = stratified_rows(y, max_tuning_rows, random_state=seed)
-            X_some, y_some = _safe_indexing(X, rows), y[rows]
-            some = None if some is None else some[rows]
-        n_tuning_rows = len(y_some)
-        _warn_of_few_rows(y_some)
-        given = {} if some is None else {"groups": some}
-        params = search.fit(X_some, y_some, **given).best_params_
+        most, seed = max_tuning_rows, getattr(search, "random_state", None)
+        rows = stratified_rows(y, len(y) if most is None else most, random_state=seed)
+        n_tuning_rows = len(rows)
+        _warn_of_few_rows(y[rows])
+        given = {} if groups is None else {"groups": np.asarray(groups)[rows]}
+        params = search.fit(*_take(X, y, rows), **given).best_params_
         estimator = clone(search.estimator).set_params(**params)
         if getattr(search, "device", None) is not None:
             unwrap(estimator).set_params(device=search.device)
     searched = perf_counter()
-    rows = usable_rows(unwrap(estimator), y)
-    used = (X, y) if len(rows) == len(y) else (_safe_indexing(X, rows), y[rows])
+    used = _take(X, y, usable_rows(unwrap(estimator), y))
     model = clone(estimator)
     counts = Counter(y.tolist())
     if distributed:
-        model, read = _fit_on_cluster(model, used[0], used[1], distributed)
-        counts = counts if read is None else read
+        model, counts = _fit_on_cluster(model, used, distributed, counts)
     else:
         model.fit(*used)
     if (scores := getattr(search, "withheld_scores_", None)) is not None:
@@ -327,16 +314,21 @@ def fit_method(
     return FittedMethod(model, search, params, n_rows, n_tuning_rows, *times, dict(counts))
 
 
-def _fit_on_cluster(model, X, y, readers):
+def _take(X, y, rows):
+    """The rows of X and y; X itself, not a copy, if these are all."""
+    return (X, y) if len(rows) == len(y) else (_safe_indexing(X, rows), y[rows])
+
+
+def _fit_on_cluster(model, rows, readers, counts):
     """Fit a landmark model with its rows in parts; return it and the rows of each label."""
     import dask
     import dask.array as da
 
     *steps, (name, final) = getattr(model, "steps", [("model", model)])
-    transforms = [step for _, step in steps]
+    transforms, (X, y) = [step for _, step in steps], rows
     for step in transforms:
         X = step.fit_transform(X, y)
-    X, counts = np.asarray(X), None
+    X = np.asarray(X)
     if readers is True:
         size = max(1, _PART // X.shape[1])
         rows = [da.from_array(X, (size, -1)), da.from_array(y, size)]
@@ -394,23 +386,17 @@ def evaluate_method(
 
     Parameters
     ----------
-    estimator : estimator
-        An open-set estimator, a Pipeline that ends in one, or a search of either.
-    X : array-like of shape (n, d)
-    y : array-like of shape (n,)
-        True classes of all rows.
+    estimator, X, y
+        As for :func:`fit_method`; y are the true classes of all rows.
     split : Split, Simulation or pair of ndarray
         Known classes, training rows and test rows; or the rows alone, as a splitter of
         scikit-learn gives them.
-    groups : ndarray of shape (n,), default=None
-        The object of each row, for a search; see :func:`fit_method`.
-    max_tuning_rows : int, default=None
-        Rows that a search uses at most; see :func:`fit_method`.
+    groups, max_tuning_rows
+        As for :func:`fit_method`.
     operating_point : mapping, default=None
         Arguments of :class:`openset.CalibratedRejector`, which then sets the thresholds of the
         fitted model on the rows `calibration`. With ``"refit": True`` the model is then fitted
-        again, on training and calibration rows, and keeps these thresholds. More rows make a better
-        model; nothing is promised any more.
+        again, on training and calibration rows, and keeps these thresholds, without a promise.
     calibration : ndarray of shape (n_calibration,), default=None
         Rows of known classes that are neither training nor test rows.
 
@@ -431,13 +417,9 @@ def evaluate_method(
     """
     (X,), y = indexable(X), np.asarray(y)
     *_, train, test = split
-    fitted = fit_method(
-        estimator,
-        _safe_indexing(X, train),
-        y[train],
-        groups=None if groups is None else groups[train],
-        max_tuning_rows=max_tuning_rows,
-    )
+    given: dict[str, Any] = {"groups": None if groups is None else groups[train]}
+    given["max_tuning_rows"] = max_tuning_rows
+    fitted = fit_method(estimator, _safe_indexing(X, train), y[train], **given)
     if operating_point is not None:
         point = dict(operating_point)
         refit = point.pop("refit", False)
@@ -447,9 +429,8 @@ def evaluate_method(
             rows = np.concatenate([train, calibration])
             again = fit_method(clone(fitted.model), _safe_indexing(X, rows), y[rows])
             rejector.estimator_, rejector.promise_ = FrozenEstimator(again.model), False
-            fitted = replace(
-                fitted, n_rows=again.n_rows, seconds_fit=fitted.seconds_fit + again.seconds_fit
-            )
+            seconds = fitted.seconds_fit + again.seconds_fit
+            fitted = replace(fitted, n_rows=again.n_rows, seconds_fit=seconds)
         fitted = replace(fitted, model=rejector)
     X_test, start = _safe_indexing(X, test), perf_counter()
     scores = fitted.model.decision_function(X_test)
@@ -473,7 +454,6 @@ def stratified_rows(
     min_per_class : int, default=2
         Rows that a class keeps at least, where it has as many.
     random_state : int, default=None
-        Seed of the draw.
 
     Returns
     -------
@@ -486,9 +466,8 @@ def stratified_rows(
     rng = np.random.default_rng(random_state)
     kept = []
     for label in np.unique(y):
-        rows = np.flatnonzero(y == label)
-        n_kept = max(min_per_class, round(max_rows * len(rows) / len(y)))
-        kept.append(rng.permutation(rows)[:n_kept])
+        rows = rng.permutation(np.flatnonzero(y == label))
+        kept.append(rows[: max(min_per_class, round(max_rows * len(rows) / len(y)))])
     return np.sort(np.concatenate(kept))
 
 

@@ -48,9 +48,9 @@ def draw_split(
     y : array-like of shape (n,)
         Classes of all rows.
     n_known : int
-        Number of known classes, less than the number of classes.
+        Less than the number of classes.
     random_state : int, sequence of int or None, default=None
-        Seed of the draw. The draw of a seed never changes, on any machine.
+        The draw of a seed never changes, on any machine.
 
     Returns
     -------
@@ -113,8 +113,9 @@ def comparison_splits(
             f"{len(classes)}: {', '.join(map(str, classes))}"
         )
     n_known = max((len(classes) + 1) // 2, min(3, len(classes) - 1))
-    how: dict[str, Any] = {"random_state": random_state, "unknown_label": unknown_label}
-    return OpenSetSplit(n_repeats, n_known=n_known, **how).simulate(y)
+    return OpenSetSplit(
+        n_repeats, n_known=n_known, random_state=random_state, unknown_label=unknown_label
+    ).simulate(y)
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class HeldOutReport:
         -------
         dict {str: float}
         """
-        return {name: float(np.mean(values)) for name, values in self._by_measure().items()}
+        return self._over_turns(lambda values: float(np.mean(values)))
 
     def spread(self) -> dict[str, tuple[float, float]]:
         """Return the lowest and the highest value of each measure over the turns.
@@ -163,11 +164,11 @@ class HeldOutReport:
         -------
         dict {str: (float, float)}
         """
-        return {name: (min(values), max(values)) for name, values in self._by_measure().items()}
+        return self._over_turns(lambda values: (min(values), max(values)))
 
-    def _by_measure(self) -> dict[str, list[float]]:
-        names = self.turns[0]["measures"] if self.turns else ()
-        return {name: [turn["measures"][name] for turn in self.turns] for name in names}
+    def _over_turns(self, reduce: Callable) -> dict[str, Any]:
+        measures = [turn["measures"] for turn in self.turns]
+        return {name: reduce([row[name] for row in measures]) for name in (measures or [{}])[0]}
 
 
 def held_out_report(
@@ -205,9 +206,8 @@ def held_out_report(
         in the order in which the objects begin; rows of withheld classes or of classes that are
         never known are left out if their object trains.
     n_turns : int, default=3
-        Number of turns, at most one per class. Every class is withheld in exactly one turn, or in
-        at most one where that many turns would leave fewer than three classes known; a single turn
-        withholds a third of the classes.
+        At most one per class. Every class is withheld in exactly one turn, or in at most one where
+        that many turns would leave fewer than three classes known; a single turn withholds a third.
     known : array-like, default=None
         The classes to take turns; rows of all others are unknown in every turn. None takes all.
     max_tuning_rows : int, default=None
@@ -251,9 +251,11 @@ def held_out_report(
             on_turn(k, len(splits), withheld)
         result = evaluate_method(estimator, X, y, split, **options)
         turns.append(_turn(result, withheld))
+        answers, unknown = result.evaluation.answers, result.evaluation.unknown_label
         for label, parts in shares.items():
-            kind, share = _own_share(result.evaluation, label, withheld)
-            parts.setdefault(kind, []).append(share)
+            kind, wanted = ("rejected", unknown) if label in withheld else ("named", label)
+            share = np.mean(answers[result.evaluation.truth == label] == wanted)
+            parts.setdefault(kind, []).append(float(share))
         if withheld:
             others = np.setdiff1d(np.arange(len(y)), split.test)
             if members is not None:
@@ -262,7 +264,10 @@ def held_out_report(
             everything = Split(classes, others, split.test)
             result = evaluate_method(estimator, X, y, everything, **options)
             whole.append(result.measures)
-        known_rows.append(_known_rows(result.evaluation))
+        known = result.evaluation.is_known
+        scores, own = result.evaluation.scores[known], result.evaluation.truth[known]
+        codes = encode_labels(own, result.evaluation.classes)
+        known_rows.append(np.column_stack([scores.max(axis=1), scores.argmax(axis=1), codes]))
     by_class = {
         label: {kind: float(np.mean(parts[kind])) for kind in sorted(parts)}
         for label, parts in shares.items()
@@ -277,28 +282,11 @@ def _turn(result, withheld) -> dict[str, Any]:
     evaluation = result.evaluation
     rejected = evaluation.answers == evaluation.unknown_label
     known, in_turn = evaluation.is_known, np.isin(evaluation.truth, withheld)
-    measures = dict(result.measures)
-    for name, rows in (("withheld", in_turn), ("others", ~in_turn & ~known)):
-        if rows.any():
-            measures[f"rejected_{name}"] = float(np.mean(rejected[rows]))
+    rows_of = {"rejected_withheld": in_turn, "rejected_others": ~in_turn & ~known}
+    shares = {name: float(np.mean(rejected[rows])) for name, rows in rows_of.items() if rows.any()}
     counts = {"n_known": known, "n_unknown": ~known, "n_withheld": in_turn}
-    rows_of = {name: int(rows.sum()) for name, rows in counts.items()}
-    return {"withheld": withheld, **rows_of, "measures": measures}
-
-
-def _own_share(evaluation, label, withheld) -> tuple[str, float]:
-    """The share of the rows of a class that are named as it or, if it is withheld, rejected."""
-    kind, wanted = "named", label
-    if label in withheld:
-        kind, wanted = "rejected", evaluation.unknown_label
-    return kind, float(np.mean(evaluation.answers[evaluation.truth == label] == wanted))
-
-
-def _known_rows(evaluation) -> np.ndarray:
-    """Highest score, its class and the own class of the known rows, (n, 3)."""
-    scores = evaluation.scores[evaluation.is_known]
-    codes = encode_labels(evaluation.truth[evaluation.is_known], evaluation.classes)
-    return np.column_stack([scores.max(axis=1), scores.argmax(axis=1), codes])
+    sizes = {name: int(rows.sum()) for name, rows in counts.items()}
+    return {"withheld": withheld, **sizes, "measures": result.measures | shares}
 
 
 def _turn_splits(y, classes, n_turns, random_state, unknown_label, members=None) -> list[Split]:
@@ -313,37 +301,29 @@ def _turn_splits(y, classes, n_turns, random_state, unknown_label, members=None)
         n_groups = min(max(n_turns, fewest), len(classes))
         shuffled = np.random.default_rng(random_state).permutation(classes)
         groups = np.array_split(shuffled, n_groups)[:n_turns]
+    objects = np.arange(len(y)) if members is None else members
+    first, trained = np.unique(objects, return_index=True)[1], np.isin(y, split)
     splits = []
     for group, position in zip(groups, np.linspace(1.0, 0.0, len(groups)), strict=True):
-        held_out = ~np.isin(y, split)
+        known, chosen = np.setdiff1d(classes, group), np.zeros(len(y), dtype=bool)
         for label in split:
             rows = np.flatnonzero(y == label)
-            if members is not None:  # objects in the order in which they begin
-                first = np.unique(members, return_index=True)[1]
-                rows = rows[np.argsort(first[members[rows]], kind="stable")]
+            rows = rows[np.argsort(first[objects[rows]], kind="stable")]  # as the objects begin
             n_test = max(1, int(_TEST_SIZE * len(rows)))
             start = round(position * (len(rows) - n_test))
-            held_out[rows[start : start + n_test]] = True
-        if members is not None:
-            # Whole objects; what is never trained on is held out unless its object trains.
-            trained = np.isin(y, split)
-            held_out = trained & np.isin(members, members[held_out & trained])
-            fits = trained & ~held_out & ~np.isin(y, group)
-            held_out |= ~trained & ~np.isin(members, members[fits])
-            _check_both_sides(np.setdiff1d(classes, group), y, fits, held_out)
-        train = np.flatnonzero(~held_out & ~np.isin(y, group) & np.isin(y, split))
-        splits.append(Split(np.setdiff1d(classes, group), train, np.flatnonzero(held_out)))
-    return splits
-
-
-def _check_both_sides(known, y, train, held_out):
-    """Raise ValueError if a known class has no row to train, or none that is held out."""
-    for label in known.tolist():
-        if not (np.any(y[train] == label) and np.any(y[held_out] == label)):
+            chosen[rows[start : start + n_test]] = True
+        # Whole objects; what is never trained on is held out unless its object trains.
+        held_out = trained & np.isin(objects, objects[chosen])
+        fits = trained & ~held_out & ~np.isin(y, group)
+        held_out |= ~trained & ~np.isin(objects, objects[fits])
+        both = np.intersect1d(y[fits], y[held_out])
+        for label in () if members is None else np.setdiff1d(known, both).tolist():
             raise ValueError(
                 f"class {label!r} has rows of too few groups to hold some out and train on others: "
                 "add groups, or leave the class out."
             )
+        splits.append(Split(known, np.flatnonzero(fits), np.flatnonzero(held_out)))
+    return splits
 
 
 def model_card(

@@ -207,7 +207,6 @@ def average_ranks(scores: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     scores : array-like of shape (n_blocks, n_methods)
-        Higher is better; finite.
 
     Returns
     -------
@@ -298,14 +297,8 @@ def compare_with_control(
     """
     if control not in ranks:
         raise ValueError(f"control={control!r} is none of the methods {list(ranks)}.")
-    k = len(ranks)
-    limit = critical_difference(k, n_blocks, alpha=alpha, tabulated=tabulated)
-    others = [(method, control) for method in sorted(ranks, key=ranks.__getitem__)]
-    return [
-        _compare(ranks, pair, n_blocks, limit, lambda z: min(1.0, (k - 1) * 2 * norm.sf(z)))
-        for pair in others
-        if pair[0] != control
-    ]
+    pairs = [(method, control) for method in ranks if method != control]
+    return _compare(ranks, pairs, n_blocks, "bonferroni-dunn", alpha, tabulated)
 
 
 def compare_all(
@@ -315,12 +308,8 @@ def compare_all(
 
     Parameters
     ----------
-    ranks : dict {str: float}
-        Average rank of each method.
-    n_blocks : int
-        How many blocks the ranks are means over.
-    alpha, tabulated
-        As for `critical_value`. The p-values are those of the exact quantile.
+    ranks, n_blocks, alpha, tabulated
+        As for `compare_with_control`.
 
     Returns
     -------
@@ -333,19 +322,21 @@ def compare_all(
     >>> [(c.method, c.other) for c in pairs if c.differs]
     [('OSSVM', 'SVM')]
     """
-    k = len(ranks)
-    limit = critical_difference(k, n_blocks, test="nemenyi", alpha=alpha, tabulated=tabulated)
-    return [
-        _compare(
-            ranks, pair, n_blocks, limit, lambda z: studentized_range.sf(z * 2**0.5, k, np.inf)
-        )
-        for pair in combinations(sorted(ranks, key=ranks.__getitem__), 2)
-    ]
+    pairs = list(combinations(sorted(ranks, key=ranks.__getitem__), 2))
+    return _compare(ranks, pairs, n_blocks, "nemenyi", alpha, tabulated)
 
 
-def _compare(ranks, pair, n_blocks, limit, p_value) -> Comparison:
+def _compare(ranks, pairs, n_blocks, test, alpha, tabulated) -> list[Comparison]:
+    """The pairs, sorted by the rank of the first method of each."""
     k = len(ranks)
-    difference = ranks[pair[0]] - ranks[pair[1]]
-    z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
-    method, other = pair
-    return Comparison(method, other, difference, float(p_value(z)), abs(difference) > limit)
+    limit = critical_difference(k, n_blocks, test=test, alpha=alpha, tabulated=tabulated)
+    compared = []
+    for method, other in sorted(pairs, key=lambda pair: ranks[pair[0]]):
+        difference = ranks[method] - ranks[other]
+        z = abs(difference) * critical_value(k) / critical_difference(k, n_blocks)
+        if test == "nemenyi":
+            p = studentized_range.sf(z * 2**0.5, k, np.inf)
+        else:
+            p = min(1.0, (k - 1) * 2 * norm.sf(z))
+        compared.append(Comparison(method, other, difference, float(p), abs(difference) > limit))
+    return compared
