@@ -43,7 +43,7 @@ class Group:
     Attributes
     ----------
     label : int, float or str
-        Suggested name of the class: of the same type as the known classes, and not one of them.
+        Suggested name of the class, of the type of the known classes and not one of them.
     members : ndarray of shape (n_members,)
         Rows of X, most typical first.
     distance : ndarray of shape (n_members,)
@@ -87,14 +87,12 @@ class UnknownGroups:
 
     def __str__(self) -> str:
         n_alone = int(np.sum(self.labels == _NOISE))
-        head = f"{len(self.unknown)} of {len(self.labels)} samples are unknown, {n_alone} of them "
-        head += f"in none of {len(self)} groups"
-        lines = [
-            f"{group.label!r}: {len(group)} samples, near {group.nearest_class!r}, typical rows "
-            f"{group.members[:3].tolist()}"
-            for group in self.groups
-        ]
-        return "\n".join([head, *lines])
+        text = f"{len(self.unknown)} of {len(self.labels)} samples are unknown, {n_alone} of them "
+        text += f"in none of {len(self)} groups"
+        for group in self.groups:
+            text += f"\n{group.label!r}: {len(group)} samples, near {group.nearest_class!r}, "
+            text += f"typical rows {group.members[:3].tolist()}"
+        return text
 
 
 def group_unknowns(
@@ -164,8 +162,7 @@ def group_unknowns(
     array([ 3, -1])
     """
     auto = isinstance(min_size, str) and min_size == "auto"
-    integer = isinstance(min_size, Integral) and not isinstance(min_size, bool)
-    if not auto and not (integer and min_size >= 2):  # type: ignore[operator]
+    if not auto and not (isinstance(min_size, Integral) and min_size >= 2):
         raise ValueError(f"min_size={min_size!r} must be 'auto' or an integer, at least 2.")
     model = unwrap(estimator)
     check_is_fitted(model)
@@ -209,15 +206,13 @@ def _reduced(points, metric, n_components):
     """The points in few dimensions, with Euclidean distances."""
     if metric == "cosine":  # |x - z|^2 = 2 (1 - cos) for unit vectors
         points = directions(points)
-    if min(points.shape) <= n_components:
-        return points
-    return principal_components(points, n_components)
+    few = min(points.shape) <= n_components
+    return points if few else principal_components(points, n_components)
 
 
 def principal_components(points: np.ndarray, n_components: int) -> np.ndarray:
     """The first principal components, by a matrix of the smaller side of the points."""
-    n, d = points.shape
-    solver = "covariance_eigh" if d <= n else "full"
+    solver = "covariance_eigh" if points.shape[1] <= len(points) else "full"
     pca = PCA(n_components, svd_solver=solver).set_output(transform="default")
     return pca.fit_transform(points)
 
@@ -292,14 +287,13 @@ def members_of_groups(points: np.ndarray, cores: list[np.ndarray]) -> list[np.nd
         return []
     space = _discriminant_space(points, cores)
     floor = _FLOOR * space.var(axis=0).mean()
-    widest = max(space[rows].var(axis=0).mean() for rows in cores)
+    widest = max(floor, *(space[rows].var(axis=0).mean() for rows in cores))
     probability = np.zeros((len(points), len(cores) + 1))
     for k, rows in enumerate(cores):
         probability[rows, k] = 1
     probability[:, -1] = 1 - probability.sum(axis=1)
     for _ in range(_STEPS):
-        before = probability
-        probability = _expectation(space, before, floor, max(widest, floor))
+        before, probability = probability, _expectation(space, probability, floor, widest)
         if np.abs(probability - before).max() < _CHANGE:
             break
     return [np.flatnonzero(column > 0.5) for column in probability[:, :-1].T]

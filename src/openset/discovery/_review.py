@@ -10,10 +10,12 @@ import json
 import os
 import re
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,7 @@ def review_data(
     answers = decide(scores)
     rows, labels, groups = _groups(model, Z, scores)
     accepted = np.flatnonzero(answers < len(model.classes_))
+    parts = np.array_split(answers == len(model.classes_), min(_BARS, len(answers)))
     behind = accepted[:: max(1, -(-len(accepted) // _BEHIND))]
     places = _flat(in_own_space(model, _safe_indexing(Z, np.r_[rows, behind]))[0])
     best = np.argsort(-scores[rows], axis=1, kind="stable")[:, :_NEAREST]
@@ -99,7 +102,7 @@ def review_data(
     return {
         "classes": [str(label) for label in model.classes_.tolist()],
         "n": len(scores),
-        "counts": _counts(answers == len(model.classes_)),
+        "counts": [[len(part), int(part.sum())] for part in parts],  # samples, unknown ones
         "groups": groups,
         "samples": {
             "row": (rows + 1).tolist(),
@@ -127,8 +130,7 @@ def _groups(model, Z, scores):
     """Rejected rows (m,), index of the group of each (m,), and the groups, small ones last."""
     found = group_unknowns(model, Z)
     rows, labels = found.unknown, found.labels[found.unknown]
-    position = {row: k for k, row in enumerate(rows.tolist())}
-    members = [[position[row] for row in group.members.tolist()] for group in found.groups]
+    members = [np.searchsorted(rows, group.members).tolist() for group in found.groups]
     distances = [float(group.distance.mean()) for group in found.groups]
     for part, distance in _small_groups(model, Z, rows, np.flatnonzero(labels < 0)):
         labels[part] = len(members)
@@ -229,12 +231,6 @@ def _flat(points):
     return (flat - flat.min(axis=0)) / np.where(spread > 0, spread, 1)
 
 
-def _counts(unknown):
-    """[samples, unknown] of consecutive parts of the stream."""
-    parts = np.array_split(unknown, min(_BARS, len(unknown)))
-    return [[len(part), int(part.sum())] for part in parts]
-
-
 KINDS = ("new", "class", "junk")
 _COLUMNS = ("row", "decision", "label")
 
@@ -291,19 +287,9 @@ class Decisions:
                 f"rows, kinds and labels must have one entry per decision; they have "
                 f"{len(self.rows)}, {len(self.kinds)} and {len(self.labels)}"
             )
-        known, seen = np.asarray(classes).tolist(), set()
-        for row, kind, label in zip(self.rows, self.kinds, self.labels, strict=True):
-            if not 0 <= row < n_rows:
-                raise DecisionError(
-                    f"there is no row {row}; the data have the rows 0 to {n_rows - 1}"
-                )
-            if row in seen:
-                raise DecisionError(f"row {row} was decided twice; keep one decision")
-            seen.add(row)
-            try:
-                _check_label(label, kind, known, unknown_label)
-            except ValueError as error:
-                raise DecisionError(f"row {row}: {error}") from None
+        rows = np.asarray(self.rows).tolist()
+        entries = zip(repeat(""), rows, self.kinds, self.labels)
+        _checked(entries, range(n_rows), np.asarray(classes).tolist(), unknown_label)
 
 
 def read_decisions(
@@ -345,33 +331,13 @@ def read_decisions(
     (array([2, 0]), ['bus', None])
     """
     known = np.asarray(classes).tolist()
-    rows: list[int] = []
-    kinds: list[str] = []
-    labels: list[Hashable | None] = []
-    lines: dict[int, int] = {}
-    for number, line in _read_lines(path):
-        where = f"{path} line {number}"
-        row, kind, text = ((line[name] or "").strip() for name in _COLUMNS)
-        if not row.isdigit() or not 1 <= int(row) <= n_rows:
-            raise DecisionError(
-                f"{where}: there is no row {row!r}; the data have the rows 1 to {n_rows}"
-            )
-        if int(row) in lines:
-            raise DecisionError(
-                f"{where}: row {row} was decided in line {lines[int(row)]} already; keep one line"
-            )
-        lines[int(row)] = number
-        rows.append(int(row) - 1)
-        kinds.append(kind)
-        try:
-            labels.append(_parse_label(text, kind, known))
-            _check_label(labels[-1], kind, known, unknown_label)
-        except ValueError as error:
-            raise DecisionError(f"{where}, row {row}: {error}") from None
-    return Decisions(np.array(rows, dtype=np.intp), kinds, labels)
+    found = _checked(_read_lines(path, known), range(1, n_rows + 1), known, unknown_label)
+    rows = np.array([row - 1 for _, row, _, _ in found], dtype=np.intp)
+    return Decisions(rows, [kind for *_, kind, _ in found], [label for *_, label in found])
 
 
-def _read_lines(path):
+def _read_lines(path, known):
+    """Yield the place, row, kind and label, of the type of the classes, of each decision."""
     number = 0
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -383,42 +349,53 @@ def _read_lines(path):
                 )
             for line in reader:
                 number = reader.line_num
-                yield number, line
+                row, kind, text = ((line[name] or "").strip() for name in _COLUMNS)
+                label = None if kind == "junk" or not text else text
+                with suppress(ValueError):  # of another type: `_problem` says so
+                    label = label and type(known[0])(label)
+                yield f"{path} line {number}", int(row) if row.isdecimal() else row, kind, label
     except UnicodeDecodeError as error:
         raise DecisionError(f"{path} is not a file in UTF-8 ({error})") from error
     except csv.Error as error:
         raise DecisionError(f"{path} is not CSV after line {number} ({error})") from error
 
 
-def _parse_label(text, kind, known):
-    """The label of a line, of the type of the classes where that is possible."""
-    if kind == "junk" or not text:
-        return None
-    try:
-        return text if isinstance(known[0], str) else type(known[0])(text)
-    except ValueError:
-        return text
+def _checked(entries, rows: range, known: list, unknown_label) -> list[tuple]:
+    """The entries (place in a file or "", row, kind, label), if all can be followed."""
+    seen: dict = {}
+    for entry in entries:
+        place, row, kind, label = entry
+        if row not in rows:
+            absent = f"there is no row {row!r}; the data have the rows {rows.start} to "
+            raise DecisionError(": ".join(filter(None, [place, f"{absent}{rows.stop - 1}"])))
+        where = ", ".join(filter(None, [place, f"row {row}"]))
+        if row in seen:
+            first = ", ".join(filter(None, ["twice", seen[row][0]]))
+            raise DecisionError(f"{where} was decided {first}; keep one decision")
+        if problem := _problem(label, kind, known, unknown_label):
+            raise DecisionError(f"{where}: {problem}")
+        seen[row] = entry
+    return [*seen.values()]
 
 
-def _check_label(label, kind, known, unknown_label):
-    """Raise a ValueError that says what is wrong with a decision, if anything is."""
+def _problem(label, kind, known, unknown_label) -> str | None:
+    """What is wrong with a decision, if anything is."""
     if kind not in KINDS:
-        raise ValueError(f"the decision {kind!r} is none of {', '.join(KINDS)}")
+        return f"the decision {kind!r} is none of {', '.join(KINDS)}"
     if kind == "junk":
-        return
+        return None
     if label is None:
-        raise ValueError("the label is missing")
+        return "the label is missing"
     if isinstance(label, str) != isinstance(known[0], str):
         type_of_classes = "text" if isinstance(known[0], str) else "number"
-        raise ValueError(
+        return (
             f"the label {label!r} is not a {type_of_classes}, but the classes of the model are; "
             f"give the new class a {type_of_classes}"
         )
     if label == unknown_label:
-        raise ValueError(f"the label {label!r} means unknown; use the decision junk")
+        return f"the label {label!r} means unknown; use the decision junk"
     if kind == "class" and label not in known:
-        raise ValueError(
-            f"the model has no class {label!r}; use the decision new, or one of its classes"
-        )
+        return f"the model has no class {label!r}; use the decision new, or one of its classes"
     if kind == "new" and label in known:
-        raise ValueError(f"the model has a class {label!r} already; use the decision class")
+        return f"the model has a class {label!r} already; use the decision class"
+    return None
