@@ -43,8 +43,7 @@ def load_dataset(
     """Load ``<data_home>/<name>.parquet``, or fetch a dataset of the paper from PMLB.
 
     The column ``target`` holds the labels and every other numeric column is a feature, unscaled
-    and in file order. Any other column (a text, the name of a split) is returned under its own
-    name.
+    and in file order. Any other column (a text, the name of a split) is a field of its own name.
 
     If a dataset of the paper is not in the data home but in PMLB, it is fetched with the package
     ``pmlb``, checked against its known SHA-256, and saved in the data home if there is one. A file
@@ -64,8 +63,7 @@ def load_dataset(
     -------
     Bunch or (data, target)
         ``data``, float64 array of shape (n_samples, n_features); ``target``, array of shape
-        (n_samples,); ``feature_names``, list of str; ``name``; and one array of shape
-        (n_samples,) for each column that is neither a feature nor the target.
+        (n_samples,); ``feature_names``, list of str; ``name``; and an array for each other column.
 
     Examples
     --------
@@ -86,9 +84,8 @@ def load_dataset(
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, not {name!r} of type {type(name).__name__}.")
     home = find_home(data_home)
-    path = None if home is None else home / f"{name}.parquet"
-    is_here = home is not None and name in stored(home)  # a listed name cannot leave the folder
-    if path is not None and is_here:
+    if is_here := name in stored(home):  # a listed name cannot leave the folder
+        path = Path(home or "", f"{name}.parquet")
         frame, origin = _read(path), str(path)
     else:
         _check_in_pmlb(name, home)
@@ -96,9 +93,19 @@ def load_dataset(
     features = _features(frame, origin)
     data = features.to_numpy(dtype=np.float64, na_value=np.nan)
     target = frame["target"].to_numpy()
-    _check_values(name, data, target, origin, is_here)
-    if path is not None and not is_here:
-        _keep(frame, path)
+    if _values_differ(name, data, target):
+        message = (
+            f"{origin} does not contain the values of the paper's dataset {name!r} "
+            "(by SHA-256); results on it are not comparable with published ones."
+        )
+        if not is_here:
+            raise ValueError(
+                f"{message} Fetch it again; if PMLB has changed it, get an older version and save "
+                f"it as {name}.parquet in the data home."
+            )
+        warnings.warn(message, stacklevel=2)  # the file is the user's choice
+    if home is not None and not is_here:
+        _keep(frame, home / f"{name}.parquet")
     if return_X_y:
         return data, target
 
@@ -116,51 +123,39 @@ def load_dataset(
 
 def find_home(data_home: str | os.PathLike | None) -> Path | None:
     """Return the existing data folder, or None if none is given."""
-    source = "data_home"
-    if data_home is None:
-        data_home = os.environ.get(_ENVIRONMENT)
-        source = f"the environment variable {_ENVIRONMENT}"
-        if not data_home:
-            return None
-    home = Path(data_home).expanduser()
-    if not home.is_dir():
-        raise FileNotFoundError(f"{source} is {str(data_home)!r}, which is not a folder.")
-    return home
+    source = "data_home" if data_home is not None else f"the environment variable {_ENVIRONMENT}"
+    given = os.environ.get(_ENVIRONMENT) or None if data_home is None else data_home
+    if given is not None and not Path(given).expanduser().is_dir():
+        raise FileNotFoundError(f"{source} is {str(given)!r}, which is not a folder.")
+    return None if given is None else Path(given).expanduser()
 
 
-def stored(home: Path) -> list[str]:
-    """Names of the datasets in a folder."""
-    return sorted(path.stem for path in home.glob("*.parquet"))
+def stored(home: Path | None) -> list[str]:
+    """Names of the datasets in the data folder, if there is one."""
+    return [] if home is None else sorted(path.stem for path in home.glob("*.parquet"))
 
 
 def _check_in_pmlb(name: str, home: Path | None) -> None:
     """Raise a helpful error for a dataset that is neither in the data home nor in PMLB."""
-    if name in CATALOGUE:
-        if CATALOGUE[name].pmlb:
-            return
+    absent = f"not in {home}"
+    remedy = f"the folder contains {', '.join(stored(home)) or 'no Parquet file'}."
+    if home is None:
+        absent = (
+            "not available without a data home (pass data_home= the folder of the Parquet files, "
+            f"or set the environment variable {_ENVIRONMENT} to it)"
+        )
+        remedy = "it is not one of the paper's datasets."
+    if name not in CATALOGUE:
+        close = get_close_matches(name.removesuffix(".parquet"), [*stored(home), *CATALOGUE])
+        if close:
+            remedy = f"did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?"
+        raise ValueError(f"no dataset {name!r}, {absent}: {remedy}")
+    if not CATALOGUE[name].pmlb:
         raise ValueError(
-            f"dataset {name!r} is {_not_in(home)} and cannot be fetched. Where to get it: "
+            f"dataset {name!r} is {absent} and cannot be fetched. Where to get it: "
             f"{CATALOGUE[name].where}. Save it as {name}.parquet in the data home: numeric "
             "feature columns and a column 'target'."
         )
-    available = [] if home is None else stored(home)
-    close = get_close_matches(name.removesuffix(".parquet"), [*available, *CATALOGUE])
-    if close:
-        remedy = f"did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?"
-    elif home is None:
-        remedy = "it is not one of the paper's datasets."
-    else:
-        remedy = f"the folder contains {', '.join(available) or 'no Parquet file'}."
-    raise ValueError(f"no dataset {name!r}, {_not_in(home)}: {remedy}")
-
-
-def _not_in(home: Path | None) -> str:
-    if home is not None:
-        return f"not in {home}"
-    return (
-        "not available without a data home (pass data_home= the folder of the Parquet files, or "
-        f"set the environment variable {_ENVIRONMENT} to it)"
-    )
 
 
 def _features(frame, origin: str):
@@ -180,26 +175,11 @@ def _features(frame, origin: str):
     return features
 
 
-def _check_values(
-    name: str, data: np.ndarray, target: np.ndarray, origin: str, is_here: bool
-) -> None:
-    """If values differ, warn about a file, the user's choice, but raise for data just fetched."""
-    entry = CATALOGUE.get(name)
-    if entry is None or not entry.sha256:
-        return
+def _values_differ(name: str, data: np.ndarray, target: np.ndarray) -> bool:
+    """Whether these are not the values of the paper's dataset, as far as they are known."""
+    known = CATALOGUE[name].sha256 if name in CATALOGUE else ""
     is_whole = target.dtype.kind in "iu" and np.isfinite(data).all()
-    if is_whole and content_sha256(data, target) == entry.sha256:
-        return
-    message = (
-        f"{origin} does not contain the values of the paper's dataset {name!r} "
-        "(by SHA-256); results on it are not comparable with published ones."
-    )
-    if not is_here:
-        raise ValueError(
-            f"{message} Fetch it again; if PMLB has changed it, get an older version and save it "
-            f"as {name}.parquet in the data home."
-        )
-    warnings.warn(message, stacklevel=3)
+    return bool(known) and not (is_whole and content_sha256(data, target) == known)
 
 
 def _keep(frame, path: Path) -> None:
@@ -251,7 +231,7 @@ def _fetch(name: str):
 class Entry(NamedTuple):
     """What is known about a dataset; shape: samples, features, classes, smallest, largest."""
 
-    shape: tuple[int, int, int, int, int]
+    shape: tuple[int, ...]
     where: str  # where to get it, in words
     pmlb: str = ""  # name of the set in PMLB; empty if PMLB does not have it
     sha256: str = ""  # content_sha256; empty if the paper's rows or features are not known
@@ -272,9 +252,8 @@ def _read_catalogue() -> dict[str, Entry]:
     catalogue = {}
     for row in csv.DictReader(text.splitlines()):
         sizes = ("samples", "features", "classes", "smallest", "largest")
-        n, d, k, smallest, largest = (int(row[name]) for name in sizes)
         where = row["where"] or "the package pmlb fetches it (pip install pmlb)"
-        shape = (n, d, k, smallest, largest)
+        shape = tuple(int(row[name]) for name in sizes)
         catalogue[row["name"]] = Entry(shape, where, row["pmlb"], row["sha256"])
     return catalogue
 
@@ -305,7 +284,7 @@ class DatasetRow(NamedTuple):
     n_classes: int | None = None
     smallest: int | None = None
     largest: int | None = None
-    published: tuple[int, int, int, int, int] | None = None
+    published: tuple[int, ...] | None = None
     where: str = ""
 
     @property
@@ -342,20 +321,15 @@ def dataset_table(data_home: str | os.PathLike | None = None) -> list[DatasetRow
     ('yeast', 'pmlb', (1479, 8, 9, 20, 463))
     """
     home = find_home(data_home)
-    here = [] if home is None else stored(home)
-    rows = []
-    for name in [*CATALOGUE, *(n for n in here if n not in CATALOGUE)]:
-        entry = CATALOGUE.get(name)
-        row = DatasetRow(
-            name,
-            "file" if name in here else "pmlb" if entry and entry.pmlb else "",
-            published=entry.shape if entry and name not in _FIGURES else None,
-            where=entry.where if entry else "",
-        )
-        if home is not None and name in here:
-            row = row._replace(**_count(home / f"{name}.parquet"))
-        rows.append(row)
-    return rows
+    rows = {}
+    for name, entry in CATALOGUE.items():
+        published = None if name in _FIGURES else entry.shape
+        source: Literal["pmlb", ""] = "pmlb" if entry.pmlb else ""
+        rows[name] = DatasetRow(name, source, published=published, where=entry.where)
+    for name in stored(home):
+        row = rows.get(name, DatasetRow(name, ""))
+        rows[name] = row._replace(source="file", **_count(Path(home or "", f"{name}.parquet")))
+    return list(rows.values())
 
 
 def same_values(name: str, data_home: str | os.PathLike | None = None) -> bool | None:
@@ -363,9 +337,8 @@ def same_values(name: str, data_home: str | os.PathLike | None = None) -> bool |
 
     Parameters
     ----------
-    name : str
-    data_home : path-like, default=None
-        As for :func:`dataset_table`.
+    name, data_home
+        As for :func:`load_dataset`.
 
     Returns
     -------
@@ -377,13 +350,12 @@ def same_values(name: str, data_home: str | os.PathLike | None = None) -> bool |
     >>> same_values("cifar10") is None  # the paper's features are not public
     True
     """
-    entry = CATALOGUE.get(name)
-    if entry is None or not entry.sha256:
+    if name not in CATALOGUE or not CATALOGUE[name].sha256:
         return None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        load_dataset(name, data_home=data_home)
-    return not caught
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X, y = load_dataset(name, data_home=data_home, return_X_y=True)
+    return not _values_differ(name, X, y)
 
 
 def _count(path: Path) -> dict[str, Any]:
@@ -398,8 +370,8 @@ def _count(path: Path) -> dict[str, Any]:
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     features = [f for f in schema if f.name != "target" and any(is_(f.type) for is_ in numeric)]
     sizes = labels.value_counts().field("counts").to_pylist()
-    counts = {"n_samples": len(labels), "n_features": len(features), "n_classes": len(sizes)}
-    return counts | {"smallest": min(sizes, default=0), "largest": max(sizes, default=0)}
+    figures = len(labels), len(features), len(sizes), min(sizes, default=0), max(sizes, default=0)
+    return dict(zip(DatasetRow._fields[2:7], figures, strict=True))
 
 
 Random = int | np.random.RandomState | None
@@ -416,7 +388,6 @@ def make_boat(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
     n_samples : int, default=100
         One third per class; the ring gets the remainder.
     random_state : int, RandomState instance or None, default=None
-        Pass an int for the same points in every call.
 
     Returns
     -------
@@ -474,10 +445,9 @@ def make_cone_torus(n_samples: int = 400, *, random_state: Random = None) -> Lab
     y = _labels(n_samples, [1, 1, 2])
     cone, torus, normal = np.bincount(y)[1:]
     # If the density falls linearly from the centre, the radius has a Beta(2, 2) distribution.
-    disc = _polar(rng.uniform(0, 2 * np.pi, cone), 0.17 * rng.beta(2, 2, cone))
-    arch = _polar(rng.uniform(0, np.pi, torus), rng.uniform(0.27, 0.36, torus))
-    cluster = rng.normal([0.64, 0.53], [0.17, 0.19], (normal, 2))
-    return np.concatenate([disc + np.array([0.37, 0.21]), arch + np.array([0.45, 0.2]), cluster]), y
+    disc = _polar((0.37, 0.21), rng.uniform(0, 2 * np.pi, cone), 0.17 * rng.beta(2, 2, cone))
+    arch = _polar((0.45, 0.2), rng.uniform(0, np.pi, torus), rng.uniform(0.27, 0.36, torus))
+    return np.concatenate([disc, arch, rng.normal([0.64, 0.53], [0.17, 0.19], (normal, 2))]), y
 
 
 def make_four_gauss(n_samples: int = 100, *, random_state: Random = None) -> Labelled:
@@ -508,9 +478,8 @@ def make_four_gauss(n_samples: int = 100, *, random_state: Random = None) -> Lab
     rng = check_random_state(random_state)
     y = _labels(n_samples, [1, 1, 1, 1])
     centres = np.array([[0.0, 0.0], [4.0, 4.0], [-2.0, 5.0], [4.0, -4.0]])
-    deviations = np.array([0.3, 1.0, 1.0, 1.0])
-    X = centres[y - 1] + deviations[y - 1, np.newaxis] * rng.normal(size=(len(y), 2))
-    return X, y
+    deviations = np.array([[0.3], [1.0], [1.0], [1.0]])
+    return centres[y - 1] + deviations[y - 1] * rng.normal(size=(len(y), 2)), y
 
 
 def make_regular() -> Labelled:
@@ -530,13 +499,9 @@ def make_regular() -> Labelled:
     >>> X[y == 16].mean(axis=0)
     array([21., 21.])
     """
-    block, step = np.meshgrid(np.arange(4), np.arange(3), indexing="ij")
-    coordinate = (2 + 6 * block + step).ravel()
-    x0, x1 = np.meshgrid(coordinate, coordinate, indexing="ij")
-    y = 1 + 4 * ((x0 - 2) // 6) + (x1 - 2) // 6
-    order = np.argsort(y, axis=None, kind="stable")
-    X = np.column_stack([x0.ravel(), x1.ravel()]).astype(np.float64)
-    return X[order], y.ravel()[order]
+    block0, block1, step0, step1 = np.indices((4, 4, 3, 3)).reshape(4, -1)
+    X = 2.0 + 6 * np.column_stack([block0, block1]) + np.column_stack([step0, step1])
+    return X, 1 + 4 * block0 + block1
 
 
 def _labels(n_samples, shares):
@@ -550,5 +515,6 @@ def _labels(n_samples, shares):
     return np.repeat(np.arange(1, len(shares) + 1), counts)
 
 
-def _polar(angle, radius):
-    return radius[:, np.newaxis] * np.column_stack([np.cos(angle), np.sin(angle)])
+def _polar(centre, angle, radius):
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    return radius[:, np.newaxis] * circle + np.array(centre)
