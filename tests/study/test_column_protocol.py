@@ -88,10 +88,14 @@ def test_the_draws_of_textoir(data_home, dataset, name):
 
 def test_ratios_become_numbers():
     study = _study()
-    assert study._numbers(8) == [2, 4, 3]
-    assert study._numbers(12) == [3, 6]  # a quarter of 12 is 3: one number
-    assert study._numbers(np.inf) == [3]
-    assert study._numbers(150) == [38, 75, 3]  # Python's round, as TEXTOIR's: half to even
+    numbers = {
+        n: list(dict.fromkeys(task.n_known for task in study.tasks({"intents": n})))
+        for n in (8, 12, np.inf, 150)
+    }
+    assert numbers[8] == [2, 4, 3]
+    assert numbers[12] == [3, 6]  # a quarter of 12 is 3: one number
+    assert numbers[np.inf] == [3]
+    assert numbers[150] == [38, 75, 3]  # Python's round, as TEXTOIR's: half to even
     assert study.restrict(n_known=[0.5]).n_known == (0.5,)
 
 

@@ -6,9 +6,8 @@ all methods for one dataset and one number of known classes. Nothing here draws.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,12 +27,6 @@ BLOCK = ["dataset", "n_known"]
 CELL = [*BLOCK, "method"]
 
 
-def short_names(methods: Iterable[str]) -> dict[str, str]:
-    """Names in the literature by class name."""
-    names = {row.estimator: row.method for row in method_table()}
-    return {method: names.get(method, method) for method in methods}
-
-
 @dataclass(frozen=True)
 class Results:
     """Rows of a study in the order of the report."""
@@ -42,6 +35,7 @@ class Results:
     runs: tuple[int, ...]  # of a complete cell
     measures: tuple[str, ...]  # to show
     missing: pd.DataFrame  # columns of `KEY`: tasks that are planned and not done
+    names: dict[str, str]  # of all methods in the literature, by class name
 
     @property
     def done(self) -> pd.DataFrame:
@@ -52,13 +46,6 @@ class Results:
     def methods(self) -> list[str]:
         """Methods with a finished row, in order."""
         return list(self.done["method"].cat.remove_unused_categories().cat.categories)
-
-    def complete(self) -> pd.Series:
-        """By block, the set of methods that have finished all runs."""
-        runs = self.done[self.done["run"].isin(self.runs)]
-        count = runs.groupby(CELL, observed=True)["run"].nunique()
-        full = count[count == len(self.runs)].reset_index()
-        return full.groupby(BLOCK, observed=True)["method"].agg(set)
 
 
 def collect(results: pd.DataFrame | Store, study: Study | None, control: str) -> Results:
@@ -76,12 +63,20 @@ def collect(results: pd.DataFrame | Store, study: Study | None, control: str) ->
     rows["dataset"] = _ordered(rows["dataset"], study.datasets if study else ())
     rows["method"] = _ordered(rows["method"], study.methods if study else (control,))
     rows = rows.sort_values(KEY, ignore_index=True)
-    planned = _planned(rows, study)
+    if study is not None and (tasks := list(study.tasks(_class_counts(study, rows)))):
+        planned = pd.DataFrame(tasks, columns=KEY)
+    else:  # or if class counts are unknown: every method and run in every block
+        blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
+        runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
+        methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})
+        planned = blocks.merge(runs, how="cross").merge(methods, how="cross")
     done = pd.MultiIndex.from_frame(rows.loc[rows["status"] == "done", KEY].astype(object))
     left = planned[~pd.MultiIndex.from_frame(planned.astype(object)).isin(done)]
-    runs = tuple(sorted(planned["run"].unique().tolist()))
+    numbers = tuple(sorted(planned["run"].unique().tolist()))
     measures = study.measures if study else tuple(MEASURES)
-    return Results(rows, runs, measures, left.reset_index(drop=True))
+    names = {name: name for name in [*rows["method"].cat.categories, *planned["method"].unique()]}
+    names |= {row.estimator: row.method for row in method_table() if row.estimator}
+    return Results(rows, numbers, measures, left.reset_index(drop=True), names)
 
 
 def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
@@ -90,26 +85,16 @@ def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
     return pd.Categorical(names, [*known, *sorted(present.difference(first))], ordered=True)
 
 
-def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
-    if study is not None and (tasks := list(study.tasks(_class_counts(study, rows)))):
-        return pd.DataFrame(tasks, columns=KEY)
-    # Without a study, or if class counts are unknown: every method and run in every block.
-    blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
-    runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
-    methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})
-    return blocks.merge(runs, how="cross").merge(methods, how="cross")
-
-
-def _class_counts(study: Study, rows: pd.DataFrame) -> dict[str, float]:
+def _class_counts(study: Study | None, rows: pd.DataFrame) -> dict[str, float]:
     """Classes of each dataset, recorded in `rows` or listed; infinite if unknown without data."""
-    counts: dict[str, float] = dict(_recorded_counts(rows))
+    fits = zip(rows["dataset"], rows["extra"].map(recorded), strict=True)
+    counts: dict[str, float] = {name: e["fit"]["n_classes"] for name, e in fits if e.get("fit")}
     table = {row.name: row for row in dataset_table()}
-    for name in study.datasets:
-        if name in counts:
-            continue
+    if study is None:
+        return counts
+    for name in [name for name in study.datasets if name not in counts]:
         row = None if study.protocol else table.get(name)
-        known = row and (row.n_classes or (row.published and row.published[2]))
-        if known:
+        if row and (known := row.n_classes or (row.published and row.published[2])):
             counts[name] = known
             continue
         try:
@@ -117,11 +102,6 @@ def _class_counts(study: Study, rows: pd.DataFrame) -> dict[str, float]:
         except (ImportError, OSError, ValueError):
             counts[name] = np.inf
     return counts
-
-
-def _recorded_counts(rows: pd.DataFrame) -> dict[str, int]:
-    fits = [recorded(text).get("fit") for text in rows["extra"]]
-    return {name: fit["n_classes"] for name, fit in zip(rows["dataset"], fits, strict=True) if fit}
 
 
 def cells(rows: pd.DataFrame) -> pd.DataFrame:
@@ -184,37 +164,32 @@ def rank_groups(results: Results, control: str, unit: Sequence[str] = BLOCK) -> 
     """Rank all methods, and those that are complete in all complete blocks of the control."""
     # With `unit=["dataset"]` the complete blocks of a dataset are averaged and count as one; a
     # group of a single dataset then has no rankings.
-    complete = results.complete()
-    everywhere = set(results.methods)
-    for methods in complete:
-        if control in methods:
-            everywhere &= methods
-    groups = []
+    done = results.done[results.done["run"].isin(results.runs)]
+    count = done.groupby(CELL, observed=True)["run"].nunique()
+    full = count[count == len(results.runs)].reset_index()
+    complete = full.groupby(BLOCK, observed=True)["method"].agg(set)  # methods by block
+    means = done.groupby(CELL, observed=True)[list(MEASURES)].mean()
+    everywhere = set(results.methods).intersection(*(m for m in complete if control in m))
+    groups: list[list[Ranking]] = []
     for methods in dict.fromkeys([frozenset(results.methods), frozenset(everywhere)]):
         blocks = complete.index[[methods <= present for present in complete]]
         if len(methods) >= 2 and len(blocks) >= 2:
             ordered = [m for m in results.methods if m in methods]
             enough = len(blocks.to_frame()[list(unit)].drop_duplicates()) >= 2
-            groups.append(_rank(results, ordered, blocks, list(unit)) if enough else [])
+            groups.append([])
+            for measure in results.measures if enough else ():
+                table = means[measure].unstack("method").loc[blocks, ordered]
+                scores = table.groupby(level=list(unit), observed=True).mean().to_numpy()
+                average = pd.Series(stats.average_ranks(scores), ordered).sort_values(kind="stable")
+                test = stats.friedman(scores)
+                groups[-1].append(Ranking(measure, average.to_dict(), len(scores), test))
     return groups
-
-
-def _rank(results: Results, methods: list[str], blocks: pd.Index, unit: list[str]) -> list[Ranking]:
-    done = results.done[results.done["run"].isin(results.runs)]
-    means = done.groupby(CELL, observed=True)[list(MEASURES)].mean()
-    rankings = []
-    for measure in results.measures:
-        table = means[measure].unstack("method").loc[blocks, methods]
-        scores = table.groupby(level=unit, observed=True).mean().to_numpy()
-        average = pd.Series(stats.average_ranks(scores), methods).sort_values(kind="stable")
-        rankings.append(Ranking(measure, average.to_dict(), len(scores), stats.friedman(scores)))
-    return rankings
 
 
 def describe_cells(results: Results, study: Study | None) -> pd.DataFrame:
     """Columns of `BLOCK`, ``n_classes, openness`` of the finished cells; NaN where not known."""
     done = results.done
-    counts = _class_counts(study, done) if study else _recorded_counts(done)
+    counts = _class_counts(study, done)
     table = done[BLOCK].drop_duplicates().sort_values(BLOCK, ignore_index=True)
     table["n_classes"] = table["dataset"].astype(str).map(counts).astype(float)
     table["n_classes"] = table["n_classes"].where(np.isfinite(table["n_classes"]))
@@ -228,31 +203,23 @@ def lambda_used(done: pd.DataFrame) -> pd.DataFrame:
     # Columns ``chosen`` (mean over tasks of the searched value, a dictionary by its mean), ``tasks,
     # machines, raised, median, largest``; only methods with a parameter ``lam``.
     rows = []
-    columns = [done[name] for name in ("method", "dataset", "params", "extra")]
-    for method, dataset, params, extra in zip(*columns, strict=True):
+    columns = done[["method", "dataset", "params", "extra"]]
+    for method, dataset, params, extra in columns.itertuples(index=False):
         chosen = recorded(params).get("lam")
         fit = recorded(extra).get("fit", {})
         if chosen is not None or "lam" in fit:
             values = list(chosen.values()) if isinstance(chosen, dict) else chosen
             mean = np.nan if values is None else float(np.mean(values))
-            rows.append((method, dataset, mean, fit.get("lam", []), fit.get("raised")))
+            rows.append((method, dataset, mean, fit.get("lam", []), fit.get("raised", 0)))
     names = ["method", "dataset", "chosen", "lam", "raised"]
     lines = []
     for key, part in pd.DataFrame(rows, columns=names).groupby(names[:2], observed=True):
         lam = np.concatenate([np.zeros(0), *part["lam"]])
         spread = (np.median(lam), lam.max()) if len(lam) else (np.nan, np.nan)
-        raised = part["raised"].fillna(0).sum()
-        lines.append((*key, part["chosen"].mean(), len(part), len(lam), int(raised), *spread))
-    found = ["chosen", "tasks", "machines", "raised", "median", "largest"]
-    return pd.DataFrame(lines, columns=[*names[:2], *found])
-
-
-def library_versions(done: pd.DataFrame) -> pd.DataFrame:
-    """Columns ``digest, rows, versions``: the sets of libraries, most rows first."""
-    # The digest is what follows the dash in a fingerprint.
-    counts = done["versions"].dropna().value_counts()
-    digests = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in counts.index]
-    return pd.DataFrame({"digest": digests, "rows": counts.to_numpy(), "versions": counts.index})
+        counts = len(part), len(lam), part["raised"].sum()
+        lines.append((*key, part["chosen"].mean(), *counts, *spread))
+    found = ["tasks", "machines", "raised", "median", "largest"]
+    return pd.DataFrame(lines, columns=[*names[:3], *found])
 
 
 def recorded(text: object) -> dict:

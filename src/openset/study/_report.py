@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -13,20 +14,8 @@ import pandas as pd
 
 from ..evaluation import stats
 from ..plots import CriticalDifferenceDisplay
-from ._ranks import (
-    BLOCK,
-    CELL,
-    KEY,
-    Ranking,
-    Results,
-    cells,
-    collect,
-    describe_cells,
-    lambda_used,
-    library_versions,
-    rank_groups,
-    short_names,
-)
+from . import _ranks
+from ._ranks import BLOCK, CELL, KEY, Ranking, Results
 from ._store import Store
 from ._study import MEASURES, Study
 from .page import Cell, Page, Report, duration, mark_best, number, p_value, with_error
@@ -85,11 +74,10 @@ def write_report(
     ...     page.name
     'report.html'
     """
-    data = collect(results, study, control)
+    data = _ranks.collect(results, study, control)
     given = None if reference is None else read_reference(reference)
-    folder = Path(folder)
-    report = Report(f"Study {study.name}" if study else "Results of a study", folder)
-    groups = rank_groups(data, control)
+    report = Report(f"Study {study.name}" if study else "Results of a study", Path(folder))
+    groups = _ranks.rank_groups(data, control)
     _add_summary(report, data, groups, control)
     _add_ranks(report, data, groups, control)
     _add_results(report, data)
@@ -100,28 +88,27 @@ def write_report(
         add_section(report, report.tables, data.done)
     _add_times(report, data)
     _add_missing(report, data)
-    report.write(folder / "report.html")
-    return folder / "report.html"
+    page = Path(folder, "report.html")
+    report.write(page)
+    return page
 
 
 def _add_summary(report: Report, data: Results, groups: list[list[Ranking]], control: str) -> None:
     report.section("Summary")
-    done, names = data.done, short_names(data.methods)
-    numbers = ", ".join(str(n) for n in sorted(done["n_known"].unique()))
+    done, n_methods = data.done, len(data.methods)
+    numbers = ", ".join(map(str, sorted(done["n_known"].unique())))
     n_failed = int((data.rows["status"] == "failed").sum())
-    listed = ", ".join(f"{name} ({method})" for method, name in names.items())
+    listed = ", ".join(f"{data.names[method]} ({method})" for method in data.methods)
     report.paragraph(
         f"{len(done)} tasks are done, {n_failed} failed, {len(data.missing)} planned ones are "
         f"missing. {done['dataset'].nunique()} datasets, {numbers} known classes, "
-        f"{len(data.runs)} runs, {len(names)} methods: {listed}."
+        f"{len(data.runs)} runs, {n_methods} methods: {listed}."
     )
     for rankings in groups[:1]:
-        n_ranked = len(rankings[0].ranks)
-        who = "all methods" if n_ranked == len(names) else f"{n_ranked} methods"
-        report.paragraph(
-            f"Average ranks over the {rankings[0].n_blocks} blocks complete for {who}:"
-        )
-        report.bullets(_place(ranking, names, control) for ranking in rankings)
+        n_ranked, n_blocks = len(rankings[0].ranks), rankings[0].n_blocks
+        who = "all methods" if n_ranked == n_methods else f"{n_ranked} methods"
+        report.paragraph(f"Average ranks over the {n_blocks} blocks complete for {who}:")
+        report.bullets(_place(ranking, data.names, control) for ranking in rankings)
     report.paragraph(
         "AKS and AUS: accuracy on samples of known classes and of unknown ones. NA: their mean. "
         "HNA: their harmonic mean. OSFM: F-measure over the known classes. FM: F-measure with "
@@ -129,20 +116,19 @@ def _add_summary(report: Report, data: Results, groups: list[list[Ranking]], con
         "in the folder tables, as CSV with all digits and in LaTeX, the diagrams in the folder "
         "figures, as PNG, PDF and SVG."
     )
-    for row in library_versions(done).itertuples():
-        libraries = json.loads(row.versions).items()
-        listed = ", ".join(f"{name} {version}" for name, version in libraries)
-        report.paragraph(f"{row.rows} tasks computed with {listed} (fingerprint -{row.digest}).")
+    for versions, n_rows in done["versions"].dropna().value_counts().items():
+        listed = ", ".join(map(" ".join, json.loads(versions).items()))
+        digest = hashlib.sha256(versions.encode()).hexdigest()[:8]  # the end of a fingerprint
+        report.paragraph(f"{n_rows} tasks computed with {listed} (fingerprint -{digest}).")
 
 
 def _place(ranking: Ranking, names: dict[str, str], control: str) -> str:
     """Who is first, and where the control is."""
-    ranks = ranking.ranks
-    first, second = list(ranks)[:2]
-    text = f"{ranking.measure}: {names[first]} is first with {ranks[first]:.2f}"
-    if control not in ranks or first == control:
-        return f"{text}, {names[second]} second with {ranks[second]:.2f}."
-    place = list(ranks).index(control) + 1
+    ranks, order = ranking.ranks, list(ranking.ranks)
+    text = f"{ranking.measure}: {names[order[0]]} is first with {ranks[order[0]]:.2f}"
+    if control not in order[1:]:
+        return f"{text}, {names[order[1]]} second with {ranks[order[1]]:.2f}."
+    place = order.index(control) + 1
     return f"{text}, {names[control]} is number {place} with {ranks[control]:.2f}."
 
 
@@ -161,59 +147,62 @@ def _add_ranks(report: Report, data: Results, groups: list[list[Ranking]], contr
             f"Of the {n_blocks} blocks fewer than two are complete for two methods or more: there "
             "is nothing to rank yet."
         )
-    datasets = rank_groups(data, control, ["dataset"])
+    datasets = _ranks.rank_groups(data, control, ["dataset"])
     for rankings, by_dataset in zip(groups, datasets, strict=True):
-        methods = [m for m in data.methods if m in rankings[0].ranks]
-        names = short_names(methods)
-        is_all = len(methods) == len(data.methods)
+        names = {m: data.names[m] for m in data.methods if m in rankings[0].ranks}
+        is_all = len(names) == len(data.methods)
         who = "All methods" if is_all else ", ".join(names.values())
         report.section(f"{who}: {rankings[0].n_blocks} complete blocks of {n_blocks}", level=3)
-        suffix = "" if is_all else f"-{len(methods)}-methods"
-        _rank_table(report, rankings, names, suffix)
-        _test_table(report, rankings, names, control, suffix)
+        suffix = "" if is_all else f"-{len(names)}-methods"
+        ranks = _rank_table(rankings)
+        rows, head = _best_in_bold(ranks.map("{:.2f}".format), ranks, names), [*ranks.columns]
+        caption = "Average ranks; the best on each measure in bold."
+        report.add_table(f"ranks{suffix}", caption, ["method", *head], rows, ranks.reset_index())
+        _add_tests(report, rankings, names, control, suffix)
         if by_dataset:
-            _dataset_table(report, rankings, by_dataset, names, control, suffix)
-        _pair_table(report, rankings, names, suffix)
+            _add_by_dataset(report, ranks, by_dataset, names, control, suffix)
+        _add_pairs(report, rankings, names, suffix)
         for ranking in rankings:
-            for against in (control, None) if control in methods else (None,):
+            for against in (control, None) if control in names else (None,):
                 _add_diagram(report, ranking, names, against, suffix)
 
 
-def _rank_table(report, rankings, names, suffix):
-    frame = pd.DataFrame({r.measure: r.ranks for r in rankings}).loc[list(rankings[0].ranks)]
-    rows = [
-        [names[method], *mark_best([number(rank, 2) for rank in row], row, frame.min())]
-        for method, row in frame.iterrows()
+def _rank_table(rankings: list[Ranking]) -> pd.DataFrame:
+    """Ranks of the methods (rows, best first on the first measure) on the measures (columns)."""
+    table = pd.DataFrame({r.measure: r.ranks for r in rankings}).loc[list(rankings[0].ranks)]
+    return table.rename_axis("method")
+
+
+def _best_in_bold(texts, ranks, names):
+    """Rows of a table by method, marked where the rank of a column is the lowest."""
+    return [
+        [names[method], *mark_best(line, ranks.loc[method], ranks.min())]
+        for method, line in texts.iterrows()
     ]
-    caption = "Average ranks; the best on each measure in bold."
-    values = frame.rename_axis("method").reset_index()
-    report.add_table(f"ranks{suffix}", caption, ["method", *frame.columns], rows, values)
 
 
-def _test_table(report, rankings, names, control, suffix):
+def _add_tests(report, rankings, names, control, suffix):
     k, n = len(rankings[0].ranks), rankings[0].n_blocks
-    limits = {"Bonferroni-Dunn, exact": ("cd_exact", stats.critical_difference(k, n))}
+    titles = {"cd_exact": "Bonferroni-Dunn, exact"}
+    limits = {"cd_exact": stats.critical_difference(k, n)}
     if k <= 10:
-        tabulated = stats.critical_difference(k, n, tabulated=True)
-        limits["Bonferroni-Dunn, tabulated quantile"] = "cd_tabulated", tabulated
-    nemenyi = stats.critical_difference(k, n, test="nemenyi")
-    limits["Nemenyi, all pairs"] = "cd_nemenyi", nemenyi
+        titles["cd_tabulated"] = "Bonferroni-Dunn, tabulated quantile"
+        limits["cd_tabulated"] = stats.critical_difference(k, n, tabulated=True)
+    titles["cd_nemenyi"] = "Nemenyi, all pairs"
+    limits["cd_nemenyi"] = stats.critical_difference(k, n, test="nemenyi")
     rows, values = [], []
-    for r in rankings:
+    for measure, ranks, _, test in rankings:
         verdicts = dict.fromkeys(["better", "not_different", "worse"], "–")
-        if control in r.ranks:
-            compared = stats.compare_with_control(r.ranks, control, n)
+        if control in ranks:
+            compared = stats.compare_with_control(ranks, control, n)
             signs = [(c.differs * np.sign(c.difference), names[c.method]) for c in compared]
             for sign, verdict in enumerate(verdicts, -1):
                 verdicts[verdict] = ", ".join(name for s, name in signs if s == sign) or "none"
-        values.append(
-            {"measure": r.measure, "n_blocks": n, "n_methods": k, **r.friedman._asdict()}
-            | dict(limits.values())
-            | verdicts
-        )
-        friedman = [f"{r.friedman.chi2:.1f}", f"{r.friedman.f:.1f}", p_value(r.friedman.p_f)]
-        rows.append([r.measure, *verdicts.values(), *friedman])
-    shown = ", ".join(f"{number(limit)} ({title})" for title, (_, limit) in limits.items())
+        sizes = {"measure": measure, "n_blocks": n, "n_methods": k}
+        values.append(sizes | test._asdict() | limits | verdicts)
+        friedman = [f"{test.chi2:.1f}", f"{test.f:.1f}", p_value(test.p_f)]
+        rows.append([measure, *verdicts.values(), *friedman])
+    shown = ", ".join(f"{number(limits[kind])} ({titles[kind]})" for kind in limits)
     caption = (
         f"Compared with {names.get(control, control)} by the Bonferroni-Dunn test at the level "
         "0.05 with the exact quantile: better, not different, worse; then Friedman's statistic and "
@@ -223,69 +212,55 @@ def _test_table(report, rankings, names, control, suffix):
     report.add_table(f"tests{suffix}", caption, header, rows, pd.DataFrame(values), 4)
 
 
-def _dataset_table(report, rankings, by_dataset, names, control, suffix):
+def _add_by_dataset(report, by_block, rankings, names, control, suffix):
     """The ranks per block and, with one block per dataset, per dataset, side by side."""
-    k, n = len(names), by_dataset[0].n_blocks
-    limit = stats.critical_difference(k, n)
-    lines: dict[str, list[str | Cell]] = {name: [] for name in rankings[0].ranks}
-    values = []
-    for block, dataset in zip(rankings, by_dataset, strict=True):
-        first = min(dataset.ranks.values())
-        for method, line in lines.items():
-            rank = dataset.ranks[method]
-            behind = rank - dataset.ranks.get(control, np.nan)
-            text = f"{block.ranks[method]:.2f} / {rank:.2f}"
-            line.append(Cell(text, "best") if rank == first else text)
-            values.append((method, block.measure, block.ranks[method], rank, n, behind > limit))
-    rows = [[names[method], *line] for method, line in lines.items()]
+    n = rankings[0].n_blocks
+    limit = stats.critical_difference(len(names), n)
+    ranks = _rank_table(rankings).loc[by_block.index]
+    behind = ranks - (ranks.loc[control] if control in names else np.nan)
+    columns = {"rank": by_block, "rank_by_dataset": ranks, "n_datasets": ranks * 0 + n}
+    columns["worse_by_dataset"] = behind > limit
+    values = pd.DataFrame({name: table.T.stack() for name, table in columns.items()})
+    values = values.rename_axis(["measure", "method"]).reset_index()
+    values = values[["method", "measure", *columns]].astype({"n_datasets": int})
+    texts = by_block.map("{:.2f} / ".format) + ranks.map("{:.2f}".format)
     caption = (
         f"Average ranks per block / with one block per dataset ({n} datasets; the best in bold). "
         f"Critical difference with one block per dataset: {number(limit)} (Bonferroni-Dunn, exact)."
     )
-    columns = ["method", "measure", "rank", "rank_by_dataset", "n_datasets", "worse_by_dataset"]
-    frame = pd.DataFrame(values, columns=columns)
-    head = ["method", *(r.measure for r in rankings)]
-    report.add_table(f"ranks-by-dataset{suffix}", caption, head, rows, frame)
+    rows, head = _best_in_bold(texts, ranks, names), ["method", *ranks.columns]
+    report.add_table(f"ranks-by-dataset{suffix}", caption, head, rows, values)
 
 
-def _pair_table(report, rankings, names, suffix):
+def _add_pairs(report, rankings, names, suffix):
     compared = {r.measure: stats.compare_all(r.ranks, r.n_blocks) for r in rankings}
-    cells: dict[frozenset, list] = {frozenset(pair): [] for pair in combinations(names, 2)}
-    for comparisons in compared.values():
-        for c in comparisons:
-            text = p_value(c.p_value)
-            cell = Cell(text, "best") if c.p_value < 0.05 else text
-            cells[frozenset((c.method, c.other))].append(cell)
-    pairs = [" – ".join(names[method] for method in pair) for pair in combinations(names, 2)]
-    rows = [[pair, *row] for pair, row in zip(pairs, cells.values(), strict=True)]
+    rows = {frozenset(p): [" – ".join(map(names.get, p))] for p in combinations(names, 2)}
+    for c in (c for comparisons in compared.values() for c in comparisons):
+        cell = mark_best([p_value(c.p_value)], [c.p_value < 0.05], [True])
+        rows[frozenset((c.method, c.other))] += cell
     caption = "All pairs: p-values of Nemenyi's test, in bold where below 0.05."
     values = pd.concat([pd.DataFrame(c).assign(measure=m) for m, c in compared.items()])
-    values = values[["measure", "method", "other", "difference", "p_value", "differs"]]
-    report.add_table(f"pairs{suffix}", caption, ["pair", *compared], rows, values, folded=True)
+    values = values[["measure", *stats.Comparison._fields]]
+    report.add_table(
+        f"pairs{suffix}", caption, ["pair", *compared], [*rows.values()], values, folded=True
+    )
 
 
 def _add_diagram(report, ranking, names, control, suffix):
-    display = CriticalDifferenceDisplay.from_ranks(
-        {names[m]: value for m, value in ranking.ranks.items()},
-        control=names.get(control),
-        n_datasets=ranking.n_blocks,
-    )
-    if control is None:
-        kind, bars = "pairs", "each red bar joins methods no two of which differ"
-        alike = "; ".join(map(", ".join, display.cliques)) or "none"
-        alike = f"Not different from each other: {alike}"
-    else:
-        kind = "control"
-        bars = f"the red bar covers what does not differ from {names[control]}"
-        alike = f"Not different from {names[control]}: {', '.join(display.not_different) or 'none'}"
-    listed = ", ".join(f"{name} {value:.2f}" for name, value in display.ranks.items())
-    report.add_figure(
-        f"{kind}-{ranking.measure}{suffix}",
-        display.figure_,
-        alt=f"Critical-difference diagram on {ranking.measure}. Average ranks: {listed}. {alike}.",
-        caption=f"{ranking.measure}: average ranks over {ranking.n_blocks} blocks; {bars}.",
-        half=True,
-    )
+    ranks, n = {names[m]: value for m, value in ranking.ranks.items()}, ranking.n_blocks
+    display = CriticalDifferenceDisplay.from_ranks(ranks, control=names.get(control), n_datasets=n)
+    kind, other = "pairs", "each other"
+    alike = "; ".join(map(", ".join, display.cliques))
+    bars = "each red bar joins methods no two of which differ"
+    if control is not None:
+        kind, other, alike = "control", names[control], ", ".join(display.not_different)
+        bars = f"the red bar covers what does not differ from {other}"
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in ranks.items())
+    alt = f"Critical-difference diagram on {ranking.measure}. Average ranks: {listed}. "
+    alt += f"Not different from {other}: {alike or 'none'}."
+    caption = f"{ranking.measure}: average ranks over {n} blocks; {bars}."
+    name = f"{kind}-{ranking.measure}{suffix}"
+    report.add_figure(name, display.figure_, alt=alt, caption=caption, half=True)
 
 
 def _add_results(report: Report, data: Results) -> None:
@@ -294,23 +269,22 @@ def _add_results(report: Report, data: Results) -> None:
         "Means over the runs ± standard deviations; the best mean of a row in bold. A number in "
         "brackets is the number of runs, if some are missing."
     )
-    names = short_names(data.methods)
-    table = cells(data.done)
+    table = _ranks.cells(data.done)
     for measure in data.measures:
         part = table[table["measure"] == measure]
         rows = []
         for (dataset, n), group in part.groupby(BLOCK, observed=True):
             counts = [f" ({n})" if n < len(data.runs) else "" for n in group["n"]]
-            means = map(with_error, group["mean"], group["std"])
-            texts = map(str.__add__, means, counts)
+            texts = map(str.__add__, map(with_error, group["mean"], group["std"]), counts)
             shown = mark_best(texts, group["mean"], group["mean"].max())
             by_method = dict(zip(group["method"], shown, strict=True))
-            rows.append([dataset, str(n), *(by_method.get(m, "–") for m in names)])
-        head, folded = ["dataset", "n", *names.values()], measure != data.measures[0]
+            rows.append([dataset, str(n), *(by_method.get(m, "–") for m in data.methods)])
+        head = ["dataset", "n", *(data.names[m] for m in data.methods)]
         caption = (  # stands alone in LaTeX
             f"{measure} ({MEASURES[measure].replace('_', ' ')}) with n known classes: means over "
             "the runs and standard deviations; the best of each row in bold."
         )
+        folded = measure != data.measures[0]
         report.add_table(f"results-{measure}", caption, head, rows, part, folded=folded)
 
 
@@ -322,30 +296,30 @@ def _add_fits(report: Report, data: Results, study: Study | None) -> None:
         "search, as a mean over tasks. Used: that of the fitted machines, of those tasks that "
         "recorded it. Raised: machines whose lambda the fit had to raise for a bounded region."
     )
-    table = describe_cells(data, study)
-    shown = [
-        [row.dataset, str(row.n_known), number(row.n_classes, 0), number(row.openness)]
-        for row in table.itertuples()
-    ]
+    table = _ranks.describe_cells(data, study)
+    texts = table.assign(n_classes=[number(n, 0) for n in table["n_classes"]])
+    texts["openness"] = table["openness"].map(number)
     head = ["dataset", "n", "classes", "openness"]
-    report.add_table("openness", "Openness of each block.", head, shown, table, folded=True)
-    lam = lambda_used(data.done)
+    report.add_table("openness", "Openness of each block.", head, _texts(texts), table, folded=True)
+    lam = _ranks.lambda_used(data.done)
     if lam.empty:
         return
-    names = short_names(lam["method"].astype(str))
     total = lam.groupby("method", observed=True)[["tasks", "machines", "raised"]].sum()
     report.bullets(
-        f"{names[method]}: raised in {row.raised} of {row.machines} machines that recorded it "
+        f"{data.names[method]}: raised in {row.raised} of {row.machines} machines that recorded it "
         f"({row.tasks} tasks)."
         for method, row in total.iterrows()
     )
     columns = ["method", "dataset", "tasks", "chosen", "machines", "median", "largest", "raised"]
-    values = lam[["chosen", "median", "largest"]].map(number).astype(str)
-    shown = lam.assign(**values, method=[names[m] for m in lam["method"]])[columns]
-    rows = shown.astype(str).to_numpy().tolist()
-    head = ["method", "dataset", "tasks", "chosen", "machines", "median used", "largest", "raised"]
+    values = lam[["chosen", "median", "largest"]].map(number)
+    shown = lam.assign(**values, method=[data.names[m] for m in lam["method"]])[columns]
+    head = ["median used" if name == "median" else name for name in columns]
     caption = "Lambda by method and dataset: chosen by the search, and used by the machines."
-    report.add_table("lambda", caption, head, rows, lam, 2, folded=True)
+    report.add_table("lambda", caption, head, _texts(shown), lam, 2, folded=True)
+
+
+def _texts(table: pd.DataFrame) -> list[list[str]]:
+    return table.astype(str).to_numpy().tolist()
 
 
 def _add_times(report: Report, data: Results) -> None:
@@ -359,12 +333,11 @@ def _add_times(report: Report, data: Results) -> None:
         "benchmark. Medians per task; totals over all tasks."
     )
     times = times.assign(total=times[_SECONDS].sum(axis=1))
-    names = short_names(data.methods)
     grouped = times.groupby("method", observed=True)
     table = grouped[_SECONDS].median()
     table["longest"], table["total"] = grouped["total"].max(), grouped["total"].sum()
     rows = [
-        [names[method], str(grouped.size()[method]), *map(duration, row)]
+        [data.names[method], str(grouped.size()[method]), *map(duration, row)]
         for method, row in table.iterrows()
     ]
     head = ["method", "tasks", "search", "fit", "predict", "longest task", "total"]
@@ -375,7 +348,7 @@ def _add_times(report: Report, data: Results) -> None:
     hours = by_dataset.unstack().rename(columns=str)
     hours["all"] = hours.sum(axis=1)
     hours.loc["all"] = hours.sum()
-    head = ["dataset", *(names.get(m, m) for m in hours.columns)]
+    head = ["dataset", *(data.names.get(m, m) for m in hours.columns)]
     rows = [[name, *map(number, row)] for name, row in hours.iterrows()]
     caption = "Hours of all tasks, by dataset. Core-hours if a task used one thread."
     report.add_table("times-by-dataset", caption, head, rows, hours.reset_index(), folded=True)
@@ -383,7 +356,6 @@ def _add_times(report: Report, data: Results) -> None:
 
 def _add_missing(report: Report, data: Results) -> None:
     report.section("Missing tasks")
-    names = short_names(data.rows["method"].unique().tolist() + data.missing["method"].tolist())
     if data.missing.empty:
         report.paragraph("Nothing: every planned task is done.")
     else:
@@ -391,7 +363,7 @@ def _add_missing(report: Report, data: Results) -> None:
         for (dataset, n), group in data.missing.groupby(BLOCK, sort=False):
             counts = group.groupby("method", sort=False)["run"].nunique()
             listed = "; ".join(
-                f"{count} of {', '.join(names[m] for m in counts.index[counts == count])}"
+                f"{count} of {', '.join(data.names[m] for m in counts.index[counts == count])}"
                 for count in sorted(counts.unique())
             )
             rows.append([dataset, str(n), listed, str(len(group))])
@@ -400,12 +372,14 @@ def _add_missing(report: Report, data: Results) -> None:
         report.add_table("missing", caption, head, rows, data.missing, 3)
     failed = data.rows.loc[data.rows["status"] == "failed", [*KEY, "error"]]
     if len(failed):
-        rows = failed.astype(str).replace({"method": names}).to_numpy().tolist()
+        rows = _texts(failed.astype(str).replace({"method": data.names}))
         caption, head = f"{len(failed)} tasks failed.", ["dataset", "n", "run", "method", "error"]
         report.add_table("failed", caption, head, rows, failed, 5)
 
 
-REFERENCE = [*CELL, "measure", "mean", "standard_error"]
+_CELL = [*CELL, "measure"]
+REFERENCE = [*_CELL, "mean", "standard_error"]
+_AS_TEXT = dict.fromkeys(["dataset", "method", "measure"], str)
 
 
 def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
@@ -416,38 +390,14 @@ def read_reference(reference: pd.DataFrame | str | os.PathLike) -> pd.DataFrame:
         reference = pd.read_csv(reference, keep_default_na=False, na_values={"standard_error": ""})
     if absent := [name for name in REFERENCE if name not in reference.columns]:
         raise ValueError(f"{source} has no column {absent[0]!r}; it needs {', '.join(REFERENCE)}.")
-    if twice := reference.duplicated(REFERENCE[:4]).sum():
+    if twice := reference.duplicated(_CELL).sum():
         raise ValueError(f"{source} has {twice} rows twice; each cell and measure may occur once.")
-    return reference[REFERENCE]
-
-
-def join_reference(ours: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
-    """Join the cells that both tables have."""
-    # `below` tells whether ours is below by more than two standard errors of the difference; the
-    # draws are not the same, so these are errors of two independent means.
-    keys = [*CELL, "measure"]
-    as_text = dict.fromkeys(["dataset", "method", "measure"], str)
-    both = ours.astype(as_text).merge(
-        reference.astype(as_text), on=keys, suffixes=("", "_reference")
-    )
-    columns = ["mean", "standard_error", "mean_reference", "standard_error_reference"]
-    names = dict(zip(columns, ["ours", "se", "reference", "reference_se"], strict=True))
-    return _with_difference(both[[*keys, *columns]].rename(columns=names))
-
-
-def over_n(table: pd.DataFrame) -> pd.DataFrame:
-    """The same by dataset: means over the numbers of known classes that both have."""
-    keys = ["dataset", "method", "measure"]
-    squared = table.assign(se=table["se"] ** 2, reference_se=table["reference_se"] ** 2)
-    grouped = squared.groupby(keys, sort=False)
-    values = grouped[["ours", "se", "reference", "reference_se"]]
-    mean = values.agg(lambda column: column.mean(skipna=False))  # as pandas 2 has it
-    for name in ("se", "reference_se"):
-        mean[name] = np.sqrt(mean[name] / grouped.size())
-    return _with_difference(mean.reset_index())
+    return reference[REFERENCE].astype(_AS_TEXT)
 
 
 def _with_difference(table: pd.DataFrame) -> pd.DataFrame:
+    # `below`: by more than two standard errors of the difference. The draws are not the same, so
+    # these are errors of two independent means.
     difference = table["ours"] - table["reference"]
     error = np.hypot(table["se"], table["reference_se"])
     return table.assign(
@@ -455,12 +405,25 @@ def _with_difference(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _over_n(table: pd.DataFrame) -> pd.DataFrame:
+    """The same by dataset: means over the numbers of known classes that both have."""
+    squared = table.assign(se=table["se"] ** 2, reference_se=table["reference_se"] ** 2)
+    grouped = squared.groupby(["dataset", "method", "measure"], sort=False)
+    values = grouped[["ours", "se", "reference", "reference_se"]]
+    mean = values.agg(lambda column: column.mean(skipna=False))  # as pandas 2 has it
+    for name in ("se", "reference_se"):
+        mean[name] = np.sqrt(mean[name] / grouped.size())
+    return _with_difference(mean.reset_index())
+
+
 def add_reference(report: Report, data: Results, reference: pd.DataFrame, control: str) -> None:
     """Add the section that prints the reference results next to ours."""
     report.section("Compared with the reference results")
-    ours = cells(data.done)
-    table = join_reference(ours, reference)
-    n_others = _add_others(report, ours, reference, control)
+    ours = _ranks.cells(data.done).astype(_AS_TEXT)[REFERENCE]
+    theirs = reference.set_axis([*_CELL, "reference", "reference_se"], axis=1)
+    both = ours.set_axis([*_CELL, "ours", "se"], axis=1).merge(theirs, on=_CELL)
+    table = _with_difference(both)
+    n_others = _add_others(report, data, ours, reference, control)
     if table.empty:
         if not n_others:
             report.paragraph("No cell of this study is among the reference results.")
@@ -472,9 +435,9 @@ def add_reference(report: Report, data: Results, reference: pd.DataFrame, contro
         f"Ours is below by more than two of them, marked, in {int(table['below'].sum())} of "
         f"{len(table)} cells and measures; by chance alone about 2.3 % would be."
     )
-    by_dataset = over_n(table)
+    by_dataset = _over_n(table)
     _add_verdict(report, by_dataset, control)
-    names = short_names(m for m in data.methods if m in set(table["method"]))
+    names = {m: data.names[m] for m in data.methods if m in set(table["method"])}
     for prefix, where, frame, keys in (
         ("reference-by-dataset", "by dataset, over its n", by_dataset, ["dataset"]),
         ("reference", "cell by cell", table, ["dataset", "n_known"]),
@@ -488,12 +451,11 @@ def add_reference(report: Report, data: Results, reference: pd.DataFrame, contro
             report.add_table(f"{prefix}-{measure}", title, head, rows, part, folded=folded)
 
 
-def _add_others(report, ours, reference, control) -> int:
+def _add_others(report, data, ours, reference, control) -> int:
     """Add tables of our methods and of reference methods that the study does not have."""
     # Returns the number of such methods.
-    as_text = dict.fromkeys(["dataset", "method", "measure"], str)
-    ours, cell = ours.astype(as_text), ["dataset", "n_known", "measure"]
-    others = reference[~reference["method"].isin(ours["method"])].astype(as_text)
+    cell = ["dataset", "n_known", "measure"]
+    others = reference[~reference["method"].isin(ours["method"])]
     both = pd.concat([ours, others]).merge(others[cell].drop_duplicates(), on=cell)
     wide = both.pivot_table(index="method", columns=["measure", *cell[:2]], values="mean")
     if control not in wide.index:
@@ -509,16 +471,15 @@ def _add_others(report, ours, reference, control) -> int:
         f"above {method} in {int((mine > row).sum())} of {int(row.notna().sum())}"
         for method, row in theirs.iterrows()
     )
-    names = short_names(wide.index)
     for measure in wide.columns.unique("measure"):
         part = wide[measure]
         rows = [
-            [names[method], *mark_best(map(number, row), row, part.max())]
+            [data.names.get(method, method), *mark_best(map(number, row), row, part.max())]
             for method, row in part.iterrows()
         ]
         head = ["method", *(f"{dataset}, {n}" for dataset, n in part.columns)]
-        values = both[both["measure"] == measure][[*CELL, "measure", "mean", "standard_error"]]
         caption = f"{measure}, our methods and others."
+        values = both[both["measure"] == measure]
         report.add_table(f"others-{measure}", caption, head, rows, values)
     return len(theirs)
 
@@ -528,16 +489,14 @@ def _add_verdict(report, by_dataset, control):
     part = by_dataset[(by_dataset["method"] == control) & (by_dataset["measure"] == "NA")]
     if part.empty:
         return
-    below = [
+    below = ", ".join(
         f"{row.dataset} ({row.difference:+.3f}, {row.difference / row.difference_se:+.1f} errors)"
         for row in part[part["below"]].itertuples()
-    ]
+    )
     report.paragraph(
         f"{control}, mean NA of a dataset: below the reference by more than two standard errors "
-        f"on {len(below)} of {len(part)} datasets"
-        + (f": {', '.join(below)}. " if below else ". ")
-        + f"Over all of them the mean is {part['ours'].mean():.3f}, reference "
-        f"{part['reference'].mean():.3f}."
+        f"on {part['below'].sum()} of {len(part)} datasets{': ' if below else ''}{below}. Over all "
+        f"of them the mean is {part['ours'].mean():.3f}, reference {part['reference'].mean():.3f}."
     )
 
 

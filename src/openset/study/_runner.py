@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from multiprocessing import connection, resource_tracker
 from typing import Any
@@ -37,17 +37,16 @@ def run_study(
 ) -> Counter:
     """Run the tasks of a study that are not in the store.
 
-    It is safe to interrupt or kill: call it again to resume. A task that fails is recorded with
-    its error and does not stop the others.
+    Safe to interrupt or kill: call it again to resume. A task that fails is recorded with its error
+    and does not stop the others.
 
     Parameters
     ----------
     study : Study
     store : Store
         No other process may write to it meanwhile.
-    data_home : path-like, default=None
-        Folder of the datasets, also on the workers of a cluster; None takes it from the
-        environment variable ``OPENSET_DATA``.
+    data_home
+        As for :func:`run_task`; also on the workers of a cluster.
     jobs : int, default=None
         Processes; None is one per core. All their threads together never exceed the cores.
     scheduler : str, default=None
@@ -107,8 +106,7 @@ def run_study(
                 if row is None and tries[task] < _TRIES:
                     waiting.append(task)
                     continue
-                if row is None:
-                    row = failed(task, f"its process died {_TRIES} times; out of memory?")
+                row = row or failed(task, f"its process died {_TRIES} times; out of memory?")
                 store.put(row)
                 counts[row["status"]] += 1
                 counts["left"] -= 1
@@ -123,10 +121,9 @@ def count_classes(study: Study, data_home: Any = None) -> dict[str, int]:
 
 
 def _make_pool(study, data_home, jobs, scheduler):
-    work = partial(run_task, study=study, data_home=data_home)
+    work, cores = partial(run_task, study=study, data_home=data_home), available_cores()
     if scheduler is not None:
         return DaskPool(work, scheduler)
-    cores = available_cores()
     jobs = cores if jobs is None else jobs
     if not 1 <= jobs <= cores:
         raise ValueError(f"jobs={jobs} must be from 1 to {cores}, the number of cores.")
@@ -220,28 +217,23 @@ class _Slot:
         self.started = False
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        with _ctrl_c_later():  # which would end the process with a traceback while it imports
+        # Ctrl-C would end the process with a traceback while it imports. One that is started while
+        # it is blocked never gets it, and this process gets it afterwards.
+        can_block = hasattr(signal, "pthread_sigmask")  # not on Windows
+        if can_block:
+            resource_tracker.ensure_running()  # its start would let Ctrl-C through
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             self._process.start()
+        finally:
+            if can_block:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()  # else the end of the pipe would not be noticed when the process dies
 
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
         self.connection.close()
-
-
-@contextmanager
-def _ctrl_c_later() -> Iterator[None]:
-    """Keep Ctrl-C for the end of the block; a process that is started inside never gets it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # its start would let Ctrl-C through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: connection.Connection, work: Work) -> None:
@@ -255,8 +247,7 @@ def _serve(pipe: connection.Connection, work: Work) -> None:
 
 def _follow_parent() -> None:
     """Exit with the runner, even if it was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if (parent := multiprocessing.parent_process()) is not None:
         connection.wait([parent.sentinel])
     os._exit(1)
 

@@ -167,15 +167,13 @@ class Store:
         -------
         list of dict
         """
-        has_digests = self._has_digests()
-        names = ", ".join(_STORED if has_digests else COLUMNS)
+        names = ", ".join(_STORED if (has_digests := self._has_digests()) else COLUMNS)
         query = f"SELECT rowid, {names} FROM results ORDER BY {_KEY}"
         rows = []
         with self._errors():
             for number, *values in self._connection.execute(query):
                 row = dict(zip(COLUMNS, values, strict=False))
-                kinds = zip(row.values(), COLUMNS.values(), strict=True)
-                intact = all(type(value) in (kind, type(None)) for value, kind in kinds)
+                intact = all(type(row[name]) in (COLUMNS[name], type(None)) for name in row)
                 if not intact or (has_digests and values[-1] != _digest(row)):
                     raise StoreError(
                         f"{self.path}: row {number} was damaged after it was written. Take a copy "
@@ -224,7 +222,7 @@ class Store:
             Number of rows.
         """
         rows = self.rows()
-        with atomic_write(path) as temporary, _text(temporary, "wt") as file:
+        with atomic_write(path) as temporary, _open(temporary, "wt") as file:
             writer = csv.DictWriter(file, [*COLUMNS, _ACCURACY], lineterminator="\n")
             writer.writeheader()
             writer.writerows({**row, _ACCURACY: row["FMmicro"]} for row in rows)
@@ -249,7 +247,7 @@ class Store:
             Number of rows in the file.
         """
         try:
-            with _text(Path(path), "rt") as file:
+            with _open(Path(path), "rt") as file:
                 rows = list(_parsed(csv.reader(file), path))
         except (csv.Error, EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
@@ -294,11 +292,8 @@ class Store:
 
 def _typed(row: Row) -> Row:
     """The row as SQLite returns it: no NaN and no negative zero."""
-    given = {name: row.get(name) for name in COLUMNS}
-    return {
-        name: None if value is None or value != value else COLUMNS[name](value) + COLUMNS[name]()
-        for name, value in given.items()
-    }
+    given = ((name, kind, row.get(name)) for name, kind in COLUMNS.items())
+    return {n: None if v is None or v != v else kind(v) + kind() for n, kind, v in given}
 
 
 def _digest(row: Row) -> str:
@@ -315,22 +310,23 @@ def _foreign(rows: list[Row], study: Study) -> list[str]:
     return sorted(method for method, digest in stored if expected.get(method, digest) != digest)
 
 
-def _text(path: Path, mode: str):
+def _open(path: Path, mode: str):
     opened = gzip.open if path.suffix == ".gz" else open
     return opened(path, mode, newline="", encoding="utf-8")
 
 
 def _explain(message: str) -> str:
     """The message of SQLite, and what to do about it."""
-    kept = "Finished tasks are kept."
+    again = "free some space and run again. Finished tasks are kept."
     other = "this is not a file of results; choose another store."
     remedies = {
         "readonly": "make the file and its folder writable, or choose another store.",
         "unable to open": "make the file and its folder readable and writable.",
-        "disk is full": f"free some space and run again. {kept}",
-        "disk I/O": f"the disk is full or broken; free some space and run again. {kept}",
+        "disk is full": again,
+        "disk I/O": f"the disk is full or broken; {again}",
         "locked": "another process has locked it for a minute; stop that process.",
-        **dict.fromkeys(["not a database", "no such table"], other),
+        "not a database": other,
+        "no such table": other,
         "malformed": "the file is damaged; take a copy that is intact, or save what is left by "
         "the command .recover of sqlite3.",
         "no such column": "an older version wrote it; export it there and import the CSV file.",

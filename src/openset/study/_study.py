@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from itertools import product
-from math import isfinite
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,18 +86,16 @@ class Study:
     operating_point : dict
         The promise of a :class:`openset.CalibratedRejector`, which then sets the thresholds of
         every method on the validation rows of the known classes: ``alpha``, ``per_class`` (within
-        each class) and ``by`` ("own": by the own class of a row, or "highest"). With ``refit =
-        true`` the method is then fitted again, on training and validation rows, and keeps the
-        thresholds.
+        each class), ``by`` ("own": by the own class of a row, or "highest") and ``refit`` (as for
+        :func:`openset.evaluation.evaluate_method`).
     record : str
-        ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict whose result is stored
-        with each row, as JSON in the column ``extra``. The file is Python code and is run. Without
-        one, and with a `protocol`, it is the :func:`accuracy_by_rejection` of the test rows. The
-        key ``fit`` holds the number of classes of the dataset and, of a model with lambda, its
-        value per class and how often the fit had to raise it.
+        ``FILE.py:FUNCTION``, a function (result, X_train, y_train) -> dict that is stored with each
+        row, as JSON in the column ``extra``. Without one, and with a `protocol`, it is the
+        :func:`accuracy_by_rejection` of the test rows. The key ``fit`` holds the number of classes
+        and, of a model with lambda, its value per class and how often the fit had to raise it.
     method_files : dict of str
         By name, ``FILE.py:NAME`` of each method that is not part of openset: an estimator class, or
-        a function that returns an estimator. The file is Python code and is run.
+        a function that returns an estimator. This file and that of `record` are run.
     restricted : bool
         Whether datasets were left out. If not, an `n_known` that no dataset has is an error.
     """
@@ -138,10 +136,7 @@ class Study:
         given = {"datasets": datasets, "methods": methods, "n_known": n_known}
         wanted: dict[str, Any] = {k: v for k in given if (v := tuple(given[k]))}
         for name, values in wanted.items():
-            planned = getattr(self, name)
-            for value in values:
-                if value not in planned:
-                    raise ValueError(f"{name}: {value!r} is not in the study{hint(value, planned)}")
+            _check_names(values, getattr(self, name), f"{name}: {{!r}} is not in the study")
         return replace(self, **wanted, restricted=self.restricted or "datasets" in wanted)
 
     def check_numbers(self, n_classes: Mapping[str, float]) -> None:
@@ -153,8 +148,7 @@ class Study:
             Number of classes of each dataset.
         """
         for n in () if self.restricted else self.n_known:
-            one = replace(self, n_known=(n,))
-            if not any(one._numbers(n_classes[name]) for name in self.datasets):
+            if not any(replace(self, n_known=(n,)).tasks(n_classes)):
                 have = ", ".join(f"{name} {n_classes[name]}" for name in self.datasets)
                 raise ValueError(
                     f"n_known: no dataset allows {n}, which must leave at least one class unknown; "
@@ -174,18 +168,13 @@ class Study:
         Task
         """
         for dataset in self.datasets:
-            numbers = self._numbers(n_classes[dataset])
-            for task in product([dataset], numbers, range(self.runs), self.methods):
+            most = n_classes[dataset]  # infinite if unknown: then a ratio gives no number
+            numbers = (
+                round(most * n) if isinstance(n, float) and most < inf else n for n in self.n_known
+            )
+            possible = [n for n in dict.fromkeys(numbers) if isinstance(n, int) and 1 <= n < most]
+            for task in product([dataset], possible, range(self.runs), self.methods):
                 yield Task(*task)
-
-    def _numbers(self, n_classes: float) -> list[int]:
-        """Numbers of known classes for a dataset; no ratio if its number of classes is unknown."""
-        numbers = (
-            round(n_classes * n) if isinstance(n, float) else n
-            for n in self.n_known
-            if isinstance(n, int) or isfinite(n_classes)
-        )
-        return [n for n in dict.fromkeys(numbers) if 1 <= n < n_classes]
 
     def make_search(self, method: str, seed: int = 0, threads: int = 1) -> OpenSetSearchCV:
         """Return the search of the study for a method; it does not refit.
@@ -209,9 +198,8 @@ class Study:
 
     def _maker(self, method: str) -> Callable:
         """The class of a method, or a function that returns an estimator."""
-        if method in self.method_files:
-            return _load_function(self.method_files[method], "methods").value
-        return estimators()[method]
+        file = self.method_files.get(method)
+        return _load_function(file, "methods")[0] if file else estimators()[method]
 
     @property
     def calibration(self) -> dict[str, Any] | None:
@@ -232,7 +220,7 @@ class Study:
     @property
     def recorder(self) -> Callable | None:
         """The function that `record` names, if any."""
-        return _load_function(self.record, "record").value if self.record else None
+        return _load_function(self.record, "record")[0] if self.record else None
 
     def fingerprint(self, method: str) -> str:
         """What a row of a method depends on besides its task; others must not be mixed with it.
@@ -249,7 +237,7 @@ class Study:
         """
         settings = [self.seed, self.make_search(method).describe()]
         if method in self.method_files:
-            settings.append(_load_function(self.method_files[method], "methods").digest)
+            settings.append(_load_function(self.method_files[method], "methods")[1])
         if self.protocol:
             settings += [self.protocol, self.operating_point]
         content = json.dumps(settings, sort_keys=True, default=str)
@@ -262,14 +250,9 @@ def estimators() -> dict[str, Callable]:
     return {cls.__name__: cls for cls in method_names().values()} | {"ThresholdRejector": logistic}
 
 
-class _Loaded(NamedTuple):
-    value: Callable
-    digest: str  # of the file
-
-
 @lru_cache
-def _load_function(where: str, key: str) -> _Loaded:
-    """What ``FILE.py:NAME`` names; `key` is the key of the study that says so."""
+def _load_function(where: str, key: str) -> tuple[Callable, str]:
+    """What ``FILE.py:NAME`` names, as `key` of the study says, and the digest of the file."""
     file, _, name = where.rpartition(":")
     if not Path(file).is_file():
         raise ValueError(f"{key} = {where!r} must be FILE.py:FUNCTION; there is no file {file!r}.")
@@ -285,27 +268,16 @@ def _load_function(where: str, key: str) -> _Loaded:
     if not callable(module.get(name)):
         kind = "function" if key == "record" else "class or function"
         raise ValueError(f"{key} = {where!r}: {file} has no {kind} {name!r}.")
-    return _Loaded(module[name], digest)
-
-
-def hint(name: Any, known: Iterable) -> str:
-    """The end of a message about a name that is not known."""
-    known = [str(value) for value in known]
-    close = get_close_matches(str(name), known)
-    if close:
-        return f"; did you mean {' or '.join(map(repr, close))}?"
-    return f"; choose from {', '.join(known)}."
+    return module[name], digest
 
 
 def load_study(path: str | os.PathLike) -> Study:
     """Read a study from a TOML file.
 
     Required keys: ``datasets``, ``methods``, ``n_known`` and ``runs``. A method is the name of a
-    class, or ``FILE.py:NAME`` for one of your own (a path relative to the file of the study), which
-    is called NAME in the results. Optional keys: ``name``,
-    ``seed``, ``measures``, ``record`` (a path relative to the file), ``search`` (a table of
-    arguments of :class:`openset.OpenSetSearchCV`), ``grids`` (a table of values per method),
-    ``protocol`` and ``operating_point`` (tables; see :class:`Study`).
+    class, or ``FILE.py:NAME`` for one of your own, which is called NAME in the results. Optional
+    keys: ``name``, ``seed``, ``measures``, ``record``, and the tables ``search``, ``grids``,
+    ``protocol`` and ``operating_point``; see :class:`Study`. Paths are relative to the TOML file.
 
     The method ``"ThresholdRejector"`` is logistic regression with a threshold on its probabilities.
 
@@ -362,7 +334,7 @@ _OPERATING_POINT = ("alpha", "per_class", "by", "refit")
 
 def _checked(content: dict[str, Any], folder: Path) -> Study:
     """The study of a file in this folder."""
-    _check_names(content, [*_LISTS, *_KEYS], "key")
+    _check_names(content, [*_LISTS, *_KEYS], "there is no key {!r}")
     for key in ("datasets", "methods", "n_known", "runs"):
         if key not in content:
             raise ValueError(f"the key {key!r} is missing.")
@@ -380,7 +352,7 @@ def _checked(content: dict[str, Any], folder: Path) -> Study:
     if content.get("record"):
         content["record"] = str(folder / content["record"])
     content["methods"], content["method_files"] = _split_methods(content["methods"], folder)
-    _check_names(content.get("measures", ()), MEASURES, "measure")
+    _check_names(content.get("measures", ()), MEASURES, "there is no measure {!r}")
     if not content["name"] or Path(content["name"]).name != content["name"]:
         raise ValueError(f"name = {content['name']!r} must be a name for files, not a path.")
     if not 1 <= content["runs"] <= 1_000_000:
@@ -394,8 +366,8 @@ def _checked(content: dict[str, Any], folder: Path) -> Study:
                 "0 and 1."
             )
     study = Study(**content)
-    _check_names(study.search, _SEARCH, "key of [search]")
-    _check_names(study.grids, study.methods, "method in [grids]")
+    _check_names(study.search, _SEARCH, "there is no key of [search] {!r}")
+    _check_names(study.grids, study.methods, "there is no method in [grids] {!r}")
     for method in study.methods:
         _check_search(study, method)
     _check_protocol(study)
@@ -406,7 +378,8 @@ def _split_methods(methods: Iterable[str], folder: Path) -> tuple[tuple[str, ...
     """The names of all methods, and the files of the user's own by name."""
     is_file = {method: ".py:" in method for method in methods}
     names = [m.rpartition(":")[2] if is_file[m] else m for m in methods]
-    _check_names((m for m in methods if not is_file[m]), estimators(), "method")
+    ours = (method for method in methods if not is_file[method])
+    _check_names(ours, estimators(), "there is no method {!r}")
     for method, name in zip(methods, names, strict=True):
         if is_file[method] and (names.count(name) > 1 or name in estimators()):
             raise ValueError(f"methods: another method is called {name!r}; rename {method!r}.")
@@ -415,7 +388,7 @@ def _split_methods(methods: Iterable[str], folder: Path) -> tuple[tuple[str, ...
 
 
 def _check_protocol(study: Study) -> None:
-    _check_names(study.protocol, _PROTOCOL, "key of [protocol]")
+    _check_names(study.protocol, _PROTOCOL, "there is no key of [protocol] {!r}")
     for key in _PROTOCOL if study.protocol else ():
         if not isinstance(study.protocol.get(key), str):
             raise ValueError(
@@ -426,7 +399,8 @@ def _check_protocol(study: Study) -> None:
         return
     if not study.protocol:
         raise ValueError("[operating_point] needs the validation rows that [protocol] names.")
-    _check_names(study.operating_point, _OPERATING_POINT, "key of [operating_point]")
+    message = "there is no key of [operating_point] {!r}"
+    _check_names(study.operating_point, _OPERATING_POINT, message)
     for key in ("refit", "per_class"):
         if not isinstance(study.operating_point.get(key, False), bool):
             raise ValueError(f"[operating_point] {key} must be true or false.")
@@ -472,7 +446,8 @@ def _check_search(study: Study, method: str) -> None:
             "list of values per parameter."
         )
     grid = study.grids.get(method, {})
-    _check_names(grid, search.estimator.get_params(), f"parameter of {method}")
+    message = f"there is no parameter of {method} {{!r}}"
+    _check_names(grid, search.estimator.get_params(), message)
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"[grids.{method}] {name} = {values!r} must be a list of values.")
@@ -482,7 +457,11 @@ def _check_search(study: Study, method: str) -> None:
                 changed._validate_params()
 
 
-def _check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
+def _check_names(given: Iterable, known: Iterable, message: str) -> None:
+    """Raise ValueError for a name that is not known; `message` has a place for it."""
     for name in given:
         if name not in known:
-            raise ValueError(f"there is no {kind} {name!r}{hint(name, known)}")
+            names = [str(value) for value in known]
+            close = " or ".join(map(repr, get_close_matches(str(name), names)))
+            remedy = f"did you mean {close}?" if close else f"choose from {', '.join(names)}."
+            raise ValueError(f"{message.format(name)}; {remedy}")

@@ -34,23 +34,12 @@ from ._study import MEASURES, Study, Task
 
 # The columns of a row, with their types in the store. Dicts are stored as JSON.
 COLUMNS = {
-    "dataset": str,
-    "n_known": int,
-    "run": int,
-    "method": str,
-    "status": str,
-    "error": str,
+    **{"dataset": str, "n_known": int, "run": int, "method": str, "status": str, "error": str},
     **dict.fromkeys(MEASURES, float),
-    "params": str,
-    "extra": str,
-    "n_train": int,
-    "n_test_known": int,
-    "n_test_unknown": int,
-    "seconds_search": float,
-    "seconds_fit": float,
-    "seconds_predict": float,
-    "fingerprint": str,
-    "versions": str,
+    **{"params": str, "extra": str},
+    **dict.fromkeys(["n_train", "n_test_known", "n_test_unknown"], int),
+    **dict.fromkeys(["seconds_search", "seconds_fit", "seconds_predict"], float),
+    **{"fingerprint": str, "versions": str},
 }
 
 Row = dict[str, Any]
@@ -78,13 +67,13 @@ def load(dataset: str, data_home: Any) -> Bunch:
 def _read_column(dataset: str, data_home: Any, column: str, train: str) -> tuple[Bunch, np.ndarray]:
     """A dataset and the column, (n,), that tells its training rows apart."""
     table = load(dataset, data_home)
-    if column not in table or column in ("data", "target", "feature_names", "name"):
+    if column not in table.keys() - {"data", "target", "feature_names", "name"}:
         raise ValueError(
             f"dataset {dataset!r} has no text column {column!r}, which [protocol] names; set "
             "column to the one that tells train, validation and test rows apart."
         )
     part = np.asarray(table[column]).astype(str)
-    if not np.any(part == train):
+    if train not in part:
         values = ", ".join(np.unique(part)[:10])
         raise ValueError(
             f"dataset {dataset!r} has no row with {column} = {train!r}; there are {values}. Set "
@@ -137,12 +126,8 @@ def make_split(y: ArrayLike, dataset: str, n_known: int, run: int, seed: int = 0
     ----------
     y : array-like of shape (m,)
         Classes of all rows of the dataset.
-    dataset : str
-        Its name.
-    n_known : int
-        Number of known classes, less than the number of classes.
-    run : int
-        Number of the draw.
+    dataset, n_known, run
+        As for :class:`Task`; `n_known` is less than the number of classes.
     seed : int, default=0
         Seed of the study.
 
@@ -168,8 +153,7 @@ def draw_scaled(dataset: str, n_known: int, run: int, seed: int, data_home: Any)
     X, y = table.data, table.target
     split = make_split(y, dataset, n_known, run, seed)
     low, high = X[split.train].min(axis=0), X[split.train].max(axis=0)
-    varies = high > low
-    scaled = np.where(varies, (X - low) / np.where(varies, high - low, 1.0), 0.0)
+    scaled = np.divide(X - low, high - low, out=np.zeros_like(X, dtype=float), where=high > low)
     return ColumnDraw(scaled, y, split, np.array([], dtype=int))
 
 
@@ -228,16 +212,16 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
     X, y, split, validation = draw
     point = study.calibration
     result = evaluate_method(search, X, y, split, operating_point=point, calibration=validation)
-    record = study.recorder
-    extra = record(result, X[split.train], y[split.train]) if record else {}
-    if study.protocol and not record:
+    extra: dict[str, Any] = {}
+    if study.recorder:
+        extra = study.recorder(result, X[split.train], y[split.train])
+    elif study.protocol:
         extra = accuracy_by_rejection(result.evaluation)
-    extra = {**extra, "fit": describe_fit(result, y[split.test])}
     n_test_known, fitted = int(result.evaluation.is_known.sum()), result.fitted
     return {
         **{name: result.measures[measure] for name, measure in MEASURES.items()},
         "params": json.dumps(fitted.params),
-        "extra": json.dumps(extra),
+        "extra": json.dumps({**extra, "fit": describe_fit(result, y[split.test])}),
         "n_train": fitted.n_rows,
         "n_test_known": n_test_known,
         "n_test_unknown": len(split.test) - n_test_known,
@@ -250,8 +234,7 @@ def _results(task: Task, study: Study, data_home, threads: int) -> dict[str, Any
 def describe_fit(result: MethodResult, truth: np.ndarray) -> dict[str, Any]:
     """What a row tells about its fit: the classes of the test rows, the lambda of each class."""
     # ``raised`` counts the classes whose lambda the fit had to raise above the chosen one.
-    known = result.evaluation.classes.tolist()
-    found: dict[str, Any] = {"n_classes": len({*known, *np.unique(truth).tolist()})}
+    found: dict[str, Any] = {"n_classes": len(np.union1d(result.evaluation.classes, truth))}
     final = unwrap(result.fitted.model)
     if isinstance(final, CalibratedRejector):
         final = unwrap(final.estimator_)
@@ -301,8 +284,8 @@ def draw_from_column(
     n_known : int
         Number of classes to draw from the sorted ones of the training rows.
     seed : int
-    data_home : path-like or None
-        Folder of the datasets; None takes it from the environment variable ``OPENSET_DATA``.
+    data_home
+        As for :func:`run_task`.
     column, train, validation : str
         The column, and its values for training and validation rows.
 
@@ -369,19 +352,15 @@ def accuracy_by_rejection(evaluation: Evaluation) -> dict[str, Any]:
     """
     truth = encode_labels(evaluation.truth, evaluation.classes)
     known = evaluation.scores[evaluation.is_known].max(axis=1)
-    names = ("rejected", "accuracy", "f1")
-    chosen = (np.mean(known < 0), *_accuracy_and_f1(truth, evaluation.scores))
-    thresholds = np.quantile(known, _SHARES)
-    values = [_accuracy_and_f1(truth, evaluation.scores - t) for t in thresholds]
-    columns = (_SHARES.round(3).tolist(), *np.round(values, 5).T.tolist())
+    values = []
+    for threshold in (0.0, *np.quantile(known, _SHARES)):
+        answers = decide(evaluation.scores - threshold)
+        counts = OpenSetCounts.from_codes(truth, answers, len(evaluation.classes))
+        f1 = 2 * counts.hit / np.maximum(1, counts.predicted + counts.support)
+        values.append((counts.hit.sum() / len(truth), f1.mean()))
+    names, chosen = ("rejected", "accuracy", "f1"), (np.mean(known < 0), *values[0])
+    columns = (_SHARES.round(3).tolist(), *np.round(values[1:], 5).T.tolist())
     return {
         **dict(zip(names, columns, strict=True)),
         "chosen": dict(zip(names, map(float, chosen), strict=True)),
     }
-
-
-def _accuracy_and_f1(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-    """Accuracy and F1 averaged over the K classes and the open class, whose code is K."""
-    counts = OpenSetCounts.from_codes(truth, decide(scores), scores.shape[1])
-    f1 = 2 * counts.hit / np.maximum(1, counts.predicted + counts.support)
-    return counts.hit.sum() / len(truth), f1.mean()

@@ -29,8 +29,9 @@ from ..utils.text import join_names, shortened, text_table
 from .page import Page, mark_best
 
 _NA, _AKS, _AUS = "normalized_accuracy", "accuracy_known", "accuracy_unknown"
+_AREA, _AUROC = "oscr_area", "auroc_known"
 _COLUMNS = {"NA": _NA, "AKS": _AKS, "AUS": _AUS, "HNA": "harmonic_normalized_accuracy"}
-_COLUMNS |= {"OSCR area": "oscr_area", "AUROC": "auroc_known"}
+_COLUMNS |= {"OSCR area": _AREA, "AUROC": _AUROC}
 # A class must leave two samples for tuning after half are held out.
 _FEWEST_ROWS = 4
 # Simulations in the search of each repeat.
@@ -113,25 +114,27 @@ class Comparison:
         words += ["--method", self.names[self.compared[0].name], *self.fit_options]
         return shlex.join(["openset", "fit", *words, "-o", f"{self.path.stem}.skops"])
 
-    def as_dict(self) -> dict[str, Any]:
-        """The results, as JSON allows."""
+    def ranking(self) -> list[dict[str, Any]]:
+        """For each method that did not fail, best first: its measures and how far it is behind."""
         behind = paired_differences(self.ranked)
         ranking = []
         for method in self.ranked:
             gap, gap_half = behind.get(method.name, (0.0, 0.0))
-            measures = method.results[0].measures
-            ranking.append(
-                {
-                    "method": self.names[method.name],
-                    "normalized_accuracy_interval": confidence_interval(method.values(_NA))[1],
-                    "behind": gap,
-                    "behind_interval": gap_half,
-                    "measures": {name: float(method.values(name).mean()) for name in measures},
-                    "bounded": method.bounded,
-                    "seconds_tune": method.seconds_tune,
-                    "seconds_predict": method.seconds_predict,
-                }
-            )
+            means = {name: float(method.values(name).mean()) for name in method.results[0].measures}
+            line = {
+                "method": self.names[method.name],
+                "normalized_accuracy_interval": confidence_interval(method.values(_NA))[1],
+                "behind": gap,
+                "behind_interval": gap_half,
+                "measures": means,
+            }
+            for name in ("bounded", "seconds_tune", "seconds_predict"):
+                line[name] = getattr(method, name)
+            ranking.append(line)
+        return ranking
+
+    def as_dict(self) -> dict[str, Any]:
+        """The results, as JSON allows."""
         groups = coinciding_methods(self.ranked)
         return {
             "data": self.path.name,
@@ -141,7 +144,7 @@ class Comparison:
             "n_repeats": self.n_repeats,
             "seed": self.seed,
             "notes": self.notes,
-            "ranking": ranking,
+            "ranking": self.ranking(),
             "coincide": [[self.names[name] for name in names] for names in groups],
             "failed": {self.names[m.name]: m.error for m in self.compared if m.error},
             "fit_command": self.fit_command,
@@ -150,14 +153,11 @@ class Comparison:
     def __str__(self) -> str:
         """The ranking, the verdict and the command that fits the winner."""
         rows = []
-        for method in self.compared:
-            if method.error:
-                rows.append([method.name, "failed", *[""] * 5])
-                continue
-            mean, half = confidence_interval(method.values(_NA))
-            means = [f"{method.values(name).mean():.3f}" for name in (_AKS, _AUS, "oscr_area")]
-            seconds = f"{method.seconds_tune:.1f} s"
-            rows.append([method.name, f"{mean:.3f}", f"± {half:.3f}", *means, seconds])
+        for method, line in zip(self.ranked, self.ranking(), strict=True):
+            mean, *means = (f"{line['measures'][name]:.3f}" for name in (_NA, _AKS, _AUS, _AREA))
+            half = f"± {line['normalized_accuracy_interval']:.3f}"
+            rows.append([method.name, mean, half, *means, f"{method.seconds_tune:.1f} s"])
+        rows += [[method.name, "failed", *[""] * 5] for method in self.compared if method.error]
         table = text_table(["method", "NA", "", "AKS", "AUS", "OSCR area", "tune"], rows)
         end = f"{verdict(self.ranked)}\nTo fit it on all the data:\n  {self.fit_command}"
         return f"{table}\n\n{end}"
@@ -167,27 +167,25 @@ class Comparison:
         page = Page(f"Which open-set method for {self.path.name}?")
         page.paragraph(
             f"{len(self.ranked)} methods were tuned and measured on {len(self.y):,} samples of "
-            f"{len(np.unique(self.y))} classes (column {self.target!r}), {self.n_repeats} "
-            f"times; each time {self.n_known} classes were known and the others, never shown, "
-            "should have been answered 'unknown'."
+            f"{len(np.unique(self.y))} classes (column {self.target!r}), {self.n_repeats} times; "
+            f"each time {self.n_known} classes were known and the others, never shown, should have "
+            "been answered 'unknown'."
         )
         page.section("Answer")
         page.paragraph(verdict(self.ranked))
         page.paragraph("To fit it on all the data:")
         page.code(self.fit_command)
-        _add_ranking(page, self.ranked)
+        _add_ranking(page, self)
         _add_curves(page, self.ranked)
         if self.X.shape[1] > 1:
             _add_regions(page, self)
         page.section("Times")
-        page.table(
-            ["method", "tune and fit", "predict one sample"],
-            [
-                [m.name, f"{m.seconds_tune:.2f} s", f"{1e6 * m.seconds_predict:.1f} µs"]
-                for m in self.ranked
-            ],
-            caption="Medians over the repeats, on this machine.",
-        )
+        times = [
+            [m.name, f"{m.seconds_tune:.2f} s", f"{1e6 * m.seconds_predict:.1f} µs"]
+            for m in self.ranked
+        ]
+        head, caption = ["method", "tune and fit", "predict one sample"], "Medians over the repeats"
+        page.table(head, times, caption=f"{caption}, on this machine.")
         _add_protocol(page, self)
         return page
 
@@ -200,27 +198,24 @@ def verdict(compared: Sequence[ComparedMethod]) -> str:
     score = f"a normalized accuracy of {mean:.3f} ± {half:.3f}"
     text = f"{compared[0].name} {'leads' if behind else 'is the only method'}, with {score}."
     if close:
-        text = (
-            f"No single method leads. {compared[0].name} has the highest mean, {score}, but these "
-            f"repeats cannot tell it from {join_names(close)}."
-        )
+        text = f"No single method leads. {compared[0].name} has the highest mean, {score}, but "
+        text += f"these repeats cannot tell it from {join_names(close)}."
     elif behind:
         text += " It is ahead of every other method by more than chance explains."
     for names in coinciding_methods(compared):
-        text += (
-            f" {join_names(names)} gave the same answer to every sample: with the parameters "
-            "chosen here they are the same machine."
-        )
+        text += f" {join_names(names)} gave the same answer to every sample: with the parameters "
+        text += "chosen here they are the same machine."
     return text
 
 
-def _add_ranking(page, ranked):
+def _add_ranking(page, comparison):
     page.section("Ranking")
-    intervals = [confidence_interval(method.values(_NA)) for method in ranked]
+    ranked, lines = comparison.ranked, comparison.ranking()
     figure = Figure(figsize=(6.4, 0.9 + 0.42 * len(ranked)), layout="constrained")
     ax = figure.subplots()
-    for k, (mean, half) in enumerate(intervals):
-        color = "tab:blue" if k == 0 else "0.15"
+    for k, line in enumerate(lines):
+        mean, half = line["measures"][_NA], line["normalized_accuracy_interval"]
+        color = "0.15" if k else "tab:blue"
         ax.errorbar(mean, k, xerr=half, fmt="o", color=color, capsize=4, markersize=7)
     ax.set_yticks(range(len(ranked)), [method.name for method in ranked], fontsize=_FONT)
     ax.invert_yaxis()
@@ -229,25 +224,19 @@ def _add_ranking(page, ranked):
     ax.set_xlabel("normalized accuracy", fontsize=_FONT)
     ax.tick_params(axis="x", labelsize=_FONT - 1)
     ax.grid(axis="x", alpha=0.3)
-    page.figure(
-        figure,
-        alt="Mean normalized accuracy of each method with its interval, best at the top.",
-        caption="Mean over the repeats and its 95% interval.",
-        half=True,
-    )
-    behind = paired_differences(ranked)
-    means = np.array([[m.values(name).mean() for name in _COLUMNS.values()] for m in ranked])
+    alt = "Mean normalized accuracy of each method with its interval, best at the top."
+    caption = "Mean over the repeats and its 95% interval."
+    page.figure(figure, alt=alt, caption=caption, half=True)
+    means = np.array([[line["measures"][name] for name in _COLUMNS.values()] for line in lines])
     rows = []
-    for k, method in enumerate(ranked):
+    for k, (method, line) in enumerate(zip(ranked, lines, strict=True)):
         cells = mark_best([f"{mean:.3f}" for mean in means[k]], means[k], means.max(axis=0))
-        gap = "{:.3f} ± {:.3f}".format(*behind[method.name]) if k else ""
-        half = f"± {intervals[k][1]:.3f}"
+        gap = f"{line['behind']:.3f} ± {line['behind_interval']:.3f}" if k else ""
+        half = f"± {line['normalized_accuracy_interval']:.3f}"
         rows.append([method.name, cells[0], half, gap, *cells[1:], f"{method.bounded:.0%}"])
-    page.table(
-        ["method", "NA", "", "behind the first", *list(_COLUMNS)[1:], "bounded"],
-        rows,
-        caption="Means over the repeats; the best value of each column in bold.",
-    )
+    caption = "Means over the repeats; the best value of each column in bold."
+    head = ["method", "NA", "", "behind the first", *list(_COLUMNS)[1:], "bounded"]
+    page.table(head, rows, caption=caption)
     page.bullets(
         [
             "AKS: share of known samples named correctly. AUS: share of unknown samples answered "
@@ -268,26 +257,21 @@ def _add_curves(page, ranked):
         "further left is better; the marker is where the method itself decides."
     )
     for title, kind, rate, area in (
-        ("Accepted and named correctly (OSCR)", OSCRDisplay, "ccr", "oscr_area"),
-        ("Accepted (ROC)", KnownROCDisplay, "tpr", "auroc_known"),
+        ("Accepted and named correctly (OSCR)", OSCRDisplay, "ccr", _AREA),
+        ("Accepted (ROC)", KnownROCDisplay, "tpr", _AUROC),
     ):
         named = kind is OSCRDisplay
         figure = Figure(figsize=(6.4, 5.4), layout="constrained")
         ax = figure.subplots()
-        for method in ranked:
-            curves = [r.evaluation.curve_at(_GRID, named=named) for r in method.results]
-            accepted = method.values(_AKS) if named else 1 - method.values("false_unknown_rate")
-            point = 1 - method.values(_AUS).mean(), accepted.mean()
-            display = kind(
-                fpr=_GRID,
-                **{rate: np.mean(curves, axis=0)},
-                area=method.values(area).mean(),
-                operating_point=point,
-                name=method.name,
-            ).plot(ax=ax)
+        for m in ranked:
+            curves = [r.evaluation.curve_at(_GRID, named=named) for r in m.results]
+            accepted = m.values(_AKS) if named else 1 - m.values("false_unknown_rate")
+            point = 1 - m.values(_AUS).mean(), accepted.mean()
+            curve = {"fpr": _GRID, rate: np.mean(curves, axis=0), "area": m.values(area).mean()}
+            display = kind(**curve, operating_point=point, name=m.name).plot(ax=ax)
         ax.set_title(title, fontsize=_FONT + 1)
-        ax.xaxis.label.set_size(_FONT)
-        ax.yaxis.label.set_size(_FONT)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.label.set_size(_FONT)
         ax.tick_params(labelsize=_FONT - 1)
         display.legend_.remove()
         figure.legend(loc="outside lower center", ncols=2, fontsize=_FONT - 2, frameon=False)
@@ -296,22 +280,20 @@ def _add_curves(page, ranked):
 
 def _add_regions(page, comparison):
     page.section("Decision regions")
-    where, warning = "over the two features", ""
+    where = "over the two features"
+    caption = "The models of the first repeat {}, as scaled. Colored: accepted by the class; "
+    caption += "white: unknown."
     if comparison.X.shape[1] > 2:
-        where = "on the plane through the means of the first three known classes"
-        if comparison.n_known < 3:
-            where = "on the plane of the first two principal directions"
-        warning = (
+        where = "on the plane of the first two principal directions"
+        if comparison.n_known > 2:
+            where = "on the plane through the means of the first three known classes"
+        caption += (
             " Samples off the plane are projected onto it, so one may be shown in a region that "
             "does not accept it."
         )
-    page.figure(
-        _regions_figure(comparison.ranked, comparison.X, comparison.y),
-        alt="One panel per method: colored regions are accepted by a class, white is unknown.",
-        caption=f"The models of the first repeat {where}, as scaled. Colored: accepted by the "
-        f"class; white: unknown.{warning}",
-        format="png",
-    )
+    alt = "One panel per method: colored regions are accepted by a class, white is unknown."
+    figure = _regions_figure(comparison.ranked, comparison.X, comparison.y)
+    page.figure(figure, alt=alt, caption=caption.format(where), format="png")
 
 
 def _regions_figure(ranked, X, y):
@@ -324,6 +306,7 @@ def _regions_figure(ranked, X, y):
     means = np.stack([Z[y == label].mean(axis=0) for label in drawn[:3]])
     flat = Z.shape[1] == 2 or np.linalg.matrix_rank(means[1:] - means[0]) < 2
     options = {"plane": None if flat else means, "margin": 0.5, "grid_resolution": 150}
+    options |= {"legend": True, "point_size": 8}
     n_rows = -(-len(ranked) // 3)
     figure = Figure(figsize=(10.2, 0.6 + 3.2 * n_rows), layout="constrained")
     axes = figure.subplots(n_rows, 3, squeeze=False)
@@ -331,22 +314,18 @@ def _regions_figure(ranked, X, y):
         ax.axis("off")
     entries = {}
     for ax, method, (_, final) in zip(axes.flat, ranked, models, strict=False):
-        display = DecisionRegionsDisplay.from_estimator(
-            final, Z, y, **options, legend=True, point_size=8, ax=ax
-        )
+        display = DecisionRegionsDisplay.from_estimator(final, Z, y, **options, ax=ax)
         names = [text.get_text() for text in display.legend_.get_texts()]
         entries |= dict(zip(names, display.legend_.legend_handles, strict=True))
         display.legend_.remove()
         ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
         ax.set_title(method.name, fontsize=_FONT + 2)
-    order = [*(name for name in entries if name != "unknown"), "unknown"]
-    # Names short enough for several in a row of the legend.
-    whole = [name.replace(r"\$", "$") for name in order]  # not as `plain_text` escaped them
-    names = [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in whole]
-    handles = [entries[name] for name in order]
-    figure.legend(
-        handles, map(plain_text, names), loc="outside lower center", ncols=4, fontsize=_FONT
-    )
+    entries["unknown"] = entries.pop("unknown")  # comes last
+    # Names short enough for several in a row of the legend, not as `plain_text` escaped them.
+    whole = [name.replace(r"\$", "$") for name in entries]
+    names = [plain_text(n if len(n) <= 14 else f"{n[:7]}…{n[-6:]}") for n in whole]
+    place = {"loc": "outside lower center", "ncols": 4, "fontsize": _FONT}
+    figure.legend([*entries.values()], names, **place)
     return figure
 
 
@@ -380,5 +359,4 @@ def _add_protocol(page, comparison):
         "measures; only the times vary.",
     ]
     failed = [method for method in comparison.compared if method.error]
-    points += [f"{m.name} failed and is not ranked. {m.error}" for m in failed]
-    page.bullets(points)
+    page.bullets(points + [f"{m.name} failed and is not ranked. {m.error}" for m in failed])

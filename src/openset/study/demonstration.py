@@ -67,11 +67,8 @@ class Demonstration:
         results = {method.name: method.results[0] for method in compared}
         directions = np.random.default_rng(self.seed).normal(size=(_N_NOISE, self.X.shape[1]))
         noise = 100 * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-        rejected = {
-            name: int(np.sum(result.fitted.model.predict(noise) == -1))
-            for name, result in results.items()
-        }
-        return {name: (results[name], rejected[name]) for name in searches}
+        rejected = {n: np.sum(r.fitted.model.predict(noise) == -1) for n, r in results.items()}
+        return {name: (results[name], int(rejected[name])) for name in searches}
 
     @property
     def answers(self) -> list[str]:
@@ -107,11 +104,9 @@ class Demonstration:
         names = ("accuracy_unknown", "accuracy_known", "normalized_accuracy")
         rows = []
         for name, (result, noise) in self.results.items():
-            cells = [
-                f"{value:.3f}" for value in (*map(result.measures.get, names), noise / _N_NOISE)
-            ]
+            values = *(result.measures[measure] for measure in names), noise / _N_NOISE
             title = name if name == _CONTROL else f"{name}, threshold"
-            rows.append([title, *cells, _bounded(result)])
+            rows.append([title, *map("{:.3f}".format, values), _bounded(result)])
         titles = ("unknown\nrejected", "known\nnamed", "mean\n(NA)", "noise\nrejected", "bounded")
         return text_table(["method", *titles], rows)
 

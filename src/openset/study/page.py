@@ -7,9 +7,9 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -51,19 +51,15 @@ class Page:
     def __init__(self, title: str):
         self.title = title
         self._body: list[str] = []
-        self._anchors: dict[str, str] = {}  # anchor -> heading
-        self._linked: list[str] = []  # anchors listed in the navigation
+        self._links: dict[str, str] = {}  # by anchor, the link in the navigation, if any
 
     def section(self, heading: str, level: Literal[2, 3] = 2) -> None:
         """Begin a section. Sections of level 2 are listed at the top of the page."""
         base = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
-        anchor, count = base, 1
-        while anchor in self._anchors:
-            count += 1
-            anchor = f"{base}-{count}"
-        self._anchors[anchor] = heading
-        if level == 2:
-            self._linked.append(anchor)
+        names = chain([base], (f"{base}-{k}" for k in count(2)))
+        anchor = next(name for name in names if name not in self._links)
+        link = f'<a href="#{anchor}">{escape(heading)}</a>'
+        self._links[anchor] = link if level == 2 else ""
         self._body.append(f'<h{level} id="{anchor}">{escape(heading)}</h{level}>')
 
     def paragraph(self, text: str) -> None:
@@ -94,7 +90,7 @@ class Page:
         least one, are aligned as text, the others as numbers. The caption is above the table; if
         `folded`, only the caption is shown and a click opens the table.
         """
-        lines = []
+        lines = ["<tbody>"]
         for row in rows:
             if len(row) != len(header):
                 raise ValueError(
@@ -103,11 +99,8 @@ class Page:
             lines.append(_row(row, text_columns))
         head = "".join(_cell(name, 0 < i < text_columns, "th") for i, name in enumerate(header))
         label = f"<caption>{escape(caption)}</caption>" if caption and not folded else ""
-        box = (
-            f'<div class="scroll" tabindex="0"><table>{label}<thead><tr>{head}</tr></thead>\n'
-            + "\n".join(["<tbody>", *lines, "</tbody>"])
-            + "</table></div>"
-        )
+        begin = f'<div class="scroll" tabindex="0"><table>{label}<thead><tr>{head}</tr></thead>'
+        box = "\n".join([begin, *lines, "</tbody></table></div>"])
         if folded:
             box = f"<details><summary>{escape(caption or 'table')}</summary>{box}</details>"
         self._body.append(box)
@@ -122,9 +115,8 @@ class Page:
         half: bool = False,
     ) -> None:
         """Embed a matplotlib figure and close it in pyplot."""
-        # `alt` describes the figure for readers who cannot see it; the caption is below the figure.
-        # Use "png" for a figure with very many points, and `half` for half the width of a wide
-        # screen, so that two figures fit side by side.
+        # `alt` is for readers who cannot see it; the caption is below the figure. Use "png" for a
+        # figure with very many points, and `half` for half the width of a wide screen.
         import matplotlib.pyplot as plt
 
         content = _drawn(figure, format)
@@ -137,8 +129,7 @@ class Page:
 
     def html(self) -> str:
         """Return the page as HTML."""
-        title = escape(self.title)
-        links = "".join(f'<a href="#{a}">{escape(self._anchors[a])}</a>' for a in self._linked)
+        title, links = escape(self.title), "".join(self._links.values())
         return "\n".join(
             [
                 '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -187,45 +178,30 @@ def _cell(value: object, is_text: bool, tag: str = "td") -> str:
     return f"<{tag}{attribute}>{escape(str(value))}</{tag}>"
 
 
-@dataclass(frozen=True)
-class ReportTable:
-    """One table of a report: on the page, as CSV with all digits, and in LaTeX.
+class ReportTable(NamedTuple):
+    """One table of a report: on the page, as CSV with all digits, and in LaTeX."""
 
-    Parameters
-    ----------
-    name : str
-        File name without suffix.
-    caption : str
-    header, rows : sequence
-        As they are read, on the page and in LaTeX; a `Cell` stands out.
-    values : DataFrame
-        The numbers behind it, for the CSV file.
-    text_columns : int, default=1
-        How many columns, from the left, are text.
-    """
-
-    name: str
+    name: str  # of the files, without suffix
     caption: str
-    header: Sequence[str]
+    header: Sequence[str]  # it and the rows: as they are read, on the page and in LaTeX
     rows: Sequence[Sequence[str | Cell]]
-    values: pandas.DataFrame
-    text_columns: int = 1
+    values: pandas.DataFrame  # the numbers, for the CSV file
+    text_columns: int = 1  # how many columns, from the left, are text
 
     def write(self, folder: str | os.PathLike, page: Page, *, folded: bool = False) -> None:
         """Add the table to the page, and write ``NAME.csv`` and ``NAME.tex`` to the folder."""
-        folder = Path(folder)
         shape: dict[str, Any] = {"text_columns": self.text_columns, "folded": folded}
         page.table(self.header, self.rows, caption=self.caption, **shape)
-        with atomic_write(folder / f"{self.name}.csv") as temporary:
-            self.values.to_csv(temporary, index=False, lineterminator="\n")
-        with atomic_write(folder / f"{self.name}.tex") as temporary:
-            temporary.write_text(self.latex(), encoding="utf-8")
+        numbers = self.values.to_csv(index=False, lineterminator="\n")
+        for suffix, text in (("csv", numbers), ("tex", self.latex())):
+            with atomic_write(Path(folder, f"{self.name}.{suffix}")) as temporary:
+                temporary.write_text(text, encoding="utf-8", newline="")
 
     def latex(self) -> str:
         r"""The table with caption and label ``tab:NAME``; it needs ``\usepackage{booktabs}``."""
-        numbers = len(self.header) - self.text_columns
         head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (self.header, *self.rows))
-        begin = rf"\begin{{tabular}}{{{'l' * self.text_columns}{'r' * numbers}}}"
+        columns = ("l" * self.text_columns).ljust(len(self.header), "r")
+        begin = rf"\begin{{tabular}}{{{columns}}}"
         caption = [rf"\caption{{{_latex(self.caption)}}}", rf"\label{{tab:{self.name}}}"]
         lines = [r"\begin{table}", r"\centering", *caption, begin, r"\toprule", head, r"\midrule"]
         return "\n".join([*lines, *body, r"\bottomrule", r"\end{tabular}", "\\end{table}\n"])
