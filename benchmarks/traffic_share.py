@@ -150,7 +150,8 @@ def share(cache, runs):
             traffic = np.vstack([known[: n - n_unknown], unknown[:n_unknown]])
             errors = found.setdefault((n_known, wanted), {}).setdefault(scores, [])
             if len(data[scores]) >= FEWEST:  # not with 8 rows held back of movement_libras
-                errors.append(mixture(data[scores], traffic).unknown_share - n_unknown / n)
+                codes = data["y_train"][data["kept"]] if prefix else data["y_train"]
+                errors.append(mixture(data[scores], traffic, codes).unknown_share - n_unknown / n)
     for key, errors in found.items():
         columns = [
             f"{value:.3f}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc, ndtr
 from scipy.stats import beta, chi2
 from sklearn.utils import check_array, check_consistent_length
 
@@ -24,10 +24,16 @@ _LEVELS = (1.0, 0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.4, 0.2)
 _NODES = 64  # of the quadrature over A(t)
 _BISECTIONS = 32
 
-# The estimate: thresholds, the smallest share of the calibration rows above them, and the number of
-# standard errors of the limit that chooses among them.
-_GRID, _LEAST, _Z = 40, 0.5, 2.0
-
+# The estimate: shares of the calibration rows above its thresholds, their width in standard
+# deviations of the calibration scores, and the shares of unknown rows that are compared.
+_ABOVE, _WIDTH, _SHARES = np.linspace(1, 0.3, 8), 0.2, np.linspace(0, 1, 201)
+# What unknown rows may be like: A ** power above a threshold, but for those below all known rows.
+_POWER = np.repeat(np.geomspace(1.5, 100, 14), 7)[:, None]
+_BELOW = np.tile([0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9], 14)[:, None]
+_CONFUSED = 0.06  # share of known rows that are named wrongly, where it is not known
+# Standard errors of limits of B / A: of the one that an estimate keeps, and of the one that chooses
+# the score above which rows are taken for known ones.
+_KEPT, _Z = 0.75, 2.0
 _RESAMPLES, _EM_STEPS = 100, 50
 _BINS, _ALIKE = 8, 0.01  # of the test that the upper tails are alike, and its level
 _FEWEST = 10  # rows of calibration and of traffic
@@ -47,11 +53,12 @@ class Mixture:
         The same if the shares of the classes among the known rows may be any; weaker. None also
         without classes.
     unknown_share : float
-        Estimate of the share of unknown rows. Too low if unknown rows score as high as known ones.
+        Estimate of the share of unknown rows, the median of a posterior. Too low if unknown rows
+        score as high as known ones.
     unknown_interval : (float, float)
-        Bootstrap interval of the estimate.
+        The shares of highest posterior density, with this confidence.
     score : float
-        The score above which the estimate is read: unknown rows are rare there.
+        The score above which rows are taken for known ones: unknown rows are rare there.
     class_shares : ndarray of shape (K,) or None
         Estimated shares of the classes among the known rows; None without classes.
     class_intervals : ndarray of shape (K, 2) or None
@@ -120,6 +127,7 @@ class Mixture:
         confidence: float = 0.95,
         slack: float = 0.0,
         reason: str | None = None,
+        confused: float = _CONFUSED,
         random_state: int = 0,
     ) -> Mixture:
         """Compute it from what a calibrated model keeps of each row.
@@ -137,6 +145,8 @@ class Mixture:
             As for :func:`mixture`.
         reason : str, default=None
             Why nothing can be promised, if so.
+        confused : float in [0, 1], default=0.06
+            Without classes: the share of known rows that get the name of another class.
         random_state : int, default=0
             Seed of the bootstrap.
 
@@ -156,12 +166,13 @@ class Mixture:
         known, new = np.sort(calibration[:, 0]), np.sort(traffic[:, 0])
         rng = np.random.default_rng(random_state)
         error = 1 - confidence
-        share, interval, score = _estimate(known, new, slack, error, rng)
         shares = intervals = at_least = any_mix = None
         if reason is None:
             at_least = _at_least(known, new, error, slack)
+        score = _cleanest(known, new, slack)
         if calibration.shape[1] > 1:
             codes = calibration[:, 2].astype(np.intp)
+            confused = float(np.mean(calibration[:, 1] != codes))
             if reason is None:
                 any_mix = 0.0  # a class without rows may score anything
                 if np.bincount(codes, minlength=n_classes).all():
@@ -171,6 +182,7 @@ class Mixture:
                 for rows in (calibration, traffic)
             )
             shares, intervals = _class_shares(codes, cell, answer, n_classes, error, rng)
+        share, interval = _estimate(known, new, slack, error, confused)
         p = _tails_alike(known, new, score, slack)
         warning = None
         if p < _ALIKE:
@@ -339,31 +351,48 @@ def _at_least_any_mix(scores, codes, known, new, error, slack) -> float:
     return float(max(0.0, 1 - np.min(upper / np.maximum(least, 1e-12))))
 
 
-def _estimate(known, new, slack, error, rng):
-    """Estimate of the unknown share, its bootstrap interval, and the score it is read at."""
+def _estimate(known, new, slack, error, confused):
+    """Estimate of the unknown share, and its interval, from sorted scores (n,) and (N,)."""
     n, n_new = len(known), len(new)
-    rank = np.unique(np.round(np.linspace(0, (1 - _LEAST) * n, _GRID)).astype(int))
-    thresholds = np.unique(known[rank])
-    above = n - np.searchsorted(known, thresholds)
-    x = n_new - np.searchsorted(new, thresholds - slack)
-    share, best = _read(above[None], x[None], n, n_new)
-    below = np.append(-np.diff(above), above[-1]), np.append(-np.diff(x), x[-1])
-    a = rng.multinomial(n, below[0] / n, _RESAMPLES)
-    b = rng.multinomial(n_new, np.append(below[1], n_new - x[0]) / n_new, _RESAMPLES)[:, :-1]
-    sums = (v[:, ::-1].cumsum(axis=1)[:, ::-1] for v in (a, b))
-    drawn, _ = _read(*sums, n, n_new)
-    low, high = np.quantile(drawn, [error / 2, 1 - error / 2])
-    return float(share[0]), (float(low), float(high)), float(thresholds[best[0]])
+    t = np.unique(known[n - np.ceil(_ABOVE * n).astype(int)])
+    # Soft thresholds: models of different folds need not agree on the score of a row.
+    width = _WIDTH * known.std() or 1.0
+    a, b = (ndtr((s[:, None] - t) / width).mean(axis=0) for s in (known, new + slack))
+    log_ratio, spread = _log_ratio(a * n, b * n_new, n, n_new)
+    kept = 1 - np.exp((log_ratio + _KEPT * np.sqrt(spread)).min())
+    a = np.hstack([1.0, a * (1 - 0.5 / (n + 1)), 0.0])
+    # Where known rows take each other's names, unknown rows score like known ones, too.
+    confused = (confused * n + 0.5) / (n + 1)
+    alike = min(0.4 * np.sqrt(confused), 0.6)
+    u = (1 - _BELOW) * ((1 - alike) * a**_POWER + alike * a)
+    u[:, 0] = 1.0
+    share = _SHARES[:, None, None]
+    p = share * -np.diff(u) + (1 - share) * -np.diff(a)
+    counts = n * n_new / (n + n_new) * -np.diff(np.hstack([1.0, b, 0.0]))
+    prior = -2 * np.log(_POWER[:, 0] * np.sqrt(confused) / 2) ** 2
+    fit = np.log(np.maximum(p, 1e-12)) @ counts + prior
+    posterior = np.exp(fit - fit.max()).sum(axis=1)
+    posterior /= posterior.sum()
+    order = np.argsort(-posterior, kind="stable")
+    inside = _SHARES[order[: np.searchsorted(posterior[order].cumsum(), 1 - error) + 1]]
+    estimate = max(float(_SHARES[np.searchsorted(posterior.cumsum(), 0.5)]), float(kept))
+    return estimate, (min(float(inside.min()), estimate), max(float(inside.max()), estimate))
 
 
-def _read(above, x, n, n_new):
-    """Shares (R,) read where the upper limit is least, from counts (R, M); their thresholds."""
-    ratio = ((x + 0.5) / (n_new + 0.5)) / ((above + 0.5) / (n + 0.5))
-    spread = 1 / (x + 0.5) - 1 / (n_new + 0.5) + 1 / (above + 0.5) - 1 / (n + 0.5)
-    best = (np.log(ratio) + _Z * np.sqrt(np.maximum(spread, 0))).argmin(axis=1)
-    rows = np.arange(len(best))
-    share = 1 - (x[rows, best] / n_new) / (np.maximum(above[rows, best], 0.5) / n)
-    return np.clip(share, 0.0, 1.0), best
+def _cleanest(known, new, slack) -> float:
+    """The score above which the upper limit of the share of known rows is least."""
+    n, n_new = len(known), len(new)
+    t = np.unique(known[np.round(np.linspace(0, n / 2, 40)).astype(int)])
+    above, x = n - np.searchsorted(known, t), n_new - np.searchsorted(new, t - slack)
+    log_ratio, spread = _log_ratio(above, x, n, n_new)
+    return float(t[(log_ratio + _Z * np.sqrt(spread)).argmin()])
+
+
+def _log_ratio(above, x, n, n_new):
+    """log(B / A) at thresholds (M,), from numbers of rows above them, and its variance."""
+    above, x, n, n_new = above + 0.5, x + 0.5, n + 0.5, n_new + 0.5
+    spread = 1 / x - 1 / n_new + 1 / above - 1 / n
+    return np.log(x / n_new * n / above), np.maximum(spread, 0)
 
 
 def _class_shares(codes, cell, new, n_classes, error, rng):

@@ -75,8 +75,9 @@ def _resampled(
         part = scores.take(rng.integers(n, size=n))
         part = part._replace(unknown=scores.unknown[rng.integers(n_new, size=n_new)])
         best, others = (values[:, None] for values in part.best())
-        reason = "only the share is asked for"
-        share = Mixture.from_rows(best, others, slack=scores.band, reason=reason).unknown_share
+        how: dict[str, Any] = {"slack": scores.band, "reason": "only the share is asked for"}
+        wrong = float(np.mean(part.known.argmax(axis=1) != part.codes))
+        share = Mixture.from_rows(best, others, confused=wrong, **how).unknown_share
         if not share:
             continue
         part, threshold = part._replace(share=share), None

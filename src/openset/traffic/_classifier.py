@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..base import OpenSetClassifier, Traits, known_classes
 from ..base.fitted import require
-from ..calibration import Mixture, mixture
+from ..calibration import Mixture
 from ..utils import Progress, split_fitted, unwrap
 from ..wrappers import OpenSetWrapper, ShiftedWrapper
 from ._crossed import FOLDS, CrossedData, Gates
@@ -244,7 +244,8 @@ class TrafficClassifier(ShiftedWrapper):
     def _learn(self, data: CrossedData, kinds: int) -> None:
         """Set the second model, the thresholds and the price, if they help, and the reason."""
         first = data.first_scores()
-        shares = self._shares(data, first.best)
+        confused = 1 - float(first.right[data.held_out].mean())
+        shares = self._shares(data, first.best, confused)
         self.unknown_at_least_ = shares.unknown_at_least or 0.0
         self.unknown_share_ = shares.unknown_share
         self.reason_ = (
@@ -256,7 +257,7 @@ class TrafficClassifier(ShiftedWrapper):
             return
         second = data.second_scores(first, shares.unknown_share)
         # Scores that tell known and unknown rows apart better find more of the unknown ones.
-        improved = self._shares(data, second).unknown_share
+        improved = self._shares(data, second, confused).unknown_share
         self.unknown_share_ = max(self.unknown_share_, improved)
         both = np.stack([first.best, second])
         known, traffic = both[:, : data.n][:, data.held_out], both[:, data.n :]
@@ -276,12 +277,13 @@ class TrafficClassifier(ShiftedWrapper):
             rows = np.arange(len(weight))
             self.second_ = data.fit_second(final, data.stacked(transform), weight, rows)
 
-    def _shares(self, data: CrossedData, scores: np.ndarray) -> Mixture:
+    def _shares(self, data: CrossedData, scores: np.ndarray, confused: float) -> Mixture:
         """The traffic as a mixture, from the scores (n + N,) of rows that were held out."""
-        known = scores[: data.n][data.held_out]
+        known, new = scores[: data.n][data.held_out, None], scores[data.n :, None]
         # Copies of a row may be scored in different batches.
         slack = _TIE * float(np.abs(known).max())
-        return mixture(known, scores[data.n :], confidence=self.confidence, slack=slack)
+        how: dict[str, Any] = {"confidence": self.confidence, "slack": slack}
+        return Mixture.from_rows(known, new, confused=confused, **how)
 
     def _n_class_folds(self) -> int:
         """Number of models with classes withheld; 0 if none is needed or possible."""
