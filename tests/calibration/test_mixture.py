@@ -57,6 +57,47 @@ def test_above_half_of_the_share_where_scores_differ_by_two_standard_deviations(
         assert np.median(limits) > share / 2
 
 
+@pytest.mark.parametrize("apart, most", [(2, 0.045), (3, 0.03), (5, 0.03)])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.2, 0.5])
+def test_the_estimate_is_near_the_share_and_its_interval_holds_it(share, apart, most):
+    rng = np.random.default_rng(8)
+    errors, held = [], []
+    for _ in range(10):
+        is_unknown = rng.random(1500) < share
+        traffic = rng.normal(np.where(is_unknown, 0, apart))
+        found = mixture(rng.normal(apart, 1, 1500), traffic)
+        errors.append(found.unknown_share - is_unknown.mean())
+        low, high = found.unknown_interval
+        held.append(low <= is_unknown.mean() <= high)
+        assert low <= found.unknown_share <= high
+    assert np.mean(np.abs(errors)) < most
+    assert np.mean(held) >= 0.8
+
+
+def test_models_of_folds_that_disagree_a_little_do_not_look_like_unknown_rows():
+    """Rows of few values; each of five models scores a value a little differently."""
+    rng = np.random.default_rng(9)
+    values = np.array([0.5, 1.0, 2.0, 4.0])
+    shift = rng.normal(0, 0.05, (5, 4))
+    rows, fold = rng.integers(4, size=500), rng.integers(5, size=500)
+    found = mixture(values[rows] + shift[fold, rows], values[rng.integers(4, size=800)])
+    assert found.unknown_share < 0.05 and found.unknown_interval[0] == 0
+
+
+def test_classes_that_are_confused_hide_unknown_rows():
+    """The same highest scores: more unknown rows where known rows take each other's names."""
+    rng = np.random.default_rng(10)
+    known, traffic = rng.normal(2, 1, 600), np.append(rng.normal(2, 1, 600), rng.normal(0, 1, 300))
+    other = np.full((2, 900), -9.0)
+    scores, new = np.stack([known, other[0, :600]], axis=1), np.stack([traffic, other[0]], axis=1)
+    codes = (np.arange(600) < 3).astype(int)  # class 1 has three rows, all named 0
+    clear = mixture(scores, new, codes)
+    codes[:150] = 1
+    confused = mixture(scores, new, codes)
+    assert clear.unknown_share < confused.unknown_share < confused.unknown_interval[1]
+    assert clear.unknown_at_least == confused.unknown_at_least
+
+
 def test_classes_may_have_any_shares():
     """Class 1 scores lower; where all known traffic is of it, only the weaker promise holds."""
     rng = np.random.default_rng(4)

@@ -106,3 +106,7 @@ def test_new_kinds_hold_the_first_threshold_back():
     assert still[0] == 0
     bound, _ = gates.choose(None, 0.0, -0.3)
     assert -0.3 < bound[0] < 0
+    # A lower threshold may accept a tenth of the withheld rows more, before it is held back.
+    near = np.sort(np.append(np.full(880, -9.0), rng.uniform(-4, 0, 120)))
+    less, _ = gates.choose(near, 0.5, -np.inf)
+    assert near[20 - 1 + 880] <= less[0] / 0.7 < 0 and less[0] > half[0]

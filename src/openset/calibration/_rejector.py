@@ -83,7 +83,7 @@ class CalibratedRejector(ConformalClassifier):
         strangers are known classes that were withheld, nor for criteria without a promise.
     traffic_ : dict
         Only with `X_traffic`: its number of ``"rows"``, the estimated ``"unknown_share"`` with its
-        bootstrap ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
+        ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
         ``"threshold_interval"``, None where the traffic does not set the threshold.
     strangers_ : dict
         Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and

@@ -35,6 +35,7 @@ _CAUTION = 0.5  # standard errors by which a change must be better than none
 # If all kinds to come are new, the first threshold moves less by this share of the way: they may be
 # more like known classes than those are like each other, which tell what it would do.
 _HELD_BACK = 0.6
+_LOST = 0.1  # share of the rows of withheld classes that a lower first threshold may accept
 
 
 class FirstScores(NamedTuple):
@@ -178,6 +179,9 @@ class Gates:
                 np.quantile(self.known[0], _FIRST), np.quantile(self.traffic[0], _FIRST_TRAFFIC)
             )
             first = np.unique(np.append(first[first > lowest], 0.0))
+        if withheld is not None:
+            rejected, before = (np.searchsorted(withheld, t) / len(withheld) for t in (first, 0.0))
+            first = first[rejected >= before - _LOST]
         second = np.unique(np.append(np.quantile(self.known[1], _SECOND), -np.inf))
         zero = int(np.searchsorted(first, 0.0))
         known, traffic = (_accepted(s, first, second) for s in (self.known, self.traffic))

@@ -165,7 +165,7 @@ def estimate_traffic(
     >>> traffic = list(X[known][601::2]) + list(X[~known][:200])  # 40 % unknown
     >>> report = estimate_traffic(model, traffic, (X[known][1:600:2], y[known][1:600:2]))
     >>> print(f"at least {report.unknown_at_least:.0%}, about {report.unknown_share:.0%}")
-    at least 36%, about 44%
+    at least 36%, about 46%
     """
     transform, final = split_fitted(model)
     classes, thresholds = final.classes_, np.zeros(len(final.classes_))
