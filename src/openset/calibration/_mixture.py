@@ -388,7 +388,7 @@ def _estimate(known, new, slack, error, confused):
 def _cleanest(known, new, slack) -> float:
     """The score above which the upper limit of the share of known rows is least."""
     n, n_new = len(known), len(new)
-    t = np.unique(known[np.round(np.linspace(0, n / 2, 40)).astype(int)])
+    t = np.unique(known[np.round(np.linspace(0, 0.7 * n, 40)).astype(int)])
     above, x = n - np.searchsorted(known, t), n_new - np.searchsorted(new, t - slack)
     log_ratio, spread = _log_ratio(above, x, n, n_new)
     return float(t[(log_ratio + _Z * np.sqrt(spread)).argmin()])
