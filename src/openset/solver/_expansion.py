@@ -13,6 +13,7 @@ from ..utils import thread_map
 from ..utils.compiled import njit
 from ._matmul import multiply, packed, products, rows_of
 from ._squares import point_distances
+from ._state import copy_values
 from ._tuning import tuning
 from .cuda import on_gpu
 from .points import NARROW, Points, fits_single, needs_differences, scale_into_kernel
@@ -292,7 +293,8 @@ def _gaussian_sums(Z, columns, ratio, coef, sums):
     # `columns` are the support vectors, see `padded_columns`; `coef` from `_gaussian_coefficients`.
     n, n_support = Z.shape[0], columns.shape[1]
     z = np.zeros((n, columns.shape[0]), dtype=Z.dtype)
-    z[:, : Z.shape[1]] = Z
+    for i in range(n):
+        copy_values(z[i], Z[i])  # assigned as a whole, it would compile the message of an error
     tile = np.zeros((_POINTS, _SUPPORT), dtype=np.float32)
     product = np.empty((_POINTS, coef.shape[1] * coef.shape[3]), dtype=coef.dtype)
     for begin in range(0, n_support, _SUPPORT):

@@ -133,9 +133,9 @@ class Run(NamedTuple):
     scratch: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def run_slice(store, maker, run, members, k, resume):
-    """Solve from total k on until the limits say stop; return where to continue."""
+    """Solve from total k on until the limits say stop; return where to continue, and the work."""
     box, m = run.box, run.p.size
     grow = np.empty(m, dtype=np.float32)
     shrink = np.empty(m, dtype=np.float32)
@@ -162,10 +162,10 @@ def run_slice(store, maker, run, members, k, resume):
             k += 1
         if work > run.limits.work:
             break
-    return k, resume
+    return k, resume, work
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _start(store, run, members, k, moved):
     """Fill in the multipliers to start from at total k, and their v."""
     box, totals, beta, v = run.box, members.totals, members.betas[k], members.vs[k]
@@ -242,7 +242,7 @@ def _sift_down(index, k, n, direction, v):
 def _shift_total(missing, box, beta, v, moved):
     """`shift_total`, compiled: change the sum by `missing`; return how many multipliers moved."""
     index, change = moved
-    n_open = 0
+    n_open = np.int64(0)  # literals would compile the heap for each type they have
     for t in range(beta.size):
         if (box.upper[t] if missing > 0 else box.lower[t]) != beta[t]:
             index[n_open] = t
@@ -256,7 +256,7 @@ def _shift_total(missing, box, beta, v, moved):
         last = n_open - 1 - n
         t, index[0] = index[0], index[last]
         index[last] = t
-        _sift_down(index, 0, last, direction, v)
+        _sift_down(index, np.int64(0), last, direction, v)
         bound = box.upper[t] if missing > 0 else box.lower[t]
         room = abs(bound - beta[t])
         change[n] = direction * left if room > left else bound - beta[t]
@@ -268,7 +268,7 @@ def _shift_total(missing, box, beta, v, moved):
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def carry(store, p, run, members):
     """Start the first `n_ready` totals from their solutions for another p and other boxes."""
     # Multipliers at a bound grow with the box, and free ones stay: in between lies the multiple of

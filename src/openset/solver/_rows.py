@@ -178,7 +178,7 @@ def fill_rows(maker, store, index):
     """Make the missing rows of the samples `index`."""
     for i in index:
         if store.slot[i] < 0:
-            make_row(maker, store, i, 0)
+            make_row(maker, store, i, store.clock[0])
 
 
 @njit(cache=True, nogil=True)

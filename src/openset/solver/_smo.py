@@ -4,7 +4,8 @@ Each iteration of SMO touches two rows of the kernel matrix, each element twice.
 applies the last step to v and finds the row i that may grow with the largest v. A second pass finds
 the partner j with the largest second-order gain (Fan, Chen, Lin 2005), in float32, which is enough
 to choose. Both passes are branch-free reductions over contiguous arrays, so that LLVM vectorises
-them; the index of a maximum is searched for afterwards in the one block that holds it.
+them; the index of a maximum is found by another one, over the one block that holds it. What is
+called once is inlined: Numba optimises a function again in each one that calls it.
 
 Without an equality one multiplier at a time would do, but that is slow where rows are alike, as
 with a wide kernel: what one gains, the next one undoes. Each iteration therefore takes the
@@ -63,9 +64,10 @@ class _Step(NamedTuple):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _apply_step(state, step, rows, height):
-    """Apply `step`; return the largest v where beta can grow, the row that has it, and ..."""
-    # Rows are passed as slots, since a view of a row is counted by atomic instructions. `height`
-    # becomes v - reference where beta can shrink, inf elsewhere.
+    """Apply `step`; return the largest v where beta can grow, and its row."""
+    # Also the smallest v where beta can shrink. Rows are passed as slots, since references to a
+    # view are counted by atomic instructions. `height` becomes v - reference where beta can shrink,
+    # inf elsewhere.
     v, grow, shrink = state.v, state.grow, state.shrink
     size, slot_i, slot_j = step[0], np.uint64(step[1]), np.uint64(step[2])
     reference = state.reference[0]
@@ -414,7 +416,7 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
                 status = STALLED
         finished = status != PAUSED or n_iter >= max_iter
         if not finished and limits.few < m and (n_iter - begin[-1]) % limits.look == 0:
-            active = np.flatnonzero(may_move(level.state, top, bottom))
+            active = may_move(level.state, top, bottom)
             n, start = active.size, used[-1]
             if n < limits.share * m:
                 if start + n * n <= scratch.size:
@@ -445,7 +447,7 @@ def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
             return PAUSED, -1, n_iter, top, bottom
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _part(level, active, scratch):
     """The multipliers `active` of a level as a level of their own, with rows in `scratch`."""
     store, maker, box, state, _ = level
@@ -480,7 +482,7 @@ def _part(level, active, scratch):
     return _Level(part_store, part_maker, part_box, part_state, active)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _apply(store, maker, state, active, beta):
     """Take over the multipliers of a part and update v of all rows."""
     change = np.empty(active.size)
@@ -500,7 +502,7 @@ def _apply(store, maker, state, active, beta):
         subtract_rows(state.v, change[:n], moved[:n], store)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _part_points(points, active):
     Z = np.empty((active.size, points.Z.shape[1]), dtype=points.Z.dtype)
     columns = np.zeros((points.columns.shape[0], active.size), dtype=points.Z.dtype)

@@ -117,7 +117,7 @@ def _optimise(problem, rows, beta, v, tol, max_iter, stop):
             if status == WANTS_ROW and not rows.refill(maker, state.pair[state.pair >= 0]):
                 needed = _candidates(wanted, state, rows)
             elif status == WANTS_PART:
-                active = np.flatnonzero(may_move(state, top, bottom))
+                active = may_move(state, top, bottom)
                 left = max_iter - n_iter
                 n_iter += _optimise_part(active, problem, rows, beta, v, tol, left, stop)
                 set_marks(state, box)

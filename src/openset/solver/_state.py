@@ -218,14 +218,17 @@ def add_outside(rows, betas, sums):
 
 @njit(cache=True, nogil=True)
 def may_move(state, top, bottom):
-    """Whether a row can still be chosen before the bias interval [top, bottom] has moved."""
+    """Rows that can still be chosen before the bias interval [top, bottom] has moved."""
     # A multiplier at its upper bound with v above `top`, or at its lower bound with v below
     # `bottom`, is where it belongs.
     v, grow, shrink = state.v, state.grow, state.shrink
-    may = np.empty(v.size, dtype=np.bool_)
+    rows = np.empty(v.size, dtype=np.int64)
+    n = 0
     for t in range(v.size):
-        may[t] = (grow[t] == 0.0 or v[t] <= top) and (shrink[t] == 0.0 or v[t] >= bottom)
-    return may
+        if (grow[t] == 0.0 or v[t] <= top) and (shrink[t] == 0.0 or v[t] >= bottom):
+            rows[n] = t
+            n += 1
+    return rows[:n]
 
 
 @njit(cache=True, nogil=True)

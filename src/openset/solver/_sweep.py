@@ -22,7 +22,7 @@ from ._path import Members, Run, carry, identity_start, run_slice
 from ._problem import Batch, Problem, Solved, feasible_start, near_identity
 from ._rows import RowMaker
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
-from ._state import ITERATION, Box, RowStore, add_outside, compare_and_swap, copy_values, summarise
+from ._state import Box, RowStore, add_outside, compare_and_swap, copy_values, summarise
 from ._tuning import tuning
 
 # What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.
@@ -247,7 +247,7 @@ class Sweep:
                     c += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _take(progress, n_widths):
     """A chain that no thread has and that is behind most; -1 if there is none."""
     while True:
@@ -266,8 +266,7 @@ def sweep(matrices, problems, progress, results, rules, memory, current):
     """Solve problems at their next widths; return which one is unfinished, _FREE or _DONE."""
     # `current` is what the previous call returned.
     limits, max_iter = rules
-    n_totals, m = memory.betas.shape
-    work = 0.0
+    n_totals, work = len(memory.betas), 0.0
     while True:
         c = current
         if c < 0:
@@ -291,9 +290,9 @@ def sweep(matrices, problems, progress, results, rules, memory, current):
         run = Run(box, problems.p[c], n_heads, n_ready, limits, max_iter, memory.scratch)
         n_iter, interval = results.n_iter[w, c], results.interval[w, c]
         members = Members(totals, memory.betas, memory.vs, n_iter, interval, memory.progress)
-        before = n_iter.sum()
-        k, resume = run_slice(store, maker, run, members, memory.at[0], memory.at[1] == 1)
-        work += float(n_iter.sum() - before) * (m + ITERATION)
+        at, resume = memory.at[0], memory.at[1] == 1
+        k, resume, done = run_slice(store, maker, run, members, at, resume)
+        work += done
         if k < n_totals:
             memory.at[0] = k
             memory.at[1] = 1 if resume else 0
@@ -304,7 +303,7 @@ def sweep(matrices, problems, progress, results, rules, memory, current):
             return current
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _first_starts(problems, progress, memory, h):
     """Multipliers for the first totals of chain h, unless it was paused; return their number."""
     c, n_heads = problems.head[h], progress.n_heads[h]
@@ -321,7 +320,7 @@ def _first_starts(problems, progress, memory, h):
     return n_heads
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _hand_over(problems, progress, memory, store, run, members, c):
     """Start the problem that follows c; at the end of a chain release it, and return _FREE."""
     h, after = memory.at[2], problems.follower[c]
@@ -345,7 +344,7 @@ def _hand_over(problems, progress, memory, store, run, members, c):
     return after
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _write(results, problems, memory, rows, cell, equality):
     """Biases and decision values of a (width, problem), and the solutions if they are kept."""
     w, c = cell
