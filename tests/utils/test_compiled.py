@@ -133,6 +133,23 @@ def test_code_of_an_older_source_is_not_loaded(module, tmp_path):
     assert module()["half"](3) == 2.5
 
 
+def test_code_of_an_older_function_that_is_called_is_not_loaded(read_only, tmp_path):
+    """As after an upgrade in place: the caller's own file has not changed."""
+    code = """
+from openset.utils.compiled import probe
+probe(1)
+print("hits", sum(probe.stats.cache_hits.values()))
+"""
+    changed, cache = tmp_path / "site", {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    shutil.copytree(read_only / "openset", changed / "openset")
+    runs = []
+    for comment in ("", "", "# another version\n", ""):
+        with open(changed / "openset" / "solver" / "_smo.py", "a") as file:
+            file.write(comment)
+        runs.append(_run(changed, code, **cache).stdout)
+    assert runs == ["hits 0\n", "hits 1\n", "hits 0\n", "hits 1\n"]
+
+
 @pytest.mark.parametrize("ending", [".nbi", ".nbc"])
 @pytest.mark.parametrize("content", [b"", b"\x80\x05K\x01.", b"no pickle"])
 def test_a_damaged_cache_is_written_again(module, tmp_path, ending, content):

@@ -120,7 +120,14 @@ def _key(function, signature, codegen):
 
 @cache
 def _source_hash(path: str) -> bytes:
-    return hashlib.sha256(Path(path).read_bytes()).digest()
+    """Hash of a source file, and of all compiled functions of the package, which it may contain."""
+    return hashlib.sha256(Path(path).read_bytes() + _package_hash(_PACKAGE)).digest()
+
+
+@cache
+def _package_hash(package: Path) -> bytes:
+    sources = (path.read_bytes() for path in sorted(package.rglob("*.py")))
+    return hashlib.sha256(b"".join(text for text in sources if b"njit" in text)).digest()
 
 
 # Fast-math flags under which LLVM vectorises loops over numbers that may be infinite, but not NaN.
@@ -208,10 +215,10 @@ class _FolderCache(caching.FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        theirs = self._cache_file
-        self._cache_file = _CacheFile(
-            self.cache_path, self._impl.filename_base, theirs._source_stamp
-        )
+        # Numba's own stamp is that of one file, but the code of the functions that it calls is in
+        # the entry too: after an upgrade in place, the old solver would run on.
+        stamp = _source_hash(function.__code__.co_filename)
+        self._cache_file = _CacheFile(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, *args):
         try:
