@@ -365,15 +365,19 @@ def _checked(entries, rows: range, known: list, unknown_label) -> list[tuple]:
     seen: dict = {}
     for entry in entries:
         place, row, kind, label = entry
+        where = f"{place}: " if place else ""
         if row not in rows:
-            absent = f"there is no row {row!r}; the data have the rows {rows.start} to "
-            raise DecisionError(": ".join(filter(None, [place, f"{absent}{rows.stop - 1}"])))
-        where = ", ".join(filter(None, [place, f"row {row}"]))
+            shown = repr(str(row)) if place else row
+            raise DecisionError(
+                f"{where}there is no row {shown}; the data have the rows {rows.start} to "
+                f"{rows.stop - 1}"
+            )
         if row in seen:
-            first = ", ".join(filter(None, ["twice", seen[row][0]]))
-            raise DecisionError(f"{where} was decided {first}; keep one decision")
+            line = seen[row][0].rpartition(" line ")[2]
+            first = f"in line {line} already; keep one line" if line else "twice; keep one decision"
+            raise DecisionError(f"{where}row {row} was decided {first}")
         if problem := _problem(label, kind, known, unknown_label):
-            raise DecisionError(f"{where}: {problem}")
+            raise DecisionError(f"{place}, row {row}: {problem}".removeprefix(", "))
         seen[row] = entry
     return [*seen.values()]
 
