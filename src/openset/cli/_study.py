@@ -91,7 +91,7 @@ def _running(retry: bool, help: str):
             try:
                 counts = run_study(plan, results, **options, retry=retry, verbose=True)
             except KeyboardInterrupt:
-                complain("stopped. Finished tasks are kept; run again to resume")
+                complain("stopped. Finished tasks are kept; run again to resume.")
                 raise typer.Exit(INTERRUPTED) from None
         typer.echo(f"{counts['done']} done, {counts['failed']} failed, {counts['left']} left")
         if counts["failed"]:
@@ -103,7 +103,7 @@ def _running(retry: bool, help: str):
 
 
 app.command("run")(
-    _running(False, "Run all remaining tasks. Safe to interrupt; run again to resume")
+    _running(False, "Run all remaining tasks. Safe to interrupt; run again to resume.")
 )
 app.command("retry")(_running(True, "Run the failed tasks again"))
 
