@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_twenty_kills_at_random_points(tmp_path):
-    path, store = write_study(tmp_path, runs=40), tmp_path / "killed.sqlite"
+    path, store = write_study(tmp_path, runs=80), tmp_path / "killed.sqlite"
     study, rng = load_study(path), random.Random(0)
     command = [*MAIN, "study", "run", path, "--store", store, "--jobs", 2]
     kept = 0
@@ -28,11 +28,11 @@ def test_twenty_kills_at_random_points(tmp_path):
         kill_group(process)
         assert count_rows(store) >= kept
         kept = count_rows(store)
-    assert 0 < kept < 240
+    assert 0 < kept < 480
     with Store(store) as killed, Store(tmp_path / "whole.sqlite", create=True) as whole:
         run_study(study, killed, jobs=2)
         run_study(study, whole, jobs=2)
-        assert len(killed.tasks("done")) == len(killed.rows()) == 240
+        assert len(killed.tasks("done")) == len(killed.rows()) == 480
         assert results(killed) == results(whole)
 
 
