@@ -396,9 +396,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(names, Mapping):
             raise ValueError(f"names={names!r} must be a mapping {{old: new}}.")
         self._check_known("names", names)
-        old = self.classes_.tolist()
-        new = [names.get(label, label) for label in old]
-        text = isinstance(old[0], str)
+        new = [names.get(label, label) for label in self.classes_.tolist()]
+        text = isinstance(self.classes_.tolist()[0], str)
         for label in names.values():
             if isinstance(label, str) != text:
                 raise ValueError(
@@ -407,12 +406,13 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 )
             if label == self.unknown_label_:
                 raise ValueError(f"names gives the new name {label!r}, which means unknown.")
-        if len(set(new)) < len(new):
-            twice = sorted({label for label in new if new.count(label) > 1})
+        labels = np.array(new, dtype=object if self.classes_.dtype.kind == "O" else None)
+        different, counts = np.unique(labels, return_counts=True)
+        if len(different) < len(new):
+            twice = different[counts > 1].tolist()
             raise ValueError(
                 f"names would make two classes {twice[0]!r}; to merge classes, fit again."
             )
-        labels = np.array(new, dtype=object if self.classes_.dtype.kind == "O" else None)
         order = np.argsort(labels, kind="stable")
         self.__dict__.pop("fold_rows_", None)  # of `openset fit`: indices in the old order
         return self._edit_classes(order, labels[order], [], names)

@@ -26,11 +26,9 @@ from .fitted import require
 from .machines import (
     BinaryMachine,
     GridScores,
-    Lattice,
     SearchRows,
     Split,
     TrainingSet,
-    fitting_weights,
     known_radius,
     merge_copies,
     pack_machines,
@@ -39,12 +37,7 @@ from .machines import (
     solve_classes,
     unit_gamma,
 )
-from .parameters import (
-    BOXES,
-    POSITIVE,
-    RULES,
-    kernel_search,
-)
+from .parameters import BOXES, POSITIVE, RULES, kernel_search
 
 # Rounding error of a decision value from single-precision kernel values, however small `tol` is.
 _ROUNDING = 1e-5
@@ -372,22 +365,10 @@ class KernelMachineClassifier(OpenSetClassifier):
             training = X, y, sample_weight, splits
             yield from ([scores] for scores in strategy.scores(settings, *training, n_jobs))
             return
-        spec = self.search_spec
-        full = [{name: getattr(self, name) for name in spec.engine} | own for own in settings]
-        numeric = {i: own for i, own in enumerate(full) if not isinstance(own["gamma"], str)}
-        jobs = [(numeric, dict(enumerate(splits)))] if numeric else []
-        for name in sorted({own["gamma"] for own in full if isinstance(own["gamma"], str)}):
-            named = copy(self)
-            named.gamma = name
-            for s, split in enumerate(splits):
-                weight = fitting_weights(self, y, sample_weight, split[0])
-                width = {"gamma": named.resolve_gamma(X[split[0]], weight)}
-                own = {i: v | width for i, v in enumerate(full) if v["gamma"] == name}
-                jobs.append((own, {s: split}))
         as_solved = type(self).score_map is KernelMachineClassifier.score_map
-        for own, chosen in jobs:
-            data = SearchRows(self, X, y, sample_weight, chosen)
-            yield from score_splits(data, Lattice(spec, own), as_solved, n_jobs)
+        data = SearchRows(self, X, y, sample_weight, splits)
+        for lattice, chosen in data.lattices(settings):
+            yield from score_splits(data, lattice, chosen, as_solved, n_jobs)
 
     def check_search_data(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Any:
         """Check data (m, d) and parameters as in fit; return X as :meth:`grid_scores` needs it."""

@@ -131,8 +131,8 @@ def _check_sparse(X):
             X.check_format(full_check=True)
         elif X.format == "coo":
             for at, size in zip(X.coords, X.shape, strict=True):
-                fits = len(at) == len(X.data) and (len(at) == 0 or 0 <= at.min() <= at.max() < size)
-                require(fits, "X has coordinates out of range")
+                fits = len(at) == len(X.data) and at.min(initial=0) >= 0
+                require(fits and at.max(initial=-1) < size, "X has coordinates out of range")
         elif X.format == "lil":
             check_compressed("X", X.tocsr())
     except (TypeError, ValueError) as error:
@@ -202,25 +202,28 @@ def check_labels(y: Any) -> None:
     """Raise ValueError unless y holds strings only, or numbers only in a numeric dtype."""
     listed = isinstance(y, list | tuple)
     labels = np.asarray(y, dtype=object if listed else None)  # a list keeps 1 and "1" apart
-    if labels.ndim != 1 or labels.size == 0:
+    if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind in "biufcU":
         return
-    if labels.dtype.kind not in "biufcUO":
+    if labels.dtype.kind != "O":
         raise ValueError(f"Unknown label type: y has dtype {labels.dtype}. Convert it to strings.")
-    if labels.dtype.kind == "O":
-        texts = sum(isinstance(label, str) for label in labels)
-        if texts < labels.size and not (listed and texts == 0):
-            types = sorted({type(label).__name__ for label in labels})
+    is_text = {type(label).__name__: isinstance(label, str) for label in labels}
+    if all(is_text.values()):
+        _check_strings(labels, np.asarray(y))
+    elif any(is_text.values()) or not listed:
+        raise ValueError(
+            f"Unknown label type: y is an array of objects of types {sorted(is_text)}. Convert all "
+            "of them to strings, or y to an array of numbers; a missing label is neither."
+        )
+
+
+def _check_strings(labels, stored):
+    """Raise ValueError unless an array keeps the strings; NumPy cuts Enums and zero bytes."""
+    for label, kept in zip(labels.tolist(), stored.tolist(), strict=True):
+        if label != kept:
             raise ValueError(
-                f"Unknown label type: y is an array of objects of types {types}. Convert all of "
-                "them to strings, or y to an array of numbers; a missing label is neither."
+                f"Unknown label type: in an array of strings {label!r} would become {kept!r}. "
+                "Convert y to plain strings."
             )
-        if listed and texts:
-            for label, stored in zip(labels.tolist(), np.asarray(y).tolist(), strict=True):
-                if label != stored:  # NumPy cuts members of an Enum and zero bytes
-                    raise ValueError(
-                        f"Unknown label type: in an array of strings {label!r} would become "
-                        f"{stored!r}. Convert y to plain strings."
-                    )
 
 
 def set_labels(estimator: BaseEstimator, y: np.ndarray, min_classes: int = 1) -> np.ndarray:
@@ -370,23 +373,9 @@ def resolve_unknown_label(unknown_label: Any, classes: np.ndarray) -> Any:
     'unknown_'
     """
     labels = classes.tolist()
-    textual = isinstance(labels[0], str)
     if _is_auto(unknown_label):
-        if textual:
-            label = "unknown"
-            while label in labels:
-                label += "_"
-            return label
-        if not isinstance(labels[0], Real):
-            raise ValueError(
-                f"unknown_label='auto' cannot name the unknown among classes of type "
-                f"{type(labels[0]).__name__}; pass unknown_label."
-            )
-        number = -1 if -1 not in labels else min(labels) - 1
-        if number in labels:  # a float so large that less 1 it is still the same
-            number = next(-n for n in itertools.count(2) if -n not in labels)
-        return float(number) if isinstance(labels[0], float) else int(number)
-    if not isinstance(unknown_label, str if textual else Real):
+        return _unused_label(labels)
+    if not isinstance(unknown_label, str if isinstance(labels[0], str) else Real):
         raise ValueError(
             f"unknown_label={unknown_label!r} and the classes ({labels[0]!r}, ...) are of "
             "different kinds. Pass a string for string classes, a number for numeric ones."
@@ -399,6 +388,24 @@ def resolve_unknown_label(unknown_label: Any, classes: np.ndarray) -> Any:
             'or unknown_label="auto".'
         )
     return unknown_label
+
+
+def _unused_label(labels):
+    """A string or number, as the labels are, that is none of them."""
+    if isinstance(labels[0], str):
+        label = "unknown"
+        while label in labels:
+            label += "_"
+        return label
+    if not isinstance(labels[0], Real):
+        raise ValueError(
+            f"unknown_label='auto' cannot name the unknown among classes of type "
+            f"{type(labels[0]).__name__}; pass unknown_label."
+        )
+    number = -1 if -1 not in labels else min(labels) - 1
+    if number in labels:  # a float so large that less 1 it is still the same
+        number = next(-n for n in itertools.count(2) if -n not in labels)
+    return float(number) if isinstance(labels[0], float) else int(number)
 
 
 def _is_auto(unknown_label):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -57,14 +57,27 @@ def require(condition: Any, message: str) -> None:
         raise ValueError(message)
 
 
+# What the numbers of an array may be: name and dtypes, which of them are valid, and the complaint.
+_INTEGERS = "int", (np.int32, np.int64)
+_FLOATS = "float64", (np.float64,)
+_KINDS: dict[str, tuple[str, tuple, Callable, str]] = {
+    "bool": ("bool", (np.bool_,), np.ones_like, ""),
+    "int": (*_INTEGERS, lambda a: a >= 0, "entries below 0"),
+    "row": (*_INTEGERS, lambda a: a >= -1, "entries below -1"),  # -1: no training sample
+    "float": (*_FLOATS, np.isfinite, "{} entries that are not finite"),
+    "inf": (*_FLOATS, lambda a: ~np.isnan(a), "{} entries that are not finite"),
+}
+
+
 def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> None:
     """Raise ValueError unless an array has the dtype, the shape and the range of its layout."""
     # A layout names the axes and, optionally, what the numbers are: `"K n"` is a float64 array of
     # shape (K, n) with finite numbers; `"K inf"` may hold inf, but no NaN; `"n int"` holds integers
     # >= 0, `"n row"` also -1; `"K bool"` is boolean. `"n d"` may be a CSR matrix. Axes that are not
     # in `sizes` are added to it.
-    axes = [word for word in layout.split() if word not in ("int", "row", "inf", "bool")]
-    kind = next((word for word in layout.split() if word not in axes), "float")
+    *axes, kind = layout.split()
+    if kind not in _KINDS:
+        axes, kind = [*axes, kind], "float"
     if sparse.issparse(value) and kind == "float" and len(axes) == 2:
         require(value.format == "csr", f"{name} is a sparse matrix, but not CSR")
         check_compressed(name, value)
@@ -76,16 +89,10 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
     for axis, size in zip(axes, shape, strict=True):
         expected = sizes.setdefault(axis, size)
         require(size == expected, f"{name} has {size} instead of {expected} entries along {axis}")
-    if kind == "bool":
-        require(numbers.dtype == np.bool_, f"{name} has dtype {numbers.dtype}, not bool")
-    elif kind in ("int", "row"):  # -1 stands for a point that is no training sample
-        require(numbers.dtype in (np.int32, np.int64), f"{name} has dtype {numbers.dtype}, not int")
-        lowest = -1 if kind == "row" else 0
-        require(np.all(numbers >= lowest), f"{name} has entries below {lowest}")
-    else:
-        require(numbers.dtype == np.float64, f"{name} has dtype {numbers.dtype}, not float64")
-        fine = ~np.isnan(numbers) if kind == "inf" else np.isfinite(numbers)
-        require(fine.all(), f"{name} has {np.sum(~fine)} entries that are not finite")
+    wanted, dtypes, fine, complaint = _KINDS[kind]
+    require(numbers.dtype in dtypes, f"{name} has dtype {numbers.dtype}, not {wanted}")
+    n_bad = np.sum(~fine(numbers))
+    require(n_bad == 0, f"{name} has {complaint.format(n_bad)}")
 
 
 def check_compressed(name: str, matrix: Any) -> None:
@@ -103,7 +110,8 @@ def check_compressed(name: str, matrix: Any) -> None:
         and np.all(pointers[:-1] <= pointers[1:])
         and pointers[-1] <= len(indices)
         and len(indices) == len(matrix.data)
-        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < d)),
+        and indices.min(initial=0) >= 0
+        and indices.max(initial=-1) < d,
         f"{name} has pointers or indices out of range",
     )
 
@@ -127,11 +135,15 @@ def check_fitted_labels(model: Any) -> dict[str, int]:
         isinstance(unknown, str | int | float | bool | np.generic), "unknown_label_ is not a label"
     )
     require(unknown == unknown and unknown not in labels, "unknown_label_ is one of classes_")
-    sizes = {"K": len(labels)}
+    return {"K": len(labels), **_check_features(model)}
+
+
+def _check_features(model):
+    """Check the number and the names of the features, if any; return the size d."""
+    sizes = {}
     if "n_features_in_" in vars(model):
-        d = model.n_features_in_
+        d = sizes["d"] = model.n_features_in_
         require(isinstance(d, int) and d > 0, f"n_features_in_ is {d!r}")
-        sizes["d"] = d
     if "feature_names_in_" in vars(model):
         names = model.feature_names_in_
         is_vector = isinstance(names, np.ndarray) and names.shape == (sizes.get("d"),)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,16 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from ..kernels import Kernel, Linear, get_kernel
-from ..solver import Batch, LazyBatches, Problem, Settings, Solution, Solved, solve_batches
+from ..solver import (
+    Batch,
+    LazyBatches,
+    Problem,
+    Scores,
+    Settings,
+    Solution,
+    Solved,
+    solve_batches,
+)
 
 # Values hashed at a time: they stay in the first-level cache.
 _CHUNK = 2**15
@@ -85,9 +95,9 @@ def solve_classes(
     # keeps kernel rows short. Classes with equal gamma share kernel rows. The options are those of
     # `solve_batches`.
     n_totals = max((np.size(value) for value in training.params[0].values()), default=1)
-    own, step = None, max(1, _TOGETHER // (len(training.codes) * n_totals))
+    own, step = {}, max(1, _TOGETHER // (len(training.codes) * n_totals))
     if own_samples:
-        own, step = [np.flatnonzero(training.codes == c) for c in range(len(training.params))], 1
+        own, step = {c: np.flatnonzero(training.codes == c) for c in range(len(training.params))}, 1
     rows_are_made_again = 4 * len(training.codes) ** 2 > settings.cache_size * 2**20
     for gamma in np.unique(training.gamma):
         group = np.flatnonzero(training.gamma == gamma)
@@ -99,8 +109,7 @@ def solve_classes(
         arguments = training.X, training.kernel, [gamma], batches, settings
         for together in solve_batches(*arguments, **options):
             classes = [chunks[solved.batch][solved.index] for solved in together]
-            rows = [None if own is None else own[c] for c in classes]
-            yield list(zip(classes, together, rows, strict=True))
+            yield list(zip(classes, together, map(own.get, classes), strict=True))
 
 
 def _chunks(training, classes, step):
@@ -113,10 +122,9 @@ def _chunks(training, classes, step):
 def _describe(training, problem, own, *classes):
     """The problems of classes with equal parameters."""
     params = training.params[classes[0]]
-    if own is not None:
-        (c,) = classes
-        signs = np.ones((1, len(own[c])))
-        return batch_of(*problem(signs, training.weight[own[c]], **params), own[c])
+    if own:
+        rows = own[classes[0]]
+        return batch_of(*problem(np.ones((1, len(rows))), training.weight[rows], **params), rows)
     signs = np.where(training.codes == np.array(classes)[:, None], 1.0, -1.0)
     return batch_of(*problem(signs, training.weight, **params))
 
@@ -324,15 +332,17 @@ class Lattice:
         self.points = sorted(set(points))
         self.values = sorted(set(values)) if self.path else [None]
 
-    def params(self, point: tuple) -> dict[str, Any]:
-        """Parameters by name; the path parameter is the array of all its values."""
-        params = dict(zip(self.names, point, strict=True))
+    def params(self, k: int) -> dict[str, Any]:
+        """Parameters of point k by name; the path parameter is the array of all its values."""
+        params = dict(zip(self.names, self.points[k], strict=True))
         if self.path:
             params[self.path] = np.array(self.values, dtype=np.float64)
         return params
 
-    def settings(self, gamma: float, point: tuple) -> list[list[int]]:
-        return [self.at.get((gamma, point, value), []) for value in self.values]
+    def settings(self, widths: list[int], k: int) -> list[list[int]]:
+        """The settings of point k at some widths, path value by path value."""
+        keys = product((self.gammas[g] for g in widths), [self.points[k]], self.values)
+        return [self.at.get(key, []) for key in keys]
 
     def follows(self, k: int) -> bool:
         """Whether point k has a larger C than the one before, and else the same parameters."""
@@ -348,10 +358,34 @@ class SearchRows:
         self.sample_weight = sample_weight
         self.fitting = cache(self.fitting)
 
+    def lattices(
+        self, settings: Sequence[dict[str, Any]]
+    ) -> Iterator[tuple[Lattice, Sequence[int]]]:
+        """Yield lattices of all settings, and the splits they are for."""
+        spec, named, every = self.model.search_spec, copy(self.model), range(len(self.splits))
+        default = {name: getattr(self.model, name) for name in spec.engine}
+        by_name: dict[str, dict[int, dict]] = {}  # of the width; "" for numbers
+        for i, own in enumerate(settings):
+            gamma = (setting := default | own)["gamma"]
+            by_name.setdefault(gamma if isinstance(gamma, str) else "", {})[i] = setting
+        for named.gamma, group in sorted(by_name.items()):
+            if not named.gamma:
+                yield Lattice(spec, group), every
+                continue
+            for s in every:  # a width given by name depends on the fitting rows
+                width = {"gamma": named.resolve_gamma(self.X[self.splits[s][0]], self.weights(s))}
+                yield Lattice(spec, {i: setting | width for i, setting in group.items()}), [s]
+
+    def weights(self, s):
+        """Sample weights times class weights of the fitting rows of a split, as in a fit."""
+        fit, of_classes = self.splits[s][0], self.model.class_sample_weights
+        if isinstance(getattr(self.model, "class_weight", None), dict):  # may name a withheld class
+            return self.sample_weight[fit] * of_classes(self.y)[fit]
+        return self.sample_weight[fit] * of_classes(self.y[fit])
+
     def fitting(self, s):
         """Rows of a split that take part, copies merged as in a fit; their codes and weights."""
-        fit = self.splits[s][0]
-        weight = fitting_weights(self.model, self.y, self.sample_weight, fit)
+        fit, weight = self.splits[s][0], self.weights(s)
         if not self.model.counts_samples:
             kept, weight = without_copies(self.X[fit], self.codes[fit], weight)
             fit = fit[kept]
@@ -362,56 +396,51 @@ class SearchRows:
         fit, codes, weight = self.fitting(s)
         _, validation, classes = self.splits[s]
         signs = np.where(codes == classes[:, None], 1.0, -1.0)
-        described = self.model.problem(signs, weight, **lattice.params(lattice.points[k]))
+        described = self.model.problem(signs, weight, **lattice.params(k))
         return batch_of(*described, fit, validation)._replace(follows=lattice.follows(k))
 
 
 def score_splits(
-    data: SearchRows, lattice: Lattice, as_solved: bool, n_jobs: int | None
+    data: SearchRows, lattice: Lattice, splits: Sequence[int], as_solved: bool, n_jobs: int | None
 ) -> Iterator[list[GridScores]]:
-    """Solve all machines of all splits on the lattice; `as_solved`: scores are decision values."""
-    model, splits = data.model, data.splits
-    kernel, points = get_kernel(model.kernel), lattice.points
-    groups = [(s, k) for s in splits for k in range(len(points))]
-    batches = LazyBatches(
-        lambda s, k: data.batch(lattice, s, k),
-        groups,
-        sum(len(splits[s][0]) * len(splits[s][2]) for s, _ in groups),
-    )
+    """Solve the machines of some splits on the lattice; `as_solved`: scores are decision values."""
+    model, kernel = data.model, get_kernel(data.model.kernel)
+    groups = list(product(splits, range(len(lattice.points))))
+    n_numbers = sum(len(data.splits[s][0]) * len(data.splits[s][2]) for s, _ in groups)
+    batches = LazyBatches(partial(data.batch, lattice), groups, n_numbers)
     settings = Settings(**model.solver_settings, n_jobs=n_jobs)
     found = solve_batches(
         *(data.X, kernel, lattice.gammas, batches, settings),
         keep="scores" if as_solved else "machines",
     )
-    mapped: list = []  # scores and scores far away of the machines of a batch
+    if not as_solved:
+        found = _mapped(data, lattice, groups, found)
     for together in found:
         results = []
         for part in together:
             s, k = groups[part.batch]
-            if as_solved:
-                widths, scores, far = part.widths, part.scores, part.bias
-            else:
-                scale, shift = model.score_map(part, **lattice.params(points[k]))
-                mapped.append(
-                    (scale[:, None] * part.scored + shift[:, None], scale * part.bias + shift)
-                )
-                if len(mapped) < len(splits[s][2]):
-                    continue
-                widths = [part.width]
-                scores, far = (np.stack(values) for values in zip(*mapped, strict=True))
-                scores, far, mapped = scores[:, None], far[None], []
-            members = [m for g in widths for m in lattice.settings(lattice.gammas[g], points[k])]
-            scores = scores.transpose(1, 2, 3, 0)
+            members = lattice.settings(part.widths, k)
+            scores = part.scores.transpose(1, 2, 3, 0)
             scores = scores.reshape(len(members), *scores.shape[2:])
-            far = far.swapaxes(1, 2).reshape(len(members), -1)
+            far = part.bias.swapaxes(1, 2).reshape(len(members), -1)
             if not kernel.decaying:
                 far = np.full(far.shape, np.inf)
             results.append(GridScores(members, s, scores, far))
         yield results
 
 
-def fitting_weights(model, y, sample_weight, fit):
-    """Sample weights times class weights of the fitting rows, as in a fit."""
-    if isinstance(getattr(model, "class_weight", None), dict):  # may name a withheld class
-        return sample_weight[fit] * model.class_sample_weights(y)[fit]
-    return sample_weight[fit] * model.class_sample_weights(y[fit])
+def _mapped(data, lattice, groups, found):
+    """Solved machines as scores of their batches, by the `score_map` of the method."""
+    machines: list = []  # scores and scores far away of the machines of a batch
+    for together in found:
+        batches = []
+        for part in together:
+            s, k = groups[part.batch]
+            scale, shift = data.model.score_map(part, **lattice.params(k))
+            scores = scale[:, None] * part.scored + shift[:, None]
+            machines.append((scores, scale * part.bias + shift))
+            if len(machines) == len(data.splits[s][2]):
+                scores, far = map(np.stack, zip(*machines, strict=True))
+                batches.append(Scores(part.batch, [part.width], scores[:, None], far[None]))
+                machines = []
+        yield batches
