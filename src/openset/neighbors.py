@@ -314,6 +314,20 @@ def _lowest(bounds):
 
 
 @njit(cache=True, nogil=True)
+def _nearest_by_bounds(row, begin, end, k, lowest):
+    """The k columns of a row with the smallest bounds; the smallest of each chunk in `lowest`."""
+    smallest, nearest = np.full(k, np.inf), np.full(k, -1)
+    for chunk, first in enumerate(range(begin, end, _CHUNK)):
+        last = min(first + _CHUNK, end)
+        lowest[chunk] = _lowest(row[first:last])
+        if lowest[chunk] < smallest[-1]:
+            for j in range(first, last):
+                if row[j] < smallest[-1]:
+                    _insert(smallest, np.float64(row[j]), nearest, j)
+    return nearest
+
+
+@njit(cache=True, nogil=True)
 def _kth_distances(bounds, k, starts, points, scale, out):
     """out[i, c]: distance from A[i] to the k-th nearest of the rows of class c of B."""
     # `points` is (A, B). `bounds` are (values, slack, norms): values[i, j] - slack[i] + norms[i] is
@@ -325,22 +339,14 @@ def _kth_distances(bounds, k, starts, points, scale, out):
         row = values[i]
         for c in range(starts.size - 1):
             begin, end = starts[c], starts[c + 1]
-            smallest = np.full(min(k, end - begin), np.inf)
-            nearest = np.full(smallest.size, -1)
-            for chunk, first in enumerate(range(begin, end, _CHUNK)):
-                last = min(first + _CHUNK, end)
-                lowest[chunk] = _lowest(row[first:last])
-                if lowest[chunk] < smallest[-1]:
-                    for j in range(first, last):
-                        if row[j] < smallest[-1]:
-                            _insert(smallest, np.float64(row[j]), nearest, j)
+            nearest = _nearest_by_bounds(row, begin, end, min(k, end - begin), lowest)
             limit = np.inf
             if slack[i] < np.inf:  # the k-th nearest is no farther than any k samples are
                 farthest = 0.0
                 for j in nearest:
                     farthest = max(farthest, scaled_square(A[i], B[j], 1.0))
                 limit = farthest / scale / scale - norms[i] + slack[i]
-            squares = np.full(smallest.size, np.inf)
+            squares = np.full(nearest.size, np.inf)
             for chunk, first in enumerate(range(begin, end, _CHUNK)):
                 if not lowest[chunk] > limit:
                     for j in range(first, min(first + _CHUNK, end)):

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
@@ -386,9 +385,6 @@ class KernelMachineClassifier(OpenSetClassifier):
 
     def expand(self, X, support_vectors, coef: np.ndarray, bias: np.ndarray) -> np.ndarray:
         """Kernel expansions (n, K) at X (n, d): vectors (n_sv, d), coef (K, n_sv), bias (K,)."""
-        if sparse.issparse(X) != sparse.issparse(support_vectors):
-            # Follow the layout of the model, which is usually larger than X.
-            X = X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
         arrays, kernel = (support_vectors, coef, self.gamma_), self.kernel
         settings = kernel if isinstance(kernel, str) else (type(kernel), dict(vars(kernel)))
         exact = np.isinf(self.exact_band)  # the answer changes at other values than 0

@@ -87,14 +87,7 @@ def _fit_row(z, x):
     if m == 0:
         return 0.0, np.inf
     top = z.max()
-    # x = ln(z / top), by whichever formula keeps its digits.
-    spread = 0.0
-    for j in range(m):
-        if z[j] > 0.5 * top:
-            x[j] = np.log1p((z[j] - top) / top)
-        else:
-            x[j] = np.log(z[j]) - np.log(top)
-        spread = max(spread, -x[j])
+    spread = _log_ratios(z, top, x)
     if spread == 0.0:
         return top, np.inf
     mean = squares = 0.0
@@ -130,6 +123,19 @@ def _fit_row(z, x):
 
 
 @njit(cache=True, nogil=True)
+def _log_ratios(z, top, x):
+    """x = ln(z / top), by whichever formula keeps its digits; returns the largest -x."""
+    spread = 0.0
+    for j in range(z.size):
+        if z[j] > 0.5 * top:
+            x[j] = np.log1p((z[j] - top) / top)
+        else:
+            x[j] = np.log(z[j]) - np.log(top)
+        spread = max(spread, -x[j])
+    return spread
+
+
+@njit(cache=True, nogil=True)
 def _weighted_moments(x, m, k):
     """Mean and variance of x under the weights exp(k x), and the sum of the weights."""
     s0 = s1 = s2 = 0.0
@@ -145,9 +151,8 @@ def _weighted_moments(x, m, k):
 @njit(cache=True, nogil=True)
 def find_largest(s, stops, models, sign, translate, survivor, best):
     """Indices of the models with the largest probabilities, of each row and group of models."""
-    # Probabilities rise or fall with u = shape ln(z / scale), which takes one logarithm, and none
-    # for most: u is at most shape (z / scale - 1). Models are (scale, shape, location); see
-    # `WeibullTail.mean_of_largest`. `best` has shape (r, K, n) and is -1 to begin with.
+    # Models are (scale, shape, location); see `WeibullTail.mean_of_largest`. `best` has shape
+    # (r, K, n) and is -1 to begin with.
     scale, shape, location = models
     n = best.shape[2]
     keys = np.empty(n)
@@ -158,14 +163,7 @@ def find_largest(s, stops, models, sign, translate, survivor, best):
             indices = best[i, c]
             for j in range(start, stops[c]):
                 z = max(translate + sign * (s[i, j] - location[j]), 0.0)
-                if shape[j] == np.inf:
-                    key = np.inf if (z <= scale[j] if survivor else z >= scale[j]) else -np.inf
-                elif survivor:
-                    key = -shape[j] * np.log(z / scale[j]) if z > 0.0 else np.inf
-                else:
-                    key = shape[j] * (z / scale[j] - 1.0)
-                    if key > keys[n - 1]:
-                        key = shape[j] * np.log(z / scale[j]) if z > 0.0 else -np.inf
+                key = _rank_key(z, scale[j], shape[j], survivor, keys[n - 1])
                 k = j - start
                 if k >= n:
                     if not key > keys[n - 1]:
@@ -178,6 +176,20 @@ def find_largest(s, stops, models, sign, translate, survivor, best):
                 keys[k] = key
                 indices[k] = j
             start = stops[c]
+
+
+@njit(cache=True, nogil=True)
+def _rank_key(z, scale, shape, survivor, least):
+    """What a probability rises with: u = shape ln(z / scale) or -u; only a bound up to `least`."""
+    # u is at most shape (z / scale - 1), so most take no logarithm.
+    if shape == np.inf:
+        return np.inf if (z <= scale if survivor else z >= scale) else -np.inf
+    if survivor:
+        return -shape * np.log(z / scale) if z > 0.0 else np.inf
+    key = shape * (z / scale - 1.0)
+    if key > least:
+        key = shape * np.log(z / scale) if z > 0.0 else -np.inf
+    return key
 
 
 @dataclass(frozen=True)

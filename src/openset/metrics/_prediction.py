@@ -455,7 +455,7 @@ def open_set_report(
         "f1": harmonic_mean(counts.precision, counts.recall),
         "support": counts.support,
     }
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    rows = zip(*map(np.ndarray.tolist, columns.values()), strict=True)
     report["per_class"] = {
         label: dict(zip(columns, row, strict=True))
         for label, row in zip([*index_known(known), unknown_label], rows, strict=True)

@@ -73,32 +73,33 @@ class DecisionValues:
     def __init__(self, support_vectors, coef, kernel: Kernel | Linear, gamma, exact: bool = False):
         # `exact`: all kernel values are float64, for scores that are no decision values.
         self._weights, self._step, self._expansions = None, tuning().points, []
+        self._sparse = sparse.issparse(support_vectors)
         if isinstance(kernel, Linear):
             self._weights = support_vectors.T @ coef.T
             return
         # Classes of one gamma share their kernel values, and all share distances from products.
-        wide = not sparse.issparse(support_vectors) and support_vectors.shape[1] > NARROW
-        for value in gamma[:1] if wide else np.unique(gamma):
-            group = np.arange(len(gamma)) if wide else np.flatnonzero(gamma == value)
-            used = np.flatnonzero(coef[group].any(axis=0))
-            if wide and np.ptp(gamma) > 0:  # support vectors of the same classes side by side
+        groups = [np.flatnonzero(gamma == value) for value in np.unique(gamma)]
+        wide = not self._sparse and support_vectors.shape[1] > NARROW
+        for group in [np.arange(len(gamma))] if wide else groups:
+            part, own = support_vectors, coef[group]
+            used = np.flatnonzero(own.any(axis=0))
+            if wide and len(groups) > 1:  # support vectors of the same classes side by side
                 used = used[np.lexsort(coef[:, used] != 0)]
+            if not np.array_equal(used, np.arange(coef.shape[1])):  # else no copy
+                part, own = support_vectors[used], coef[np.ix_(group, used)]
             if used.size:
-                # No copy where all are used.
-                every = np.array_equal(used, np.arange(coef.shape[1]))
-                part = support_vectors if every else support_vectors[used]
-                own = coef[group] if every else coef[np.ix_(group, used)]
-                expansion = Expansion(part, own, kernel, gamma[group], exact)
-                self._expansions.append((group, expansion))
+                self._expansions.append((group, Expansion(part, own, kernel, gamma[group], exact)))
 
     def __call__(self, X, bias: np.ndarray, n_jobs: int | None = None, device: str = "cpu"):
         """Decision values of the rows of X, shape (n, K); see :func:`decision_values`."""
+        if sparse.issparse(X) != self._sparse:  # the model is usually larger than X
+            X = sparse.csr_array(X) if self._sparse else X.toarray()
         if self._weights is not None:
             return X @ self._weights + bias
         n, step = X.shape[0], self._step
         scores = np.tile(bias.astype(np.float64), (n, 1))
         for group, expansion in self._expansions:
-            if device != "cpu" and on_gpu(device) and expansion.by_products:
+            if on_gpu(device) and expansion.by_products:
                 from .cuda.points import CudaExpansion
 
                 CudaExpansion(expansion).evaluate(X, bias[group], scores, group)
@@ -108,22 +109,21 @@ class DecisionValues:
             evaluate = partial(_evaluate, expansion, group, X, bias, scores)
             for _ in thread_map(evaluate, parts, n_jobs) if n > step else map(evaluate, parts):
                 pass
-        for start in range(0, n, step):
-            self._settle(X[start : start + step], bias, scores[start : start + step])
+        self._settle(X, bias, scores)
         return scores
 
     def _settle(self, X, bias, scores):
         """Score again, in float64, rows that two classes accept with almost the same score."""
-        rows = np.flatnonzero((scores >= 0).sum(axis=1) > 1)
-        if not rows.size or not self._expansions:
-            return
-        band = 2 * max(expansion.band.max() for _, expansion in self._expansions)
-        near = scores[rows].max(axis=1, keepdims=True) - scores[rows] <= band
-        tied = near.sum(axis=1) > 1
-        for group, expansion in self._expansions:
-            again = rows[tied & near[:, group].any(axis=1)]
-            if again.size:
-                scores[np.ix_(again, group)] = expansion.exact(X[again]) + bias[group]
+        band = 2 * max((expansion.band.max() for _, expansion in self._expansions), default=0.0)
+        for start in range(0, len(scores), self._step):
+            block = scores[start : start + self._step]
+            rows = np.flatnonzero((block >= 0).sum(axis=1) > 1)
+            near = block[rows].max(axis=1, keepdims=True) - block[rows] <= band
+            tied = near.sum(axis=1) > 1
+            for group, expansion in self._expansions:
+                again = rows[tied & near[:, group].any(axis=1)]
+                if again.size:
+                    block[np.ix_(again, group)] = expansion.exact(X[start + again]) + bias[group]
 
 
 def _evaluate(expansion, group, X, bias, scores, part):

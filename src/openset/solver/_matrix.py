@@ -53,9 +53,24 @@ class KernelValues(Points):
         part.use(self.gamma)
         return part
 
-    def write(self, index, start: int, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Write K[index, start:], as wide as `rows`, into `rows` or ``rows[slots]``, float32."""
+    def write(self, index, start: int, rows: np.ndarray, slots=slice(None)) -> None:
+        """Write K[index, start:], as wide as `rows`, into ``rows[slots]``, float32."""
         self.kernel_values(self.kernel, self._ratio, self.own(index), start, rows, slots)
+
+    def write_raw(self, index, start: int, rows: np.ndarray) -> None:
+        """Write squares or dot products, from which kernel values of any width follow."""
+        if self.kernel.decaying:
+            self.raw_squares(self.own(index), start, rows)
+        else:
+            self.write(index, start, rows)
+
+    def from_raw(self, raw: np.ndarray) -> np.ndarray:
+        """Kernel values at the present width, see `write_raw`."""
+        if isinstance(self.kernel, Linear):
+            return raw
+        values = np.empty(raw.shape, dtype=np.float32)
+        scale_into_kernel(self.kernel, self.ratio, raw, values)
+        return values
 
     def exact_sums(self, beta: np.ndarray, index: np.ndarray) -> np.ndarray:
         """K[index] beta in float64, whatever the precision of the rows."""
@@ -165,10 +180,7 @@ class WholeMatrix(KernelRows):
             squares = self._distances[i, j]
         else:
             squares = np.empty((len(index), j.stop - j.start), dtype=np.float32)
-            if values.kernel.decaying:
-                values.raw_squares(values.own(index), j.start, squares)
-            else:
-                values.write(index, j.start, squares)
+            values.write_raw(index, j.start, squares)
             if self._distances is not None:
                 self._distances[i, j] = squares
         if j.start >= self._n_columns:
@@ -179,10 +191,7 @@ class WholeMatrix(KernelRows):
             fill_rbf_tiles(self.matrices, ratios, squares, i.start, j.start, mirror)
             return
         for rows in filled:
-            part = squares
-            if values.kernel.decaying:
-                part = np.empty(squares.shape, dtype=np.float32)
-                scale_into_kernel(values.kernel, rows._values.ratio, squares, part)
+            part = rows._values.from_raw(squares)
             rows.store.rows[i, j] = part
             if mirror:
                 rows.store.rows[j, i] = part.T

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import isqrt
 
 import numpy as np
@@ -56,14 +57,19 @@ def kernel_rows(
     n_slots = (budget - part_size) // m
     pays = m <= constants.small or n_solutions * len(gammas) >= _enough(X)
     if m <= n_slots and pays:
-        # With few problems per width, several widths at a time keep many threads busy.
-        most = min(constants.widths_numbers // m**2, constants.widths_solutions // n_solutions)
-        most, room = max(1, most), n_slots // m
+        most, room = _widths_at_once(m, n_solutions), n_slots // m
         if len(gammas) > min(most, room):
             most = max(1, min(most, room - 1))  # leave room for the distances
         most, keep_distances = min(most, len(gammas)), most < min(len(gammas), room)
         return WholeMatrix(values, n_jobs, gammas[:most].tolist(), None, keep_distances)
     return RowCache(values, n_slots, part_size)
+
+
+def _widths_at_once(m, n_solutions):
+    """At how many widths matrices of m rows are solved over together, at least 1."""
+    # With few problems per width, several widths at a time keep many threads busy.
+    numbers, solutions = tuning().widths_numbers // m**2, tuning().widths_solutions // n_solutions
+    return max(1, min(numbers, solutions))
 
 
 def _enough(X):
@@ -80,37 +86,32 @@ def rows_of_parts(
     """{part: matrix} for parts in memory together; None where they do not pay or do not fit."""
     # A matrix has the rows of the samples of its part, and columns for all samples, those of the
     # part first. `n_solutions` are found at each width, over all parts.
-    m, constants = X.shape[0], tuning()
-    largest = max(len(part) for part in parts)
-    budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
-    n_rows = sum(len(part) for part in parts)
+    m, constants, largest = X.shape[0], tuning(), max(map(len, parts))
+    n_rows, n_shared = sum(map(len, parts)), n_solutions * len(gammas)
     # A matrix of its own costs a part about as much as solving one problem over all samples. Unless
     # parts have many rows together, one matrix for all of them costs as much: half of its values
     # are mirror images, but its problems are over all samples.
     pays = n_solutions >= constants.part_solutions * len(parts)
-    if n_rows <= 4 * m:
-        pays = pays or n_solutions * len(gammas) >= _enough(X) * len(parts)
-    together = n_rows * m * len(gammas) <= min(constants.widths_numbers, budget)
-    together = together and n_solutions * len(gammas) <= constants.widths_solutions
-    room = (budget - largest * m) // largest**2  # next to the distances
-    if not pays or 2 * largest > m or (room < 1 and not together):
+    pays = pays or (n_rows <= 4 * m and n_shared >= _enough(X) * len(parts))
+    if not pays or 2 * largest > m:
         return None
-    values = KernelValues(X, kernel, gammas)
-    most = len(gammas)
-    if not together:
-        solutions = -(-n_solutions // len(parts))
-        limits = constants.widths_numbers // largest**2, constants.widths_solutions // solutions
-        most = min(most, room, max(1, min(limits)))
-    keep_distances = not together and not isinstance(kernel, Linear)
-
-    def matrix(part):
-        rest = np.delete(np.arange(m), part)
-        own = values.subset(np.concatenate([part, rest]))
-        return WholeMatrix(own, n_jobs, gammas[:most].tolist(), len(part), keep_distances)
-
+    budget = int(cache_size * 2**20) // 4 - scratch_size(largest)
+    together = n_rows * m * len(gammas) <= min(constants.widths_numbers, budget)
+    together = together and n_shared <= constants.widths_solutions
+    make = partial(_matrix_of_part, KernelValues(X, kernel, gammas), n_jobs)
     if together:
-        return iter([{s: matrix(part) for s, part in enumerate(parts)}])
-    return ({s: matrix(part)} for s, part in enumerate(parts))
+        return iter([{s: make(gammas, False, part) for s, part in enumerate(parts)}])
+    room = (budget - largest * m) // largest**2  # next to the distances
+    if room < 1:
+        return None
+    most = min(room, _widths_at_once(largest, -(-n_solutions // len(parts))))
+    keep_distances = not isinstance(kernel, Linear)
+    return ({s: make(gammas[:most], keep_distances, part)} for s, part in enumerate(parts))
+
+
+def _matrix_of_part(values, n_jobs, gammas, keep_distances, part):
+    index = np.concatenate([part, np.delete(np.arange(values.n_points), part)])
+    return WholeMatrix(values.subset(index), n_jobs, gammas.tolist(), len(part), keep_distances)
 
 
 class RowCache(KernelRows):

@@ -152,7 +152,6 @@ class Points:
         self.scale, self.is_sparse = float(scale), sparse.issparse(X)
         self._linear = isinstance(kernel, Linear)
         self.narrow = not (self.is_sparse or self._linear) and n_features <= NARROW
-        self.dtype: type = np.float64
         self.unit = 1.0
         if self.is_sparse:
             self.X = with_sorted_indices(sparse.csr_array(X))
@@ -162,32 +161,31 @@ class Points:
             self.center = center_of(self.X)
         Z = self.X if self._linear else self.scaled(self.X)
         self.norms = squared_norms(Z)
-        norm = np.sqrt(self.norms.max(initial=0.0))
-        if self.narrow:
-            if isinstance(kernel, Kernel) and fits_single(kernel, norm, expanded=False):
-                self.dtype = np.float32
-            else:
-                Z = _exact_scaling(self.X, self.scale)
-                self.unit = (self.scale / _power_of_two(self.scale)) ** 2
-            self._store(np.ascontiguousarray(Z, dtype=self.dtype))
-            return
-        # Which squares are computed again: none, those too inaccurate in float32 or in float64.
-        self._limits = ""
-        if kernel is None:
-            self._limits = "float64"
-        elif isinstance(kernel, Linear):
-            pass
-        elif not self.is_sparse and fits_single(kernel, norm, expanded=True):
-            self.dtype = np.float32
-        elif not self.is_sparse and _few_are_close(Z, self.norms, kernel, one_width):
-            self.dtype, self._limits = np.float32, "one width" if one_width else "float32"
-        elif needs_differences(kernel, np.sqrt(2) * norm):
-            self._limits = "float64"
+        self.dtype, self._limits = self._arithmetic(Z, kernel, one_width)
+        if self.narrow and self.dtype is np.float64:
+            Z = _exact_scaling(self.X, self.scale)
+            self.unit = (self.scale / _power_of_two(self.scale)) ** 2
         self._store(Z)
+
+    def _arithmetic(self, Z, kernel, one_width) -> tuple[type, str]:
+        """The precision of scaled points, and which squares of wide ones are computed again."""
+        # None, or those that are too inaccurate in float32 or in float64.
+        norm = np.sqrt(self.norms.max(initial=0.0))
+        if kernel is None:
+            return np.float64, "float64"
+        if self._linear:
+            return np.float64, ""
+        if not self.is_sparse:
+            if fits_single(kernel, norm, expanded=not self.narrow):
+                return np.float32, ""
+            if not self.narrow and _few_are_close(Z, self.norms, kernel, one_width):
+                return np.float32, "one width" if one_width else "float32"
+        return np.float64, "float64" if needs_differences(kernel, np.sqrt(2) * norm) else ""
 
     def _store(self, Z):
         """Arrange scaled points for the loops."""
         if self.narrow:
+            Z = np.ascontiguousarray(Z, dtype=self.dtype)
             self._direct = Narrow(Z, padded_columns(Z), np.float32(self.unit))
             return
         self._Z, close = Z, self._close(self.norms)
@@ -247,8 +245,7 @@ class Points:
             Z = _exact_scaling(A, self.scale)
         Z = self.scaled(A) if Z is None else Z
         if self.narrow:
-            Z = np.ascontiguousarray(Z, dtype=self.dtype)
-            return Queries(Z, _NONE, _NONE, None, index)
+            return Queries(np.ascontiguousarray(Z, self.dtype), _NONE, _NONE, None, index)
         norms = squared_norms(Z)
         close = self._close(norms)
         Z = Z if self.is_sparse else rows_of(Z, self._wide.panels)
@@ -271,25 +268,25 @@ class Points:
             slots = np.arange(len(queries.same))
             write_products(self._wide, queries, start, np.float32(1.0), False, out, slots)
 
-    def kernel_values(self, kernel, ratio, queries: Queries, start: int, rows, slots=None) -> None:
+    def kernel_values(self, kernel, ratio, queries, start, rows, slots=slice(None)) -> None:
         """``rows[slots] = k(ratio * squares)`` at the points start, start + 1, ..."""
         n = len(queries.same)
         if self._linear:
-            dots = self._products(queries, start, start + rows.shape[1])
-            rows[slice(None) if slots is None else slots] = dots[:n]
+            rows[slots] = self._products(queries, start, start + rows.shape[1])[:n]
             return
         if type(kernel) is RBF and rows.dtype == np.float32 and not (self.narrow or self.is_sparse):
-            slots = np.arange(n) if slots is None else slots
-            write_products(self._wide, queries, start, np.float32(ratio), True, rows, slots)
+            index = np.arange(len(rows))[slots]
+            write_products(self._wide, queries, start, np.float32(ratio), True, rows, index)
             return
-        # One row in place: memory touched twice costs more than the arithmetic.
-        out = rows if slots is None else rows[slots[0] : slots[0] + 1]
-        if len(out) != n:
-            out = np.empty((n, rows.shape[1]), dtype=rows.dtype)
+        if n == 1 and not isinstance(slots, slice):
+            # In place: memory touched twice costs more than the arithmetic.
+            slots = slice(slots[0], slots[0] + 1)
+        in_place = isinstance(slots, slice)
+        out = rows[slots] if in_place else np.empty((n, rows.shape[1]), dtype=rows.dtype)
         self.raw_squares(queries, start, out)
         # The same single rounding as in compiled loops, see `narrow_at`.
         scale_into_kernel(kernel, self.unit * ratio, out, out)
-        if slots is not None and n != 1:
+        if not in_place:
             rows[slots] = out
 
     def _products(self, queries, start, stop):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
@@ -251,14 +250,18 @@ class OpenSetSVC(KernelMachineClassifier):
         return -self.tol if self.ensure_bounded else None
 
     def finish_machine(self, machine, solved, **params):
-        lam = float(params["lam"][0])
-        if solved.held is not None:
-            lam = max(lam, float(solved.held.beta.sum() / solved.problem.upper.sum()))
-        return replace(machine, extra=lam)
+        return replace(machine, extra=max(float(params["lam"][0]), _held_lam(solved)))
 
     def finish_model(self, training, extras):
         super().finish_model(training, extras)
         self.lam_ = np.array(extras)
+
+
+def _held_lam(solved):
+    """The smallest lambda whose bias is allowed, where a larger bias is held; else 0."""
+    if solved.held is None:
+        return 0.0
+    return max(0.0, float(solved.held.beta.sum() / solved.problem.upper.sum()))
 
 
 @dataclass(frozen=True)
@@ -291,6 +294,15 @@ class LambdaPath:
     n_support: np.ndarray
     smallest_bounding: np.ndarray
     scores: np.ndarray | None
+
+
+def _checked_lams(lams: ArrayLike) -> np.ndarray:
+    lams = np.asarray(lams, dtype=np.float64)
+    if lams.ndim != 1 or lams.size == 0 or not np.all(np.diff(lams) > 0):
+        raise ValueError(f"lams must be a list of increasing numbers, got {lams!r}.")
+    if not (lams[0] >= 0 and lams[-1] < 1):
+        raise ValueError(f"lams must lie in [0, 1), got values from {lams[0]:g} to {lams[-1]:g}.")
+    return lams
 
 
 def lambda_path(
@@ -338,11 +350,7 @@ def lambda_path(
     >>> path.bounded[1]
     array([False, False,  True])
     """
-    lams = np.arange(20) * 0.05 if lams is None else np.asarray(lams, dtype=np.float64)
-    if lams.ndim != 1 or lams.size == 0 or not np.all(np.diff(lams) > 0):
-        raise ValueError(f"lams must be a list of increasing numbers, got {lams!r}.")
-    if not (lams[0] >= 0 and lams[-1] < 1):
-        raise ValueError(f"lams must lie in [0, 1), got values from {lams[0]:g} to {lams[-1]:g}.")
+    given = _checked_lams(np.arange(20) * 0.05 if lams is None else lams)
     model = OpenSetSVC(
         C=C, gamma=gamma, kernel=kernel, tol=tol, cache_size=cache_size, n_jobs=n_jobs
     )
@@ -350,30 +358,23 @@ def lambda_path(
     training = model.prepare(X, y, sample_weight, min_classes=2)
     if X_validation is not None:
         X_validation = validate_samples(model, X_validation, accept_sparse="csr")
-        if sparse.issparse(training.X):
-            X_validation = sparse.csr_array(X_validation)
-        elif sparse.issparse(X_validation):
-            X_validation = X_validation.toarray()
-
     # Zero first: below the smallest lambda that bounds a class there is one that does not, or 0.
-    extra = int(lams[0] > 0)
-    solved_for = np.append(np.zeros(extra), lams)
-    training = replace(training, params=[own | {"lam": solved_for} for own in training.params])
+    followed = np.union1d([0.0], given)
+    wanted = slice(len(followed) - len(given), None)
+    training = replace(training, params=[own | {"lam": followed} for own in training.params])
     settings = Settings(tol, cache_size=cache_size, n_jobs=n_jobs)
     paths: list[Any] = [None] * len(model.classes_)
     for together in solve_classes(training, model.problem, settings, largest_bias=-tol):
         for c, solved, _ in together:
-            beta, bias, smallest, values = solved.beta[extra:], solved.bias[extra:], 0.0, None
-            if solved.held is not None:
-                smallest = max(0.0, float(solved.held.beta.sum() / solved.problem.upper.sum()))
+            beta, bias, values = solved.beta[wanted], solved.bias[wanted], None
             if X_validation is not None:
                 used = np.flatnonzero(beta.any(axis=0))
                 expansion = training.X[used], beta[:, used], bias, training.kernel
-                gammas = np.full(len(lams), training.gamma[c])
+                gammas = np.full(len(given), training.gamma[c])
                 values = decision_values(X_validation, *expansion, gammas, n_jobs=n_jobs).T
             size = np.count_nonzero(beta, axis=1)
-            paths[c] = bias, solved.objective[extra:], bias < 0, size, smallest, values
+            paths[c] = bias, solved.objective[wanted], bias < 0, size, _held_lam(solved), values
     arrays: list[Any] = [np.array(values) for values in zip(*paths, strict=True)]
     if X_validation is None:
         arrays[-1] = None
-    return LambdaPath(model.classes_, lams, *arrays)
+    return LambdaPath(model.classes_, given, *arrays)

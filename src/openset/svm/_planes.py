@@ -106,11 +106,7 @@ def carve(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, position
     # It lies in the best interval at `position`, 0 and 1 being the ends. An interval that rejects
     # all positive samples is never the best.
     values, group = np.unique(scores, return_inverse=True)
-    # Entry j: the threshold is above the first j values.
-    missed, rejected = (
-        np.append(0.0, np.bincount(group, weight * own, len(values)).cumsum())
-        for own in (positive, ~positive)
-    )
+    missed, rejected = _weights_below(group, positive, weight)
     balanced = 1.0 - missed / missed[-1] + rejected / rejected[-1]
     best = np.flatnonzero(balanced[:-1] >= balanced[:-1].max() - 1e-12)
     # Neighbouring best entries form one interval; below the first value there is room for one.
@@ -120,6 +116,13 @@ def carve(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, position
     high = np.array([ends[run[-1] + 1] for run in runs])
     nearest = np.argmin(np.maximum(0.0, np.maximum(low, -high)))
     return float(low[nearest] + position * (high[nearest] - low[nearest]))
+
+
+def _weights_below(group, positive, weight):
+    """Weights of the positive and of the other samples in the first k groups, k = 0, 1, ..."""
+    return [
+        np.append(0.0, np.bincount(group, weight * kind).cumsum()) for kind in (positive, ~positive)
+    ]
 
 
 # Smaller widths of a slab are treated as this one.
@@ -296,11 +299,7 @@ def find_slab(
     low, high = np.full(n, np.inf), np.full(n, -np.inf)
     np.minimum.at(low, group, scores)
     np.maximum.at(high, group, scores)
-    # Entry k: weight of the groups before k.
-    hits, others = (
-        np.append(0.0, np.bincount(group, weight * own, n).cumsum())
-        for own in (positive, ~positive)
-    )
+    hits, others = _weights_below(group, positive, weight)
     spread = max(np.ptp(scores[positive]), _NARROWEST)
     near, far = _descend(low, high, hits, others, spread)
     if not greedy:

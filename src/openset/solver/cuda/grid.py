@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numba import cuda
@@ -62,28 +63,34 @@ def solve_grid_cuda(X, kernel, gammas, problems, n_outside, limits):
     per_batch = max(1, int(tuning().cuda_state * free / (32.0 * X.shape[0] * longest)))
     firsts = range(0, len(problems), per_batch)
     batches = [Batch(xp, first, problems[first : first + per_batch]) for first in firsts]
-    ready = None
+    matrix.use(gammas[order[0]])
+    near, ready = near_identity(matrix.sample()), None
+    for batch in batches:
+        batch.begin(near)
     for n, g in enumerate(order.tolist()):
-        matrix.use(gammas[g])
-        near = n == 0 and near_identity(matrix.sample())
+        if n > 0:
+            matrix.use(gammas[g])
         for batch in batches:
-            if n == 0:
-                batch.begin(near)
             batch.refresh(matrix)
             left = iteration_limit(limits["max_iter"])
             left -= matrix.launch(batch, tol, left)
             # The GPU works meanwhile.
             if ready is not None:
                 yield ready[0], _solved(*ready[1:], problems, tol)
-            while batch.gap() > tol and left > 0:
-                if stop.is_set():
-                    raise Interrupted
-                left -= matrix.launch(batch, tol, left)
+            _iterate(matrix.launch, batch, tol, left, stop)
             found = [batch.betas, batch.vs, batch.n_iter]
             if n_outside:
                 found.append(matrix.product(batch.betas, outside=True))
             ready = g, batch.first, [_pinned_copy(xp, array) for array in found]
     yield ready[0], _solved(*ready[1:], problems, tol)
+
+
+def _iterate(launch_on, batch, tol, left, stop=None):
+    """Run SMO on a batch until all gaps are closed or no iterations are left."""
+    while left > 0 and batch.gap() > tol:
+        if stop is not None and stop.is_set():
+            raise Interrupted
+        left -= launch_on(batch, tol, left)
 
 
 def _solved(first, arrays, problems, tol):
@@ -223,18 +230,10 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
     xp = array_module()
     found: list = [None] * len(problems)
     for group in _alike(np.array([len(place) for place in places]), _PRODUCTS * free_memory(xp)):
-        n = max(len(places[k]) for k in group)
-        # Shorter problems are padded with copies of the slack in empty boxes.
-        place = np.zeros((len(group), n), dtype=np.intp)
-        p, lower, upper, betas = np.zeros((4, len(group), n))
-        for i, k in enumerate(group):
-            rows, problem = slice(len(places[k])), problems[k]
-            place[i, rows], p[i, rows] = places[k], problem.p
-            lower[i, rows], upper[i, rows] = problem.lower, problem.upper
-            betas[i, rows] = feasible_start(problem) if starts[k] is None else starts[k]
-        place, p, lower, upper, betas = map(xp.asarray, (place, p, lower, upper, betas))
+        members = [(places[k], problems[k], starts[k]) for k in group]
+        place, vs, lower, upper, betas = map(xp.asarray, _padded(members))
+        n = place.shape[1]
         values = xp.empty((len(group), n, n), dtype=np.float32)
-        vs = p
         step = max(1, _GATHERED // (n * psi.shape[1]))
         parts = [slice(k, k + step) for k in range(0, len(group), step)]
         for part in parts:
@@ -244,9 +243,7 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
         batch = BatchArrays(xp, lower, upper, xp.arange(len(vs), dtype=np.int32), betas, vs)
         diagonal = xp.diagonal(values, axis1=1, axis2=2).reshape(-1).copy()
         matrix = Matrix(values.reshape(-1, n), n, diagonal)
-        left = max_iter
-        while left > 0 and batch.gap() > tol:
-            left -= launch(batch, matrix, tol, left)
+        _iterate(partial(launch, matrix), batch, tol, max_iter)
         del values, matrix
         sums = [
             (betas[part, None, :] @ psi[place[part]].astype(np.float64))[:, 0, :] for part in parts
@@ -259,6 +256,18 @@ def solve_together(psi, places, problems, starts, tol, max_iter):
             arrays = betas[i, rows].copy(), vs[i, rows].copy()
             found[k] = solution_of(problems[k], *arrays, *ends[i], n_iter[i], tol), sums[i]
     return found
+
+
+def _padded(members):
+    """Places (P, n), p, lower, upper and multipliers of problems, padded to the longest."""
+    # The padding are copies of the slack in empty boxes.
+    shape = len(members), max(len(place) for place, _, _ in members)
+    places, arrays = np.zeros(shape, dtype=np.intp), np.zeros((4, *shape))
+    for i, (place, problem, start) in enumerate(members):
+        start = feasible_start(problem) if start is None else start
+        places[i, : len(place)] = place
+        arrays[:, i, : len(place)] = problem.p, problem.lower, problem.upper, start
+    return places, *arrays
 
 
 def _alike(sizes, memory):

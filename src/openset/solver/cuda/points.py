@@ -139,7 +139,7 @@ class WholeMatrix:
 
     def launch(self, batch, tol, max_iter):
         """Start at most `max_iter` iterations on every problem; return the limit used."""
-        return launch(batch, Matrix(self.values, 0, self.diagonal), tol, max_iter)
+        return launch(Matrix(self.values, 0, self.diagonal), batch, tol, max_iter)
 
 
 class MatrixInPieces:
@@ -191,7 +191,7 @@ class MatrixInPieces:
         batch.measure()
         # Below a tenth of the gap the few rows say little about all.
         inner = max(tol, 0.1 * batch.gap())
-        launch(part, Matrix(values, q, xp.ones(len(values), dtype=np.float32)), inner, max_iter)
+        launch(Matrix(values, q, xp.ones(len(values), dtype=np.float32)), part, inner, max_iter)
         change = part.betas - batch.betas[problem, index]
         batch.betas[problem, index] = part.betas
         batch.n_iter += part.n_iter

@@ -149,7 +149,7 @@ def _without_shuffles():
     return argmax, ends
 
 
-def launch(batch, matrix: Matrix, tol, max_iter):
+def launch(matrix: Matrix, batch, tol, max_iter):
     """Start at most `max_iter` iterations on every problem of a batch; return the limit used."""
     m, per_thread = batch.vs.shape[1], tuning().cuda_rows_per_thread
     max_iter = min(max_iter, max(64, int(tuning().cuda_launch / m)))

@@ -83,34 +83,24 @@ def solve_landmarks(
         # Few landmarks make nearly singular problems, on which rounding can keep SMO from ending.
         settings = settings._replace(max_iter=max(_MOST_ITERATIONS, 100 * len(rows.codes)))
     mass = np.bincount(rows.codes, rows.weight)
-    boxes = [mass[task.code] * task.C for task in tasks]
     # Without any negatives the machine is a one-class SVM; its positives must score 0 or more.
-    target = 1.0 if np.any(rows.codes != rows.codes[0]) else 0.0
-    machines = [
-        LandmarkMachine(task, box, active, rows, target)
-        for task, box, active in zip(tasks, boxes, _first_rows(rows, tasks, boxes), strict=True)
-    ]
+    target = float(np.any(rows.codes != rows.codes[0]))
+    unsolved = {
+        k: LandmarkMachine(tasks[k], mass, active, rows, target)
+        for k, active in enumerate(_first_rows(rows, tasks, mass))
+    }
     pool = Pool(rows, len(tasks), settings.cache_size, settings.n_jobs)
-    unsolved, stop = list(range(len(tasks))), threading.Event()
-    improve = methodcaller("improve", pool, settings, stop)
-    share = min(1.0, max(_SHARE_OF_ROWS, _MANY / len(rows.codes)))
+    share, stop = min(1.0, max(_SHARE_OF_ROWS, _MANY / len(rows.codes))), threading.Event()
     for _ in range(_ROUNDS):
-        present = [machines[k] for k in unsolved]
-        pool.make_available([machine.active for machine in present])
-        if rows.on_gpu:
-            _solve_on_gpu(present, pool, settings)
-        else:
-            for _ in thread_map(improve, present, settings.n_jobs, stop):
-                pass
-        active = np.concatenate([machine.active for machine in present])
-        owner = np.repeat(np.arange(len(present)), [len(m.active) for m in present])
+        present = list(unsolved.values())
+        _improve(present, pool, settings, stop)
+        active, owner = _active_pairs(present)
         query = _query(rows, present, target, settings.tol, share)
         violators, where, size = rows.violators(query, (active, owner))
-        for i, k in enumerate(list(unsolved)):
+        for i, (k, machine) in enumerate(list(unsolved.items())):
             new = where == i
-            if machines[k].admit(violators[new], size[new], settings) and share == 1:
-                unsolved.remove(k)
-                yield k, machines[k].finished()
+            if machine.admit(violators[new], size[new], settings) and share == 1:
+                yield k, unsolved.pop(k).finished()
         if not unsolved:
             return
         if len(violators) < _SETTLED * len(active):
@@ -121,26 +111,34 @@ def solve_landmarks(
         ConvergenceWarning,
         stacklevel=2,
     )
-    yield from ((k, machines[k].finished()) for k in unsolved)
+    yield from ((k, machine.finished()) for k, machine in unsolved.items())
 
 
-def _first_rows(rows, tasks, boxes):
+def _first_rows(rows, tasks, mass):
     """Active rows to start with: a sample of all classes, and more of the class itself."""
     order, counts = np.random.default_rng(0).permutation(len(rows.codes)), np.bincount(rows.codes)
     picks = spread_over_classes(counts, min(len(order), max(_START, 2 * len(counts))))
     shared, codes = first_of_classes(rows.codes, order, picks), rows.codes[order]
-    for task, box in zip(tasks, boxes, strict=True):
+    for task in tasks:
         positive = order[codes == task.code]
-        mass = np.cumsum(rows.weight[positive]) * task.C
+        boxes = np.cumsum(rows.weight[positive]) * task.C
         # The multipliers of positive rows have to reach the total, with some room to move.
-        enough = np.searchsorted(mass, min(1.2 * (task.lam * box), mass[-1])) + 1
+        total = task.lam * (mass[task.code] * task.C)
+        enough = np.searchsorted(boxes, min(1.2 * total, boxes[-1])) + 1
         if task.start is not None and len(task.start):
             yield np.unique(np.concatenate([task.start, positive[:enough]]))
         else:
             yield np.unique(np.concatenate([shared, positive[: max(enough, _POSITIVES)]]))
 
 
-def _solve_on_gpu(machines, pool, settings):
+def _improve(machines, pool, settings, stop):
+    """Solve the problems of the active rows of all machines."""
+    pool.make_available([machine.active for machine in machines])
+    if not pool.on_gpu:
+        improve = methodcaller("improve", pool, settings, stop)
+        for _ in thread_map(improve, machines, settings.n_jobs, stop):
+            pass
+        return
     from ..cuda.grid import solve_together
 
     problems = [machine.problem() for machine in machines]
@@ -150,6 +148,12 @@ def _solve_on_gpu(machines, pool, settings):
     for machine, problem, (solution, weights) in zip(machines, problems, solved, strict=True):
         machine.accept(problem, solution, settings.tol)
         machine.weights = weights
+
+
+def _active_pairs(machines):
+    """The active rows of all machines, and the position of the machine of each."""
+    active = [machine.active for machine in machines]
+    return np.concatenate(active), np.repeat(np.arange(len(active)), list(map(len, active)))
 
 
 def _query(rows, machines, target, tol, share):
@@ -173,8 +177,8 @@ class LandmarkMachine:
     # `lam`, that of the task or what a held bias amounts to, the dual `objective` as for the exact
     # machine, `kkt_gap`, and `n_support`, the number of rows with a multiplier.
 
-    def __init__(self, task, boxes, active, rows, target):
-        self.task, self._boxes, self._target = task, boxes, target
+    def __init__(self, task, mass, active, rows, target):
+        self.task, self._boxes, self._target = task, mass[task.code] * task.C, target
         self.active, self._rows = active, rows
         self.beta = self._gram = self._solution = None
         # Largest violation found in the last round, and the tolerance of its solution.
@@ -260,6 +264,7 @@ class Pool:
 
     def __init__(self, rows, n_machines, cache_size, n_jobs):
         self._rows, self._n_jobs, self._cache_size = rows, n_jobs, cache_size
+        self.on_gpu = rows.on_gpu
         self._per_machine = cache_size * 2**20 / n_machines
         self._side = int(np.sqrt(cache_size * 2**20 / 4))
         self._side = min(len(rows.codes) + 1, max(tuning().small, self._side))
@@ -273,15 +278,16 @@ class Pool:
         index = np.unique(np.concatenate(active))
         new = index[self.place[index] < 0]
         if self.psi is None:
-            products = sum(len(rows) ** 2 for rows in active)
-            common = len(index) ** 2 <= _COMMON * products and not self._rows.on_gpu
+            n_products = sum(len(rows) ** 2 for rows in active)
+            common = len(index) ** 2 <= _COMMON * n_products and not self.on_gpu
             if common and len(index) < self._side:
                 self._gram = empty_rows(self._side, self._side)
                 self._diagonal = np.empty(self._side, dtype=np.float32)
-        elif self._gram is not None and self._size + len(new) > self._side:
-            self._gram = None
-        if self.psi is not None and self._gram is None:
-            self._forget_all_but(index)
+        else:
+            if self._size + len(new) > self._side:
+                self._gram = None
+            if self._gram is None:
+                self._forget_all_but(index)
         for k in range(0, len(new), _APPENDED):
             part = new[k : k + _APPENDED]
             self._append(part, self._rows.features(part))
