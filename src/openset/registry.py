@@ -51,6 +51,23 @@ RENAMED_METHODS = {
     "WeibullSVM": "WSVM",
 }
 
+# Former parameter of CalibratedRejector, or text for its `criterion` -> how it is said today.
+FORMER_PARAMETERS = {
+    "per_class": "criterion=KnownRejected(alpha, within='class')",
+    "by": "criterion=KnownRejected(alpha, own_class=True) for 'own'; 'highest' is the default",
+    "precision": "criterion=Precision(target, confidence, unknown_share)",
+    "confidence": "criterion=Precision(target, confidence, unknown_share)",
+    "unknown_share": "criterion=Precision(..., unknown_share=...) or Cost(..., unknown_share=...)",
+    "costs": "criterion=Cost(reject, wrong, accept_unknown, unknown_share)",
+}
+FORMER_CRITERIA = {
+    "fu": "KnownRejected(alpha), the default",
+    "precision": "Precision(target, confidence, unknown_share)",
+    "cost": "Cost(reject, wrong, accept_unknown, unknown_share)",
+    "aus": "UnknownRejected(share), share being 1 - alpha",
+    "hna": "Accuracy()",
+}
+
 
 def _load(method: Method) -> Any:
     return getattr(import_module(method.module), method.estimator)

@@ -7,7 +7,6 @@ from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
 from ._mixture import Mixture, mixture
 from ._rejector import CalibratedRejector, calibrate
-from ._samples import held_out_scores as held_out_scores
 from ._strangers import StrangersAccepted
 
 __all__ = [

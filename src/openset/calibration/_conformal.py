@@ -17,28 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base import group_codes
 from ..metrics import encode_labels
+from ..registry import FORMER_CRITERIA, FORMER_PARAMETERS
 from ..utils import split_fitted
 from ..wrappers import ShiftedWrapper
 from ._criterion import SLACK, CalibrationScores, fewest_groups, masses
 from ._known_rejected import group_levels
 from ._mixture import Mixture
-
-# How the arguments of earlier versions are spelt now, and their texts for `criterion`.
-NEW_SPELLING = {
-    "per_class": "criterion=KnownRejected(alpha, within='class')",
-    "by": "criterion=KnownRejected(alpha, own_class=True) for 'own'; 'highest' is the default",
-    "precision": "criterion=Precision(target, confidence, unknown_share)",
-    "confidence": "criterion=Precision(target, confidence, unknown_share)",
-    "unknown_share": "criterion=Precision(..., unknown_share=...) or Cost(..., unknown_share=...)",
-    "costs": "criterion=Cost(reject, wrong, accept_unknown, unknown_share)",
-}
-_OLD_CRITERIA = {
-    "fu": "KnownRejected(alpha), the default",
-    "precision": "Precision(target, confidence, unknown_share)",
-    "cost": "Cost(reject, wrong, accept_unknown, unknown_share)",
-    "aus": "UnknownRejected(share), share being 1 - alpha",
-    "hna": "Accuracy()",
-}
 
 # Share of the calibration samples below the common score of a check, and the fewest compared.
 _BELOW, _FEWEST = 0.1, 10
@@ -102,12 +86,13 @@ class ConformalClassifier(ShiftedWrapper):
 
     @classmethod
     def _refuse_old(cls, parameters: dict[str, Any]) -> None:
-        for name in parameters.keys() & NEW_SPELLING.keys():
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {NEW_SPELLING[name]}.")
+        for name in parameters.keys() & FORMER_PARAMETERS.keys():
+            new = FORMER_PARAMETERS[name]
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {new}.")
 
     def _validate_params(self) -> None:
         if isinstance(old := self.criterion, str):
-            new = _OLD_CRITERIA.get(old, "one of the criteria of openset.calibration")
+            new = FORMER_CRITERIA.get(old, "one of the criteria of openset.calibration")
             raise ValueError(
                 f"The 'criterion' parameter is an object, not a text; instead of criterion={old!r} "
                 f"use {new}."

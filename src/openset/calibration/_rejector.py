@@ -20,7 +20,7 @@ from ..base.fitted import check_array, require
 from ..metrics import CostCurve, encode_labels
 from ..utils import answer_labels, decide, replace_final, split_fitted, unwrap
 from . import _samples, _traffic
-from ._conformal import NEW_SPELLING, ConformalClassifier
+from ._conformal import ConformalClassifier
 from ._criterion import CalibrationScores, Criterion
 from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
@@ -423,9 +423,6 @@ class CalibratedRejector(ConformalClassifier):
         kept = dict.fromkeys(("estimator_", "promise_", "_fit_rows", "criterion_"), "")
         return kept | {"thresholds_": layout, "lifted_": f"{layout} bool"}
 
-    def __setstate__(self, state):
-        super().__setstate__(_of_this_version(state))
-
     def check_fitted(self):
         sizes = super().check_fitted()
         require(isinstance(self.criterion_, self.stored_types), "criterion_ is no criterion")
@@ -452,32 +449,6 @@ class CalibratedRejector(ConformalClassifier):
         transform, model = split_fitted(self.estimator_)
         lowest = self.thresholds_.reshape(-1, self.thresholds_.shape[-1]).min(axis=0)
         return transform, model.with_thresholds(lowest)
-
-
-def _of_this_version(state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a model that version 0.1.0 saved, as they are named now."""
-    if "per_class" not in state:
-        return state
-    state = dict(state)
-    old = {name: state.pop(name, None) for name in NEW_SPELLING}
-    name, alpha, share = state["criterion"], state["alpha"], old["unknown_share"]
-    within = "class" if old["per_class"] else None
-    # Without `by` the own class counted.
-    point: Criterion = KnownRejected(alpha, within=within, own_class=old["by"] != "highest")
-    if name == "precision":
-        point = Precision(old["precision"], old["confidence"], share)
-    elif name == "cost":
-        point = Cost(**old["costs"], unknown_share=share)
-    elif name in ("aus", "hna"):
-        point = UnknownRejected(1 - alpha) if name == "aus" else Accuracy()
-    plain = point == KnownRejected(alpha)
-    state |= {"criterion": None if plain else point, "alpha": alpha if plain else 0.05}
-    if "thresholds_" in state:
-        state |= {"criterion_": point, "within_": point.within, "categories_": None}
-    if "_own_scores" in state:
-        state |= {"_own_mass": None, "_known_mass": None, "_group_levels": None}
-        state["_known_scores"] = [state["_known_scores"]]
-    return state
 
 
 def calibrate(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -106,17 +105,6 @@ def encode_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
             "passed as X_unknown."
         )
     return codes
-
-
-def held_out_scores(estimator, X, y, fold, fit_rows=None, on_fold=lambda: None) -> np.ndarray:
-    """Highest scores (n,) by models fitted to the other folds; those of fold -1 are of no use."""
-    fit_rows, scores = np.arange(len(y)) if fit_rows is None else fit_rows, np.empty(len(y))
-    for k in range(fold.max() + 1):
-        rows, rest = fit_rows[fold[fit_rows] != k], np.flatnonzero(fold == k)
-        model = clone(estimator).fit(_safe_indexing(X, rows), y[rows])
-        scores[rest] = model.decision_function(_safe_indexing(X, rest)).max(axis=1)
-        on_fold()
-    return scores
 
 
 def finite_scores(model: Any, Z: Any) -> np.ndarray:

@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
+from ..model_selection import held_out_scores
 from ._criterion import SLACK, CalibrationScores, Criterion, fewest_groups, masses, width
-from ._samples import held_out_scores
 
 # Rates of the trade-off that is told; folds of classes that are withheld one after the other.
 _RATES = (0.1, 0.01, 0.001)

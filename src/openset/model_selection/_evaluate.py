@@ -268,3 +268,14 @@ def fit_weights(estimator: BaseEstimator, weight: np.ndarray) -> dict[str, np.nd
     """The argument of ``fit`` that passes weights to the last step; none if all are one."""
     _, _, prefix = split_pipeline(estimator)
     return {} if np.all(weight == 1) else {f"{prefix}sample_weight": weight}
+
+
+def held_out_scores(estimator, X, y, fold, fit_rows=None, on_fold=lambda: None) -> np.ndarray:
+    """Highest scores (n,) by models fitted to the other folds; those of fold -1 are of no use."""
+    fit_rows, scores = np.arange(len(y)) if fit_rows is None else fit_rows, np.empty(len(y))
+    for k in range(fold.max() + 1):
+        rows, rest = fit_rows[fold[fit_rows] != k], np.flatnonzero(fold == k)
+        model = clone(estimator).fit(_safe_indexing(X, rows), y[rows])
+        scores[rest] = model.decision_function(_safe_indexing(X, rest)).max(axis=1)
+        on_fold()
+    return scores

@@ -39,6 +39,7 @@ from ._checks import (
     parts,
     read_json,
 )
+from ._old_models import update_rejector
 
 # Number of the layout of a model file. A reader refuses numbers above its own.
 FORMAT = 1
@@ -327,8 +328,10 @@ def _check_renamed(path, foreign) -> None:
 
 
 def _complete(model) -> None:
-    """Set parameters that are newer than the file to their defaults."""
+    """Replace former parameters; set those that are newer than the file to their defaults."""
     for part in parts(model):
+        if isinstance(part, CalibratedRejector):
+            update_rejector(part)
         if isinstance(part, BaseEstimator):
             for parameter in signature(type(part)).parameters.values():
                 if parameter.default is not parameter.empty and not hasattr(part, parameter.name):

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from ..calibration import held_out_scores
+from ..model_selection import held_out_scores
 from ..utils import Progress, answer_labels, chosen_width, split_fitted
 
 FOLDS = 5

@@ -20,7 +20,8 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter
 
 from ..base import known_classes, takes_known_unknowns
-from ..calibration import held_out_scores, mixture
+from ..calibration import mixture
+from ..model_selection import held_out_scores
 from ..utils import chosen_width, split_fitted, unwrap
 from ._crossed import LIGHT, stack, unknown_probability
 
