@@ -8,6 +8,7 @@ it loads no estimator.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from inspect import signature
 from typing import Any, NamedTuple
@@ -67,6 +68,12 @@ FORMER_CRITERIA = {
     "aus": "UnknownRejected(share), share being 1 - alpha",
     "hna": "Accuracy()",
 }
+
+
+def refuse_former(name: str, parameters: Iterable[str]) -> None:
+    """Raise TypeError if a parameter has a former name; `name` is that of the class."""
+    for old in set(parameters) & FORMER_PARAMETERS.keys():
+        raise TypeError(f"{name} has no parameter {old!r}; use {FORMER_PARAMETERS[old]}.")
 
 
 def _load(method: Method) -> Any:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier, is_o
 from sklearn.svm import OneClassSVM
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .base import (
@@ -24,6 +25,7 @@ from .base import (
 )
 from .base.fitted import require, warn_if_not_stored, warn_if_tree
 from .base.parameters import FRACTIONS, NUMBER, param, with_parameters
+from .utils import split_fitted, unwrap
 
 __all__ = ["CascadeRejector", "OpenSetWrapper", "ShiftedWrapper", "ThresholdRejector"]
 
@@ -123,6 +125,22 @@ class ShiftedWrapper(OpenSetWrapper):
     def neighbourhood(self, X):
         transform, moved = self.moved()
         return moved.neighbourhood(transform(X))
+
+    @available_if(lambda self: hasattr(unwrap(self.estimator), "inclusion_proba"))
+    def inclusion_proba(self, X) -> np.ndarray:
+        """Probabilities of inclusion of the estimator, where its method defines them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or whatever the estimator takes
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        check_is_fitted(self)
+        transform, model = split_fitted(self.estimator_)
+        return model.inclusion_proba(transform(X))
 
 
 @with_parameters

@@ -14,7 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from openset.base import OpenSetClassifier
-from openset.calibration import Accuracy, CalibratedRejector, KnownRejected, UnknownRejected
+from openset.calibration import (
+    Accuracy,
+    CalibratedRejector,
+    KnownRejected,
+    UnknownRejected,
+    calibrate,
+)
 from openset.model_selection import OpenSetSearchCV
 from openset.neighbors import OSNN
 from openset.svm import OpenSetSVC
@@ -179,6 +185,17 @@ def test_bad_samples(iris, frozen):
             model.fit(X, None)
     with pytest.raises(ValueError, match="3 features"):
         CalibratedRejector(frozen).fit(X[:, :3], y)
+
+
+def test_calibrate_refuses_arrays_of_different_lengths(iris, frozen):
+    X, y = iris
+    model = frozen.estimator
+    with pytest.raises(ValueError, match="inconsistent"):
+        calibrate(model, X, y[:-1])
+    with pytest.raises(ValueError, match="inconsistent"):
+        calibrate(model, X, y, groups=np.arange(4))
+    with pytest.raises(ValueError, match="inconsistent"):
+        calibrate(model, X, y, categories=np.arange(4))
 
 
 def test_not_fitted(iris):

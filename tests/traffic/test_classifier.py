@@ -65,6 +65,14 @@ def test_scores_are_the_smaller_of_two_gates_and_the_first_names_the_class(data,
     )
 
 
+def test_probabilities_of_inclusion_are_those_of_the_estimator(data, learned):
+    X, y, traffic, test, _ = data
+    model = TrafficClassifier(openset.PISVM(), new_kinds=0, random_state=0).fit(X, y, traffic)
+    expected = model.estimator_.inclusion_proba(test)
+    np.testing.assert_array_equal(model.inclusion_proba(test), expected)
+    assert not hasattr(learned, "inclusion_proba")
+
+
 def test_certificate_holds_at_the_moved_threshold(data, learned):
     moved = learned.estimator_.with_thresholds(np.full(3, learned.thresholds_[0]))
     assert learned.thresholds_[0] != 0 and learned.bounded_.all()

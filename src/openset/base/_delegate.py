@@ -290,3 +290,18 @@ def group_scores(
     totals = np.zeros((len(names), scores.shape[1]))
     np.add.at(totals, codes, sums)
     return names, totals / np.bincount(codes)[:, None]
+
+
+def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
+    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group."""
+    # With votes it is the highest threshold at which some class has as many votes as unknown has.
+    if aggregate != "votes":
+        return group_scores(scores, groups, aggregate=aggregate)[1]
+    best, votes = scores.max(axis=1), np.eye(scores.shape[1])[scores.argmax(axis=1)]
+    levels = []
+    for g in np.unique(groups):
+        rows = np.flatnonzero(groups == g)
+        rows = rows[np.argsort(-best[rows], kind="stable")]
+        most = votes[rows].cumsum(axis=0).max(axis=1)
+        levels.append(best[rows[np.argmax(most >= np.arange(len(rows))[::-1])]])
+    return np.array(levels)[:, None]

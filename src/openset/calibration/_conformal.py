@@ -15,13 +15,12 @@ import numpy as np
 from scipy.stats import false_discovery_control, ks_2samp
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import group_codes
+from ..base import group_codes, group_levels
 from ..metrics import encode_labels
-from ..registry import FORMER_CRITERIA, FORMER_PARAMETERS
+from ..registry import FORMER_CRITERIA, refuse_former
 from ..utils import split_fitted
 from ..wrappers import ShiftedWrapper
 from ._criterion import SLACK, CalibrationScores, fewest_groups, masses
-from ._known_rejected import group_levels
 from ._mixture import Mixture
 
 # Share of the calibration samples below the common score of a check, and the fewest compared.
@@ -35,15 +34,15 @@ class Exchangeability:
     Attributes
     ----------
     p_value : float
-        Of the hypothesis that new samples above the common score are exchangeable with the
-        calibration samples above it. Small: do not rely on the promise.
+        That new samples above the common score are exchangeable with the calibration samples above
+        it. Small: do not rely on the promise.
     score : float
         The common score, under the thresholds of the estimator itself.
     n_calibration, n_new : int
         Samples above it, which are compared.
     shift : float
-        Median of the new scores less that of the calibration scores, in units of the interquartile
-        range of the latter; negative where new samples look less known.
+        Median of the new scores less that of the calibration scores, in interquartile ranges of the
+        latter; negative where new samples look less known.
     """
 
     p_value: float
@@ -77,18 +76,12 @@ class ConformalClassifier(ShiftedWrapper):
 
     def __new__(cls, *args: Any, **parameters: Any):
         # Here, so that the signature of the class is that of its __init__.
-        cls._refuse_old(parameters)
+        refuse_former(cls.__name__, parameters)
         return super().__new__(cls)
 
     def set_params(self, **params: Any):
-        self._refuse_old(params)
+        refuse_former(type(self).__name__, params)
         return super().set_params(**params)
-
-    @classmethod
-    def _refuse_old(cls, parameters: dict[str, Any]) -> None:
-        for name in parameters.keys() & FORMER_PARAMETERS.keys():
-            new = FORMER_PARAMETERS[name]
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}; use {new}.")
 
     def _validate_params(self) -> None:
         if isinstance(old := self.criterion, str):
@@ -138,7 +131,7 @@ class ConformalClassifier(ShiftedWrapper):
         return self._group_levels, self._levels(scores, codes), codes
 
     def mixture(self, X_traffic, *, confidence: float = 0.95) -> Mixture:
-        """Compare the scores of unlabelled rows with those of the calibration samples.
+        """Tell how many of unlabelled rows are unknown, from the scores of the calibration samples.
 
         Parameters
         ----------
@@ -150,7 +143,7 @@ class ConformalClassifier(ShiftedWrapper):
         Returns
         -------
         Mixture
-            How many of them are unknown; :func:`openset.traffic.estimate_traffic` explains it.
+            :func:`openset.traffic.estimate_traffic` explains it.
         """
         scores = self._scores_of_estimator(X_traffic, "_calibration_rows")
         return self._mixture(scores, confidence)
@@ -251,9 +244,8 @@ class ConformalClassifier(ShiftedWrapper):
     def check(self, X_new: Any, *, groups: Any = None) -> Exchangeability:
         """Test whether new samples that look known are like the calibration samples.
 
-        The promise holds for samples that are exchangeable with the calibration samples. This
-        compares the highest scores of both (Kolmogorov-Smirnov) above a calibration score that is
-        not below the threshold.
+        The promise rests on that. The highest scores of both are compared (Kolmogorov-Smirnov)
+        above a calibration score that is not below the threshold.
 
         Parameters
         ----------
@@ -297,13 +289,13 @@ class ConformalClassifier(ShiftedWrapper):
 
     def _category_codes(self, categories, n: int) -> np.ndarray:
         """(n,) index of the category of each sample; zeros without categories."""
-        if self.categories_ is None and categories is not None:
+        if self.categories_ is None:
+            if categories is None:
+                return np.zeros(n, dtype=np.intp)
             raise ValueError(
                 "categories were passed, but the model was not calibrated within categories. "
                 "Leave them out, or calibrate with KnownRejected(within='category')."
             )
-        if self.categories_ is None:
-            return np.zeros(n, dtype=np.intp)
         names = self.categories_.tolist()
         if categories is None:
             raise ValueError(
@@ -343,14 +335,13 @@ def find_unknowns(
     """Tell which samples of a batch are unknown, with few false alarms among them.
 
     Of the samples that are reported, an expected share of at most `q` is known: the false discovery
-    rate. This is Benjamini and Hochberg's procedure on :meth:`CalibratedRejector.known_p_value`.
-    Unlike a threshold it adapts to the batch: many unknown samples lower the bar for all.
+    rate (Benjamini and Hochberg, on :meth:`CalibratedRejector.known_p_value`). Unlike a threshold
+    it adapts to the batch: many unknown samples lower the bar for all.
 
     Parameters
     ----------
-    model : CalibratedRejector or LearnedScore
-        Not calibrated within classes or categories. With `learn` a fitted
-        :class:`openset.traffic.LearnedScore`.
+    model : CalibratedRejector, or :class:`openset.traffic.LearnedScore` with `learn`
+        Fitted, and not calibrated within classes or categories.
     X : array-like of shape (n, d), or whatever the model takes
         The batch. Its known samples, or objects, must be independent of each other and of the
         calibration set.
@@ -360,8 +351,8 @@ def find_unknowns(
         The object of each sample, for a model that was calibrated with groups: an object has one
         p-value and one answer, and the rate counts objects.
     learn : bool, default=False
-        Whether to learn from the batch what its unknown samples are like. The rate is controlled
-        all the same, because calibration samples and batch are treated alike (AdaDetect).
+        Whether to learn from the batch what its unknown samples are like (AdaDetect). The rate is
+        controlled all the same: calibration samples and batch are treated alike.
 
     Returns
     -------
@@ -370,23 +361,21 @@ def find_unknowns(
     References
     ----------
     S. Bates, E. Candès, L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal
-    p-values", Annals of Statistics 51(1), 2023: these p-values depend on each other positively
-    (PRDS), so the procedure is valid. A. Marandon, L. Lei, D. Mary, E. Roquain, "Adaptive novelty
-    detection with false discovery rate guarantee", Annals of Statistics 52(1), 2024 (`learn`).
+    p-values", Annals of Statistics 51(1), 2023: valid, since these p-values are PRDS. A. Marandon,
+    L. Lei, D. Mary, E. Roquain, "Adaptive novelty detection with false discovery rate guarantee",
+    Annals of Statistics 52(1), 2024 (`learn`).
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.frozen import FrozenEstimator
-    >>> from openset import CalibratedRejector, OpenSetSVC
-    >>> from openset.calibration import find_unknowns
+    >>> from openset import OpenSetSVC
+    >>> from openset.calibration import calibrate, find_unknowns
     >>> X, y = load_digits(return_X_y=True)
-    >>> X, known = X / 16, y < 6
-    >>> svc = OpenSetSVC(gamma=0.5).fit(X[known][::2], y[known][::2])
-    >>> model = CalibratedRejector(FrozenEstimator(svc)).fit(X[known][1:800:2], y[known][1:800:2])
-    >>> batch = list(X[known][801::2]) + list(X[~known])
-    >>> is_unknown = find_unknowns(model, batch, q=0.1)
-    >>> n_known = len(X[known][801::2])
+    >>> X, y, new = X[y < 6] / 16, y[y < 6], X[y > 5] / 16
+    >>> model = calibrate(OpenSetSVC(gamma=0.5).fit(X[::2], y[::2]), X[1:800:2], y[1:800:2])
+    >>> is_unknown = find_unknowns(model, np.vstack([X[801::2], new]), q=0.1)
+    >>> n_known = len(X[801::2])
     >>> print(f"{is_unknown.sum()} reported, {is_unknown[:n_known].mean():.1%} of the known ones")
     715 reported, 6.4% of the known ones
     """

@@ -6,7 +6,7 @@ to, and returns thresholds that lie in gaps between scores which rounding cannot
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +17,8 @@ from ..metrics import Acceptance
 # Relative rounding error of a score in double precision, with a margin; that of a sum of masses.
 _ROUNDING = 1e-12
 SLACK = 1 + _ROUNDING
+
+_MOST = 0.999  # share of unknown rows that is estimated
 
 # The parameters that are shares, of whatever criterion.
 _SHARES = {"alpha", "confidence", "rate", "share", "target", "unknown_share"}
@@ -56,6 +58,14 @@ class CalibrationScores(NamedTuple):
         estimate = counts.unknown - (1 - self.share) * n * accepted_known
         estimate = np.clip(estimate, 0.0, self.share * n)
         return counts._replace(unknown=np.maximum.accumulate(estimate))
+
+    def unknown_rejected(self, thresholds: np.ndarray) -> float:
+        """Share of the unknown samples that thresholds (K,) reject; of traffic an estimate."""
+        if self.share is None:
+            return rejected(self.unknown, thresholds)
+        parts = (self.known, self.unknown)
+        known, traffic = (np.mean((part - thresholds).max(axis=1) >= 0) for part in parts)
+        return float(np.clip(1 - (traffic - (1 - self.share) * known) / self.share, 0.0, 1.0))
 
     def is_gap(self, thresholds: np.ndarray) -> np.ndarray:
         """(n,) bool: whether each of descending scores lies above the next, rounding aside."""
@@ -128,6 +138,31 @@ class Criterion:
                 "unknown_share, or leave X_unknown out."
             )
 
+    def check_traffic(self, X_unknown: Any) -> None:
+        """Raise ValueError if traffic cannot be used, with the given samples of unknowns."""
+        if X_unknown is not None:
+            raise ValueError("X_unknown and X_traffic were passed. Pass one of them.")
+        if "unknown_groups" in self.takes or self.within == "category":
+            raise ValueError(
+                f"{self} cannot be used with X_traffic, whose rows have no identity and no "
+                "category. Leave X_traffic out."
+            )
+        if self.unknown_share is not None:
+            raise ValueError(
+                f"X_traffic was passed, but {self} states unknown_share. Leave it at None to have "
+                "it estimated, or leave X_traffic out."
+            )
+
+    def with_share(self, share: float) -> Criterion:
+        """The same with an estimated share of unknown rows; ValueError if there should be some."""
+        if share == 0 and self.needs_unknown:
+            raise ValueError(
+                f"No row of X_traffic seems to be unknown, and {self} needs some. Use "
+                "KnownRejected, or pass X_unknown."
+            )
+        given: dict[str, Any] = {"unknown_share": min(share, _MOST)} if self.states_share else {}
+        return replace(self, **given)
+
     def check_enough(self, n: int, groups: np.ndarray | None, whose: str | None) -> None:
         """Raise ValueError if n samples, of groups (n,), are too few; None is before the fit."""
 
@@ -154,6 +189,11 @@ def check_fraction(owner: str, name: str, value: Any, *, zero: bool = False) -> 
     if not (fits and (0 < value < 1 or (zero and value == 0))):  # type: ignore[operator]
         least = "at least 0" if zero else "more than 0"
         raise ValueError(f"{owner}({name}={value!r}): {name} must be {least} and less than 1.")
+
+
+def rejected(scores: np.ndarray, thresholds: np.ndarray) -> float:
+    """Share of samples with scores (n, K) that thresholds, (K,) or (n, K), reject."""
+    return float(np.mean((scores - thresholds).max(axis=1) < 0))
 
 
 def width(score: Any, band: float) -> Any:

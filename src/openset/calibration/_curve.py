@@ -2,11 +2,10 @@
 
 Precision: thresholds are the scores of the held-out samples, from strict to lenient; a sample that
 sets a threshold is not counted. Each tests the hypothesis "precision < target", and the first that
-cannot be rejected ends the sequence (fixed-sequence testing), so no correction for the number of
-thresholds is needed. A sequence has a chance to begin only where many samples are accepted, but a
-high precision may hold at a low coverage only: so there are three. Where rounding may exchange the
-score that is not counted and the next higher one, a stricter threshold that passed is taken:
-accepting some copies of a sample and rejecting others would break the promise.
+cannot be rejected ends the sequence (fixed-sequence testing): no correction for many thresholds. It
+can begin only where many samples are accepted, but a high precision may hold at a low coverage
+only: so there are three. Where rounding may exchange the score that is not counted and the next
+higher one, a stricter threshold that passed is taken, so that copies of a sample are not divided.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _STEP = 1e-3  # of the targets that are tried for the message of an error
 class UnknownRejected(Criterion):
     """The lowest threshold at which a share of the unknown samples in ``fit`` is rejected.
 
-    No promise: it holds for the samples that were passed, not for those to come.
-    Price: the larger `share`, the more known samples are rejected.
+    No promise: it holds for the samples that were passed, not for those to come. Price: the larger
+    `share`, the more known samples are rejected.
 
     Parameters
     ----------
@@ -63,10 +62,9 @@ class Accuracy(Criterion):
     Parameters
     ----------
     balanced : bool, default=True
-        Whether known and unknown samples count the same: the harmonic mean of the accuracies on
-        both is maximized. False maximizes the expected accuracy on the traffic, which takes
-        `X_traffic` in ``fit``; with a share of unknown samples that you know it is
-        ``Cost(reject=1, wrong=1, accept_unknown=1, unknown_share=...)``.
+        True maximizes the harmonic mean of the accuracies on known and on unknown samples, False
+        the expected accuracy on the traffic, which takes `X_traffic` in ``fit``; with a share that
+        you know it is ``Cost(reject=1, wrong=1, accept_unknown=1, unknown_share=...)``.
     """
 
     balanced: bool = True
@@ -118,8 +116,7 @@ class Cost(Criterion):
     accept_unknown : float
         Cost of an unknown sample that is accepted.
     unknown_share : float in [0, 1), default=None
-        Share of unknown samples among those to come. If it is not 0, ``fit`` needs samples of
-        unknowns like those to come. None is 0.
+        Share of unknown samples among those to come. Unless 0, or None, ``fit`` needs such samples.
 
     Examples
     --------
@@ -169,8 +166,7 @@ class Cost(Criterion):
 class Precision(Criterion):
     """Of the samples to come that are accepted, at least a share `target` gets the right class.
 
-    Price: the threshold is the lowest that can be shown to have this property; the higher
-    `target`, the more known samples are rejected.
+    Price: the higher `target`, the more known samples are rejected; no more than must be.
 
     Parameters
     ----------

@@ -2,8 +2,7 @@
 
 Of G exchangeable objects each has the mass 1 / (G + 1), in equal parts on its rows, and the object
 to come has the rest, below all scores: a random row of it is below a score with a probability of at
-most the mass below that score. Without objects each row is one: the probability to be below the
-k-th smallest of n scores is at most k / (n + 1), ties included.
+most the mass below that score. Without objects each row is one: k / (n + 1) below the k-th of n.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from ..base import AGGREGATES, group_scores
+from ..base import AGGREGATES, group_levels
 from ._criterion import SLACK, CalibrationScores, Criterion, between, fewest_groups, masses, width
 
 
@@ -31,32 +30,29 @@ class KnownRejected(Criterion):
         Largest share of known samples that are rejected.
     confidence : float in (0, 1), default=None
         None: the promise holds on average over calibration sets; the one that was drawn may miss it
-        by sqrt(alpha (1 - alpha) / n) or so. Otherwise it holds for the set that was drawn, with
-        this probability, which takes log(1 - confidence) / log(1 - alpha) samples: 59 for the
-        usual 0.95 and alpha=0.05.
+        by sqrt(alpha (1 - alpha) / n) or so. Otherwise it holds for that one with this probability,
+        which takes log(1 - confidence) / log(1 - alpha) samples: 59 for 0.95 and alpha=0.05.
     within : {"class", "category"}, default=None
-        None: for all known samples together. "class": for those of each class (Mondrian), with one
-        threshold per class. "category": for those of each category (a camera, a site), which
-        ``fit`` and ``predict`` take as `categories`. Both need enough samples in each: while only
-        the lowest score lies below the threshold, one outlier makes a class accept almost all.
+        "class": for the known samples of each class (Mondrian), with one threshold per class.
+        "category": for those of each category (a camera, a site), which ``fit`` and ``predict``
+        take as `categories`. Each needs enough samples: while only the lowest score lies below the
+        threshold, one outlier makes a class accept almost all.
     own_class : bool, default=False
-        False: any class may accept the sample. True is the stronger promise that its own class
-        accepts it, so that ``predict_set`` contains the right class. Fewer unknown samples are
-        rejected: where classes overlap, hardly any. Always so with ``within="class"``.
+        False: any class may accept the sample. True, and always with ``within="class"``: its own
+        class accepts it, so that ``predict_set`` contains the right class. Fewer unknown samples
+        are rejected: where classes overlap, hardly any.
     aggregate : {"mean", "median", "votes"}, default=None
-        With `groups` in ``fit`` samples come in objects (the frames of a track), and those of one
-        object are alike. None: the promise is about a random sample of an object to come, each
-        object counting the same, and needs 1 / alpha - 1 objects. Otherwise it is about the one
-        answer to an object that :func:`predict_groups` gives with the same `aggregate`. "votes" is
-        for a threshold that all classes share, and for any class that accepts.
+        With `groups` in ``fit`` samples come in objects (the frames of a track). None: the promise
+        is about a random sample of an object to come, each object counting the same, and needs
+        1 / alpha - 1 objects. Otherwise it is about the answer to an object that
+        :func:`predict_groups` gives with the same `aggregate`, "votes" only for one threshold.
 
     References
     ----------
     V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer, 2005.
     S. S. Wilks, "Determination of sample sizes for setting tolerance limits", Annals of
-    Mathematical Statistics 12(1), 1941: the confidence.
-    Y. Lee, R. F. Barber, R. Willett, "Distribution-free inference with hierarchical data", 2023:
-    the objects.
+    Mathematical Statistics 12(1), 1941 (confidence). Y. Lee, R. F. Barber, R. Willett,
+    "Distribution-free inference with hierarchical data", 2023 (objects).
 
     Examples
     --------
@@ -182,18 +178,3 @@ class KnownRejected(Criterion):
             )
         levels = group_levels(scores.known, inverse, self.aggregate or "mean")
         return scores._replace(known=levels, codes=codes, groups=None)
-
-
-def group_levels(scores: np.ndarray, groups: np.ndarray, aggregate: str) -> np.ndarray:
-    """(G, K), or (G, 1) for votes: up to which common threshold a class accepts each group."""
-    # With votes it is the highest threshold at which some class has as many votes as unknown has.
-    if aggregate != "votes":
-        return group_scores(scores, groups, aggregate=aggregate)[1]
-    best, votes = scores.max(axis=1), np.eye(scores.shape[1])[scores.argmax(axis=1)]
-    levels = []
-    for g in np.unique(groups):
-        rows = np.flatnonzero(groups == g)
-        rows = rows[np.argsort(-best[rows], kind="stable")]
-        most = votes[rows].cumsum(axis=0).max(axis=1)
-        levels.append(best[rows[np.argmax(most >= np.arange(len(rows))[::-1])]])
-    return np.array(levels)[:, None]

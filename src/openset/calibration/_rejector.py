@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -12,55 +14,56 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _is_fitted, _num_samples, check_is_fitted
 
 from ..base import Traits, known_classes, takes_known_unknowns
 from ..base.fitted import check_array, require
+from ..base.parameters import param, with_parameters
 from ..metrics import CostCurve, encode_labels
+from ..model_selection import calibration_split
 from ..utils import answer_labels, decide, replace_final, split_fitted, unwrap
-from . import _samples, _traffic
+from . import _operating_point as points
 from ._conformal import ConformalClassifier
 from ._criterion import CalibrationScores, Criterion
 from ._curve import Accuracy, Cost, Precision, UnknownRejected
 from ._known_rejected import KnownRejected
-from ._strangers import StrangersAccepted, check_unseen, withheld_scores
+from ._mixture import Mixture
+from ._strangers import StrangersAccepted, identified
+
+_FRACTION = Interval(Real, 0.0, 1.0, closed="neither")
 
 
+@with_parameters
 class CalibratedRejector(ConformalClassifier):
     """An open-set estimator whose thresholds are set on samples that it was not fitted to.
 
     By default they keep a promise: **at most a share `alpha` of the known samples is rejected**,
-    P(answer unknown | known) <= alpha. With n calibration samples of known classes the threshold
-    lies midway between the k-th smallest of their highest scores, k = floor(alpha (n + 1)), and the
-    next lower one. ``price_`` tells what this does to unknown samples.
+    P(answer unknown | known) <= alpha. ``price_`` tells what this does to unknown samples.
 
     Parameters
     ----------
     estimator : estimator
-        An open-set estimator, or a Pipeline or a search of one. It is cloned and fitted to a part
-        of the samples; the other part is the calibration set. One that is fitted already goes into
-        :class:`sklearn.frozen.FrozenEstimator`: then all samples of ``fit`` serve for calibration,
-        and must not have been used in its fit or search.
+        An open-set estimator, or a Pipeline or a search of one. It is fitted to a part of the
+        samples, and the others calibrate. One that is fitted goes into
+        :class:`sklearn.frozen.FrozenEstimator`: all samples of ``fit`` calibrate, and must be new
+        to it.
     alpha : float in (0, 1), default=0.05
         Share of known samples that may be rejected, with the default criterion.
     criterion : criterion, default=None
-        What is promised, or aimed at: :class:`KnownRejected`, :class:`StrangersAccepted`,
-        :class:`Precision`, :class:`Cost`, :class:`UnknownRejected` or :class:`Accuracy` of
-        `openset.calibration`. None is ``KnownRejected(alpha)``.
+        What is promised, or aimed at: one of the criteria of `openset.calibration`. None is
+        ``KnownRejected(alpha)``.
     prefer : {"promise", "bounded"}, default="promise"
         Where a threshold is so low that a class would accept samples however far away: keep it
         (``bounded_`` is False), or raise it just above the score far away (``promise_`` is False).
         Either way there is a warning.
     calibration_size : float in (0, 1), default=0.25
-        Share of the samples in the calibration set, if the estimator is fitted here.
+        Share of the samples that calibrate, if the estimator is fitted here.
     random_state : int, RandomState instance or None, default=None
-        Seed of the split into fitting and calibration samples.
+        Seed of that split.
     unknown_label : "auto" or label, default="auto"
         Answer for unknown samples; "auto" is that of the estimator. Rows of y that carry an
-        explicit label, of either, are known unknowns: those in the fitting part go to an estimator
-        with the same explicit label, those in the calibration part serve as `X_unknown`, but not as
-        strangers, which must be new to the model.
+        explicit label, of either, are known unknowns: an estimator with the same one learns from
+        them, and those that calibrate serve as `X_unknown`, but not as strangers.
 
     Attributes
     ----------
@@ -73,22 +76,21 @@ class CalibratedRejector(ConformalClassifier):
     categories_ : ndarray of shape (M,) or None
         With ``KnownRejected(within="category")``, the categories.
     price_ : dict
-        Shares of samples that are rejected, for ``"known"`` and ``"unknown"``: ``"before"``, under
-        the thresholds of the estimator, ``"after"``, and their ``"source"``. For unknown samples
-        that is what was passed, or the classes withheld by the :class:`openset.OpenSetSearchCV`
-        that chose the estimator (an estimate: models of fewer classes), or "not known" (None). With
-        `X_traffic` they are estimates with an ``"interval"``.
+        Shares of ``"known"`` and of ``"unknown"`` samples that are rejected: ``"before"``, under
+        the thresholds of the estimator, ``"after"``, and their ``"source"``: for unknown ones what
+        was passed, or classes that the search withheld (an estimate: its models knew fewer), or
+        "not known" (None). With `X_traffic` they are estimates with an ``"interval"``.
     promise_ : bool
         Whether the promise of the criterion holds: not after a threshold was raised, not where
         strangers are known classes that were withheld, nor for criteria without a promise.
     traffic_ : dict
-        Only with `X_traffic`: its number of ``"rows"``, the estimated ``"unknown_share"`` with its
+        Only with `X_traffic`: its ``"rows"``, estimated ``"unknown_share"`` and
         ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
         ``"threshold_interval"``, None where the traffic does not set the threshold.
     strangers_ : dict
-        Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"`` and
-        the ``"trade_off"``: for each rate its threshold, the share of known calibration samples
-        named right, and that of strangers accepted (a mean over identities, with standard error).
+        Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"``, and
+        the ``"trade_off"``: for each rate its threshold, known calibration samples named right and
+        strangers accepted (shares; the latter a mean over identities, with standard error).
     n_calibration_ : int
         Number of calibration samples of known classes.
     cost_curve_ : CostCurve
@@ -100,46 +102,38 @@ class CalibratedRejector(ConformalClassifier):
     bounded_ : ndarray of shape (K,), bool
         Whether the threshold lies above the score far away from all samples, if that is known.
     known_radius_ : ndarray of shape (K,)
-        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, behind transformers;
-        only for estimators that have one.
+        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, behind transformers.
     n_features_in_, feature_names_in_
-        Only if the fitted estimator has them.
+        As far as the fitted estimator has them.
 
     Notes
     -----
-    The promise assumes that future known samples and calibration samples are exchangeable, as
-    independent draws from the same source are; drift breaks it. The probability is over both; for
-    the calibration set that was drawn there is ``KnownRejected(confidence=...)``. It is about
-    rejection, not about the label: a class that is not its own may accept a sample.
-
-    Rounding does not decide: scores closer than 1e-6, or ten times the difference between the
-    scores of a sample alone and in a batch, count as equal. Kernel machines compute scores near
-    their moved threshold in double precision.
+    The promise assumes that known samples to come and calibration samples are exchangeable, as
+    independent draws from the same source are; drift breaks it (:meth:`check`). It is about
+    rejection: a class that is not its own may accept a sample. Scores that rounding may exchange
+    count as equal: closer than 1e-6, or ten times what they differ by alone and in a batch.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.frozen import FrozenEstimator
     >>> from openset import CalibratedRejector, OpenSetSVC
-    >>> X, y = load_digits(return_X_y=True)
-    >>> X, y = X[y < 6] / 16, y[y < 6]
-    >>> svc = OpenSetSVC(gamma=0.1, C=8).fit(X[::2], y[::2])
+    >>> X, y = load_digits(n_class=6, return_X_y=True)
+    >>> svc = OpenSetSVC(gamma=0.001, C=8).fit(X[::2], y[::2])
     >>> model = CalibratedRejector(FrozenEstimator(svc), alpha=0.05).fit(X[1:600:2], y[1:600:2])
     >>> print(f"{(model.predict(X[601::2]) == model.unknown_label_).mean():.2f}")
-    0.04
-    >>> model.bounded_.all()
-    np.True_
+    0.03
     """
 
-    _parameter_constraints = {
-        "estimator": [HasMethods(["fit", "decision_function"])],
-        "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "criterion": [Criterion, None],
-        "prefer": [StrOptions({"promise", "bounded"})],
-        "calibration_size": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "random_state": ["random_state"],
-        "unknown_label": "no_validation",
-    }
+    estimator: BaseEstimator
+    alpha: float = param(0.05, _FRACTION)
+    criterion: Criterion | None = param(None, Criterion, None)
+    prefer: str = param("promise", StrOptions({"promise", "bounded"}))
+    calibration_size: float = param(0.25, _FRACTION)
+    random_state: Any = None
+    unknown_label: Any = "auto"
+
+    _parameter_constraints = {"estimator": [HasMethods(["fit", "decision_function"])]}
 
     # Types of the criterion in a model file.
     stored_types = (KnownRejected, StrangersAccepted, Precision, Cost, UnknownRejected, Accuracy)
@@ -148,24 +142,6 @@ class CalibratedRejector(ConformalClassifier):
         condition="the thresholds lie above the scores far away from all samples",
         known_unknowns="passed to the estimator if it takes them, and used as X_unknown",
     )
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        alpha: float = 0.05,
-        criterion: Criterion | None = None,
-        prefer: str = "promise",
-        calibration_size: float = 0.25,
-        random_state: Any = None,
-        unknown_label: Any = "auto",
-    ):
-        self.estimator = estimator
-        self.alpha = alpha
-        self.criterion = criterion
-        self.prefer = prefer
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.unknown_label = unknown_label
 
     def fit(
         self,
@@ -191,9 +167,8 @@ class CalibratedRejector(ConformalClassifier):
             only tell the price. None takes the known unknowns among the calibration samples.
         X_traffic : array-like of shape (N, d), default=None
             Instead of `X_unknown`: unlabelled samples, known and unknown ones mixed, independent of
-            each other. The share and the scores of unknown ones are estimated where the criterion
-            asks for them; what is chosen so is an estimate, no promise, and stays above the score
-            far away from all samples.
+            each other. Where the criterion needs unknown ones, their share and scores are
+            estimated; that gives no promise, and a threshold above the score far away.
         groups : array-like of shape (n,), default=None
             The object of each sample of X (a track, a session), for :class:`KnownRejected` where
             samples of one object are alike. An object is never both fitted and calibrated.
@@ -206,14 +181,11 @@ class CalibratedRejector(ConformalClassifier):
         -------
         self
         """
-        given = {"groups": groups, "unknown_groups": unknown_groups, "categories": categories}
-        return self._fit(X, y, X_unknown, given, False, X_traffic)
+        owners = {"groups": groups, "unknown_groups": unknown_groups, "categories": categories}
+        return self._fit(points.Samples(X, y, X_unknown, X_traffic, **owners))
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def _fit(
-        self, X, y, X_unknown, given, passed_for_price: bool, X_traffic=None
-    ) -> CalibratedRejector:
-        """As :meth:`fit`; a criterion that has no use for `X_unknown` takes them for the price."""
+    def _fit(self, given: points.Samples) -> CalibratedRejector:
         inner = unwrap(self.estimator)  # raises for a closed-set estimator
         frozen = isinstance(self.estimator, FrozenEstimator)
         if not frozen and _is_fitted(self.estimator):
@@ -222,99 +194,89 @@ class CalibratedRejector(ConformalClassifier):
                 "it again. Pass sklearn.frozen.FrozenEstimator(estimator) and samples that it has "
                 "not seen; or have it trained here: pass it unfitted, and all the samples."
             )
-        X, y, _ = self.check_targets(X, y)
+        X, y, _ = self.check_targets(given.X, given.y)
         automatic = isinstance(self.unknown_label, str) and self.unknown_label == "auto"
         label = inner.unknown_label if automatic else self.unknown_label
         classes, codes = known_classes(label, y)
-        known, point = codes < len(classes), self._criterion()
-        given, seen = _samples.check_given(point, given, y, X_unknown), np.flatnonzero(~known)
-        strangers = isinstance(point, StrangersAccepted)
-        serve = len(seen) > 0 and not strangers and X_unknown is None and X_traffic is None
-        if X_traffic is None:
-            point.check_unknown(seen if serve else X_unknown, passed_for_price)
-        else:
-            _traffic.check_traffic(point, X_unknown)
-            (X_traffic,) = indexable(X_traffic)
-        fit_rows = rows = np.arange(len(y))
-        if not frozen:
-            options = self.calibration_size, point.within == "class", self.random_state
-            fit_rows, rows = _samples.split_rows(y, known, *options, given["groups"])
-            if not takes_known_unknowns(inner, label):
-                fit_rows = fit_rows[known[fit_rows]]
+        point = self._criterion()
+        given = replace(given, X=X, y=y, known=codes < len(classes)).checked(point)
+        fit_rows, rows = self._divided(given, point, inner, label)
         self._fit_rows = None if frozen else fit_rows
-        if serve and not known[rows].all():
-            X_unknown = _safe_indexing(X, rows[~known[rows]])
-        rows = rows[known[rows]]
-        groups, fit_groups = (
-            None if given["groups"] is None else given["groups"][some] for some in (rows, fit_rows)
-        )
-        point.check_enough(len(rows), groups, None)  # fails before the fit, not after
+        part = given.part(point, rows)
+        point.check_enough(len(part.y), part.groups, None)  # fails before the fit, not after
+        fit_groups = None if given.groups is None else given.groups[fit_rows]
         self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None, fit_groups)
-        self.n_known_unknowns_ = len(seen)
-        transform, model = split_fitted(self.estimator_)
+        self.n_known_unknowns_ = int(np.sum(~given.known))
+        _, model = split_fitted(self.estimator_)
         if automatic:
             self.unknown_label_ = model.unknown_label_
-        identities, others = given["unknown_groups"], np.empty((0, len(self.classes_)))
-        if strangers and X_unknown is not None:
-            check_unseen(model, transform(X_unknown), _safe_indexing(X, seen), X_unknown)
-        elif strangers:
-            identities, others = withheld_scores(
-                self.estimator, X, y, known, fit_rows, self.random_state
+        identities, others = None, np.empty((0, len(self.classes_)))
+        if "unknown_groups" in point.takes:
+            fitted = self.estimator, self.estimator_
+            identities, others = identified(*fitted, given, fit_rows, self.random_state)
+        codes = encode_labels(part.y, self.classes_)
+        if strange := np.unique(part.y[codes == len(self.classes_)]).tolist():
+            raise ValueError(
+                f"y has labels that the estimator does not know: {strange!r} are not among its "
+                f"classes {self.classes_.tolist()!r}. Calibrate with known classes only; samples "
+                "of others can be passed as X_unknown."
             )
-        codes, band = _samples.encode_known(y[rows], self.classes_), 0.0
-        known_part = np.empty(0), codes, others, self.classes_, model.far_scores(), band
-        scores = CalibrationScores(*known_part, groups, identities)
-        names = None if given["categories"] is None else given["categories"][rows]
-        self._calibrate(point, _safe_indexing(X, rows), scores, names, X_unknown, X_traffic)
+        scores = np.empty(0), codes, others, self.classes_, model.far_scores(), 0.0, part.groups
+        self._calibrate(point, part, CalibrationScores(*scores, identities))
         return self
 
-    def _calibrate(self, point, X, given: CalibrationScores, names, X_unknown, X_traffic) -> None:
-        """Set thresholds on samples X, of which all but the scores is given; categories (n,)."""
+    def _divided(self, given: points.Samples, point, inner, label) -> tuple:
+        """Rows to fit and rows to calibrate."""
+        everything = np.arange(len(given.y))
+        if isinstance(self.estimator, FrozenEstimator):
+            return everything, everything
+        stratify = f"{type(point).__name__}(within='class')" if point.within == "class" else ""
+        how = self.calibration_size, self.random_state, stratify
+        fit_rows, rows = calibration_split(given.y, given.known, given.groups, *how)
+        if not takes_known_unknowns(inner, label):
+            fit_rows = fit_rows[given.known[fit_rows]]
+        return fit_rows, rows
+
+    def _calibrate(self, point, samples, given: CalibrationScores) -> None:
+        """Set thresholds on samples of known classes, of which all but the scores is given."""
         transform, model = split_fitted(self.estimator_)
-        self.criterion_, self.within_, self.categories_ = point, point.within, None
-        category, whose = np.zeros(len(given.codes), dtype=np.intp), [given.whose]
-        if names is not None:
-            self.categories_, category = np.unique(names, return_inverse=True)
-            whose = [f"of category {name!r}" for name in self.categories_.tolist()]
-        scores = _samples.finite_scores(model, transform(X))
-        given = given._replace(known=scores, band=_samples.score_slack(model, transform, X, scores))
+        scores = points.finite_scores(model, transform(samples.X))
+        given = given._replace(
+            known=scores, band=points.score_slack(model, transform, samples.X, scores)
+        )
+        self.criterion_, self.within_ = point, point.within
+        self.categories_, category = samples.in_categories()
         self._keep_scores(given, category)
-        others, kept, estimated = X_unknown, None, len(given.unknown) > 0
-        if X_traffic is not None:
-            traffic = _samples.finite_scores(model, transform(X_traffic))
-            found = self._mixture(traffic)
-            point = self.criterion_ = _traffic.with_share(point, found)
-            kept, others = given._replace(unknown=traffic, share=found.unknown_share), X_traffic
-            if point.needs_unknown:
-                given, estimated = kept, True
-        if not point.needs_unknown:
-            others = None
-        chosen = []
-        for m, text in enumerate(whose):
-            rows = np.flatnonzero(category == m)
-            part = given.take(rows)._replace(whose=text)
-            samples = _safe_indexing(X, rows), others
-            chosen.append(_samples.settled_thresholds(point, model, transform, samples, part))
+        priced, found = given._replace(unknown=given.unknown[:0]), None
+        if samples.others is not None:
+            priced = priced._replace(unknown=points.finite_scores(model, transform(samples.others)))
+        if samples.X_traffic is not None:
+            found = self._mixture(priced.unknown)
+            priced = priced._replace(share=found.unknown_share)
+            point = self.criterion_ = point.with_share(round(found.unknown_share, 3))
+            given = priced if point.needs_unknown else given
+        thresholds, attributes = points.thresholds_of(point, model, transform, samples, given)
         for name in ("strangers_", "_cost_values", "traffic_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        self.__dict__.update(chosen[0][1])
-        thresholds = np.stack([values for values, _ in chosen])
-        thresholds, lifted = _samples.lift(thresholds, given.far, self.prefer)
-        self.promise_ = bool(point.promises and not estimated and not lifted.any())
-        unknown = None if X_unknown is None else _samples.finite_scores(model, transform(X_unknown))
+        self.__dict__.update(attributes)
+        thresholds, lifted = points.lift(thresholds, given.far, self.prefer)
+        self.promise_ = point.promises and not len(given.unknown) and not lifted.any()
         withheld = getattr(model, "withheld_scores_", None)
-        self.price_ = _samples.price_of(scores, category, thresholds, unknown, withheld)
-        messages: list[str | None] = []
-        if kept is not None:
-            priced = _traffic.traffic_price(point, kept, found, thresholds[0])
-            self.traffic_, self.price_["unknown"] = priced
-            messages = [found.warning, _traffic.share_doubt(point, found)]
-        messages += _samples.doubts(point, given, thresholds, lifted, self.price_)
-        for message in filter(None, messages):
-            # To the caller of fit or of calibrate, behind scikit-learn's decorator.
-            warnings.warn(message, stacklevel=5)
-        one = 0 if names is None else slice(None)
+        self.price_ = points.price_of(priced, category, thresholds, withheld)
+        one = 0 if self.categories_ is None else slice(None)
         self.thresholds_, self.lifted_ = thresholds[one], lifted[one]
+        self._warn(point, found, priced, thresholds, lifted)
+
+    def _warn(self, point, found: Mixture | None, priced: CalibrationScores, thresholds, lifted):
+        """Say what speaks against thresholds (M, K), some lifted; tell about the traffic."""
+        messages = points.doubts(point, priced, thresholds, lifted, self.price_)
+        if found is not None:
+            self.traffic_, told = points.traffic_told(point, priced, found, thresholds[0])
+            self.price_["unknown"] |= told
+            messages = chain(points.traffic_doubts(point, found), messages)
+        for message in messages:
+            # To the caller of fit or of calibrate, behind scikit-learn's decorator.
+            warnings.warn(message, stacklevel=6)
 
     def _criterion(self) -> Criterion:
         """The criterion that the parameters ask for."""
@@ -394,22 +356,6 @@ class CalibratedRejector(ConformalClassifier):
             return super().known_score(X)
         return self.decision_function(X, categories=categories).max(axis=1)
 
-    @available_if(lambda self: hasattr(unwrap(self.estimator), "inclusion_proba"))
-    def inclusion_proba(self, X) -> np.ndarray:
-        """Probabilities of inclusion of the estimator, where its method defines them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or whatever the estimator takes
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        check_is_fitted(self)
-        transform, model = split_fitted(self.estimator_)
-        return model.inclusion_proba(transform(X))
-
     def neighbourhood(self, X):
         similar, distance, gap = super().neighbourhood(X)
         if self._fit_rows is not None:  # the estimator was fitted to a part of the samples
@@ -470,11 +416,9 @@ def calibrate(
     X : array-like of shape (n, d), or whatever the model takes
         Samples that were not used in its fit or search.
     y : array-like of shape (n,)
-        Their labels. Samples with a label that is no known class are unknown: the `X_unknown` of
-        :meth:`CalibratedRejector.fit`, for the price everywhere.
+        Their labels. Samples of no known class serve as `X_unknown`, for the price everywhere.
     X_traffic : array-like of shape (N, d), or whatever the model takes, default=None
-        Unlabelled samples, as for :meth:`CalibratedRejector.fit`; unknown samples in y are then
-        left out.
+        As for :meth:`CalibratedRejector.fit`; unknown samples in y are then left out.
     groups, categories : array-like of shape (n,), default=None
         As for :meth:`CalibratedRejector.fit`. For :class:`StrangersAccepted` the groups of unknown
         samples are their identities; None takes their labels.
@@ -502,30 +446,9 @@ def calibrate(
     inside = last is final  # else a search or another wrapper stays around it
     rejector = CalibratedRejector(FrozenEstimator(final if inside else model), **operating_point)
     rejector._validate_params()
-    point, y = rejector._criterion(), np.asarray(y)
-    known = encode_labels(y, final.classes_) < len(final.classes_)
-    (Z,) = indexable(transform(X) if inside else X)
+    (X,) = indexable(transform(X) if inside else X)
     if X_traffic is not None and inside:
         X_traffic = transform(X_traffic)
-    elif X_traffic is None and point.needs_unknown and known.all():
-        raise ValueError(
-            f"criterion={point} needs unknown samples, but all labels in y are known classes."
-        )
-    strangers, unknown = "unknown_groups" in point.takes, None
-    if X_traffic is None and not known.all():
-        unknown = _safe_indexing(Z, np.flatnonzero(~known))
-    if strangers and groups is None and np.any(y == final.unknown_label_):
-        raise ValueError(
-            f"{point} needs the identity of each unknown sample, but y has the label "
-            f"{final.unknown_label_!r}. Pass groups."
-        )
-    identities = y if groups is None else np.asarray(groups)
-    known_groups = None if groups is None or "groups" not in point.takes else identities[known]
-    given = {
-        "groups": known_groups,
-        "unknown_groups": identities[~known] if strangers else None,
-        "categories": None if categories is None else np.asarray(categories)[known],
-    }
-    Z_known = _safe_indexing(Z, np.flatnonzero(known))
-    rejector._fit(Z_known, y[known], unknown, given, True, X_traffic)
+    given = X, np.asarray(y), X_traffic, groups, categories
+    rejector._fit(points.by_label(rejector._criterion(), final, *given))
     return replace_final(model, rejector) if inside else rejector

@@ -1,9 +1,8 @@
 """At most a share of the strangers is accepted: hierarchical conformal prediction.
 
 Strangers come as G identities (people, intents, kinds of fault), exchangeable with the next one.
-Every one has the mass 1 / (G + 1), in equal parts on its samples, and the identity to come the
-rest, above all scores. A random sample of it scores more than s with a probability of at most the
-mass above s.
+Each has the mass 1 / (G + 1), in equal parts on its samples, and the one to come the rest, above
+all scores: a random sample of it scores more than s with at most the mass above s.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing
 
-from ..model_selection import held_out_scores
+from ..model_selection import withheld_class_scores
+from ..utils import split_fitted
 from ._criterion import SLACK, CalibrationScores, Criterion, fewest_groups, masses, width
+from ._operating_point import Samples
 
-# Rates of the trade-off that is told; folds of classes that are withheld one after the other.
-_RATES = (0.1, 0.01, 0.001)
-_FOLDS = 5
+_RATES = (0.1, 0.01, 0.001)  # of the trade-off that is told
 
 # Where strangers come from that nobody passed; the rate that is stated is too high where
 # rate (K + 1) is less than _ENOUGH (benchmarks/promises.md).
@@ -33,9 +32,8 @@ _WITHHELD, _ENOUGH = "known classes that were withheld: an estimate, probably to
 class StrangersAccepted(Criterion):
     """At most a share `rate` of the samples of a new identity is accepted, as any class.
 
-    This is the false match rate by which face and speaker systems are specified.
-    Price: the lower `rate`, the more known samples are rejected; ``strangers_`` tells how many are
-    named right.
+    This is the false match rate by which face and speaker systems are specified. Price: the lower
+    `rate`, the more known samples are rejected; ``strangers_`` tells how many are named right.
 
     Parameters
     ----------
@@ -45,15 +43,15 @@ class StrangersAccepted(Criterion):
 
     Notes
     -----
-    ``fit`` takes the samples of strangers as `X_unknown` and their identities as `unknown_groups`:
-    ones that the model has not seen, and that are drawn as those to come are. The promise holds on
-    average over draws of the G identities, for every G.
+    ``fit`` takes samples of strangers as `X_unknown`, drawn as those to come are and new to the
+    model, and their identities as `unknown_groups`. The promise holds on average over draws of the
+    G identities, for every G.
 
     Without `X_unknown` known classes are withheld in folds, and scored by models that have not seen
-    them. That is an estimate, no promise: the model that is delivered knows more classes, and a
-    maximum over more classes may accept more strangers. Measured with K classes, it accepts 0.9 to
-    1.1 times the rate on average where rate (K + 1) is 5 or more, and far less, at the expense of
-    known samples, where that is 1.
+    them. That is an estimate, no promise: the model that is delivered knows more classes, of which
+    one may accept. With K classes it accepts 0.9 to 1.1 times the rate on average where
+    rate (K + 1) is 5 or more, and far less, at the expense of known samples, where that is 1
+    (benchmarks/promises.md).
 
     References
     ----------
@@ -134,42 +132,46 @@ def stranger_threshold(scores: CalibrationScores, rate: float) -> float:
     return scores.below(tried, int(possible[-1]))
 
 
-def withheld_scores(
-    estimator: BaseEstimator, X: Any, y: np.ndarray, known: np.ndarray, fit_rows, random_state: Any
+def identified(
+    estimator: BaseEstimator, fitted: BaseEstimator, given: Samples, fit_rows, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Identities (m,) of strangers; highest scores (m, 1) where they are withheld known classes."""
+    if given.X_unknown is None:
+        return _withheld(estimator, given, fit_rows, random_state)
+    transform, model = split_fitted(fitted)
+    kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
+    known_unknowns = _safe_indexing(given.X, np.flatnonzero(~given.known))
+    pairs = (given.X_unknown, known_unknowns), (transform(given.X_unknown), kept and kept[0])
+    for strangers, fitted_to in pairs:
+        if n_seen := len(_contents(strangers) & _contents(fitted_to)):
+            raise ValueError(
+                f"{n_seen} samples of X_unknown are known unknowns that the model was fitted to; "
+                "a model rejects what it has seen. Pass strangers that are new to it."
+            )
+    return given.unknown_groups, np.empty((0, len(model.classes_)))
+
+
+def _contents(X: Any) -> set[bytes]:
+    """The rows of a matrix of numbers; none of anything else."""
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "iuf":
+        return set()
+    return {row.tobytes() for row in X.astype(np.float64)}
+
+
+def _withheld(estimator, given: Samples, fit_rows, random_state) -> tuple[np.ndarray, np.ndarray]:
     """Class indices of known rows, and highest scores (m, 1) by models that have not seen them."""
-    # The classes are withheld in folds; each model is fitted to the fitting rows of the others.
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
             "StrangersAccepted needs X_unknown and unknown_groups in fit, strangers with their "
             "identities: a fitted model cannot withhold classes. Or pass the estimator unfitted, "
             "for an estimate from known classes that are withheld."
         )
-    classes, codes = np.unique(y[known], return_inverse=True)
+    classes, codes = np.unique(given.y[given.known], return_inverse=True)
     if len(classes) < 3:
         raise ValueError(
             f"StrangersAccepted without X_unknown withholds known classes; {len(classes)} are too "
             "few. Pass X_unknown and unknown_groups, strangers with their identities."
         )
-    n_folds = min(_FOLDS, len(classes))
-    fold_of = check_random_state(random_state).permutation(np.arange(len(classes)) % n_folds)
-    fold = np.full(len(y), -1)  # known unknowns are fitted in every fold, and never scored
-    fold[known] = fold_of[codes]
-    return codes, held_out_scores(estimator, X, y, fold, fit_rows)[known, None]
-
-
-def check_unseen(model: Any, Z_unknown: Any, known_unknowns: Any, X_unknown: Any) -> None:
-    """Raise ValueError if strangers were fitted to as known unknowns, of y or of the model."""
-    # `Z_unknown` are the strangers as the model sees them.
-    kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
-    pairs: Any = (X_unknown, known_unknowns), (Z_unknown, kept and kept[0])
-    for pair in pairs:
-        arrays = [m.toarray() if sparse.issparse(m) else np.asarray(m) for m in pair]
-        if not all(m.ndim == 2 and m.dtype.kind in "iuf" for m in arrays):
-            continue
-        first, seen = ({row.tobytes() for row in m.astype(np.float64)} for m in arrays)
-        if n_seen := len(first & seen):
-            raise ValueError(
-                f"{n_seen} samples of X_unknown are known unknowns that the model was fitted to; "
-                "a model rejects what it has seen. Pass strangers that are new to it."
-            )
+    how = fit_rows, random_state
+    return codes, withheld_class_scores(estimator, given.X, given.y, given.known, *how)[:, None]

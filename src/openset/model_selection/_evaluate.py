@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_random_state
 
 from ..base import GridScores, SearchSpec
 from ..utils import split_pipeline, thread_map, unwrap
@@ -23,6 +23,7 @@ from ._split import Simulation
 
 # Quantiles of the scores of withheld rows that are kept of each setting and simulation.
 _QUANTILES = 101
+_CLASS_FOLDS = 5  # in which known classes are withheld
 
 
 class Candidate(NamedTuple):
@@ -279,3 +280,14 @@ def held_out_scores(estimator, X, y, fold, fit_rows=None, on_fold=lambda: None) 
         scores[rest] = model.decision_function(_safe_indexing(X, rest)).max(axis=1)
         on_fold()
     return scores
+
+
+def withheld_class_scores(estimator, X, y, known, fit_rows, random_state) -> np.ndarray:
+    """Highest scores (m,) of the m known rows by models that have not seen their classes."""
+    # The classes are withheld in folds; each model is fitted to the fitting rows of the others.
+    classes, codes = np.unique(y[known], return_inverse=True)
+    n_folds = min(_CLASS_FOLDS, len(classes))
+    fold_of = check_random_state(random_state).permutation(np.arange(len(classes)) % n_folds)
+    fold = np.full(len(y), -1)  # known unknowns are fitted in every fold, and never scored
+    fold[known] = fold_of[codes]
+    return held_out_scores(estimator, X, y, fold, fit_rows)[known]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import KW_ONLY
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import BaseShuffleSplit
+from sklearn.model_selection import BaseShuffleSplit, StratifiedGroupKFold, train_test_split
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
@@ -389,3 +390,48 @@ class ClosedSetSplit(_HoldOut):
     def _draw(self, classes, codes, positive, groups):
         known = np.arange(len(classes))
         return [self._hold_out(classes, codes, known, rng, groups) for rng in self._generators()]
+
+
+def calibration_split(
+    y: np.ndarray,
+    known: np.ndarray,
+    groups: np.ndarray | None,
+    size: float,
+    random_state: Any,
+    stratify: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to calibrate, a share `size` of all; every known class is fitted."""
+    # `known` (n,) are rows of known classes; `stratify` is what needs each class on both sides.
+    labels, first, inverse = np.unique(y, return_index=True, return_inverse=True)
+    of_class, n_rest = first[inverse], int(np.ceil(size * len(y)))  # whatever the names are
+    if stratify and (single := np.bincount(inverse) < 2).any():
+        raise ValueError(
+            f"{stratify} needs samples of each class both to fit and to calibrate; y has 1 sample "
+            f"of {labels[single].tolist()!r}. Give more, or leave these classes out."
+        )
+    if stratify and not len(labels) <= n_rest <= len(y) - len(labels):
+        raise ValueError(
+            f"{stratify} needs samples of each of the {len(labels)} classes both to fit and to "
+            f"calibrate; calibration_size={size!r} takes {n_rest} of {len(y)} samples to "
+            "calibrate. Choose another size, or give more samples."
+        )
+    if groups is None:
+        shares = {"test_size": size, "stratify": of_class if stratify else None}
+        fit, rest = train_test_split(np.arange(len(y)), random_state=random_state, **shares)
+    else:  # a group is never on both sides
+        n_parts = min(max(2, round(1 / size)), len(np.unique(groups)))
+        if n_parts < 2:
+            raise ValueError(
+                "groups has one group, which can be used either to fit or to calibrate. Give "
+                "samples of more groups, or calibrate a fitted estimator: FrozenEstimator."
+            )
+        parts = StratifiedGroupKFold(n_parts, shuffle=True, random_state=random_state)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            fit, rest = next(parts.split(of_class, of_class, groups))
+    if lost := np.setdiff1d(y[known], y[fit]).tolist():
+        raise ValueError(
+            f"All samples of {lost!r} were drawn for calibration and none is left to fit. Give "
+            f"more samples, or lower calibration_size={size!r}."
+        )
+    return fit, rest

@@ -36,7 +36,7 @@ def update_rejector(model: CalibratedRejector) -> None:
     old: dict[str, Any] = {
         **dict.fromkeys(FORMER_PARAMETERS),
         **state,
-    }  # some came later than others
+    }  # not all are there
     point, alpha = _CRITERIA[old["criterion"]](old), old["alpha"]
     plain = point == KnownRejected(alpha)
     for name in FORMER_PARAMETERS:
