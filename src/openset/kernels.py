@@ -129,8 +129,18 @@ class RBF(Kernel):
         return -np.log(t)
 
 
+class _Parametrised:
+    """A kernel whose parameters are positive."""
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            if not 0 < value < np.inf:
+                owner = type(self).__name__
+                raise ValueError(f"{owner}: {name} must be > 0 and finite, got {name}={value!r}.")
+
+
 @dataclass(frozen=True)
-class TStudent(Kernel):
+class TStudent(_Parametrised, Kernel):
     """Generalised T-Student kernel, ``k(s) = 1 / (1 + s**(degree/2))``.
 
     With gamma = 1 this is ``1 / (1 + r**degree)``.
@@ -143,9 +153,6 @@ class TStudent(Kernel):
 
     degree: float = 2.0
 
-    def __post_init__(self):
-        _check_positive("TStudent", "degree", self.degree)
-
     def value(self, s, out=None):
         with np.errstate(over="ignore"):  # 1 / (1 + inf) = 0 is what is meant
             power = np.power(s, s.dtype.type(self.degree / 2), out=out)
@@ -157,7 +164,7 @@ class TStudent(Kernel):
 
 
 @dataclass(frozen=True)
-class RationalQuadratic(Kernel):
+class RationalQuadratic(_Parametrised, Kernel):
     """Rational quadratic kernel, ``k(s) = c / (s + c)``.
 
     Parameters
@@ -168,9 +175,6 @@ class RationalQuadratic(Kernel):
 
     c: float = 1.0
 
-    def __post_init__(self):
-        _check_positive("RationalQuadratic", "c", self.c)
-
     def value(self, s, out=None):
         c = s.dtype.type(self.c)
         return np.divide(c, np.add(s, c, out=out), out=out)
@@ -180,7 +184,7 @@ class RationalQuadratic(Kernel):
 
 
 @dataclass(frozen=True)
-class InverseMultiquadric(Kernel):
+class InverseMultiquadric(_Parametrised, Kernel):
     """Inverse multiquadric kernel, ``k(s) = c / sqrt(s + c**2)``, normalised to k(0) = 1.
 
     Parameters
@@ -190,9 +194,6 @@ class InverseMultiquadric(Kernel):
     """
 
     c: float = 1.0
-
-    def __post_init__(self):
-        _check_positive("InverseMultiquadric", "c", self.c)
 
     def value(self, s, out=None):
         c = s.dtype.type(self.c)
@@ -216,11 +217,6 @@ _BY_NAME = {
     "inverse_multiquadric": InverseMultiquadric,
     "linear": Linear,
 }
-
-
-def _check_positive(owner, name, value):
-    if not 0 < value < np.inf:
-        raise ValueError(f"{owner}: {name} must be > 0 and finite, got {name}={value!r}.")
 
 
 def get_kernel(kernel: str | Kernel | Linear) -> Kernel | Linear:

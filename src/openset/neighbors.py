@@ -28,7 +28,6 @@ from .solver.points import (
     DistancesTo,
     left_factor,
     right_factor,
-    row_blocks,
     scaled_square,
     squared_norms,
 )
@@ -111,7 +110,7 @@ class OpenSetKNN(DistanceClassifier):
     device: str = "cpu"
     unknown_label: Any = "auto"
 
-    fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
+    fitted_attributes = {"_rows": "n int", "_X": "n d dense", "_starts": "groups int"}
     traits = Traits(
         "k-NN",
         bounded=True,
@@ -139,7 +138,6 @@ class OpenSetKNN(DistanceClassifier):
 
     def check_fitted(self):
         sizes = super().check_fitted()
-        require(isinstance(self._X, np.ndarray), "_X is not an array")
         require(len(self._starts) == sizes["K"] + 1, "_starts has not one group per class")
         fits = self._starts[0] == 0 and np.all(np.diff(self._starts) > 0)
         require(fits and self._starts[-1] == sizes["n"], "_starts does not divide the samples")
@@ -439,7 +437,7 @@ class OSNN(OpenSetClassifier):
         condition='rule="ratio", threshold < 1 and the Euclidean metric',
         known_unknowns="neighbours of another class, which no sample is assigned to",
     )
-    fitted_attributes = {"_rows": "n int", "_X": "n d", "_starts": "groups int"}
+    fitted_attributes = {"_rows": "n int", "_X": "n d dense", "_starts": "groups int"}
     search_spec = SearchSpec({"default": _RATIOS}, after_fit=("threshold",))
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -469,7 +467,6 @@ class OSNN(OpenSetClassifier):
 
     def check_fitted(self):
         sizes = super().check_fitted()
-        require(isinstance(self._X, np.ndarray), "_X is not an array")
         starts, n = self._starts, sizes["n"]
         require(len(starts) >= sizes["K"], "_starts has fewer groups than there are classes")
         fits = starts[0] == 0 and np.all(np.diff(starts) > 0) and starts[-1] < n
@@ -497,14 +494,12 @@ class OSNN(OpenSetClassifier):
         # Minus the ratio of each class: its distance over that of the nearest other class. Known
         # unknowns and removed classes are such classes and come last; none of them is answered.
         X = validate_samples(self, X)
-        score = partial(self._score, DistancesTo(self._X, self.metric))
-        blocks = (X[rows] for rows in row_blocks(0, len(X), len(self._X)))
-        scores = np.concatenate(list(thread_map(score, blocks, self.n_jobs)))
+        scores = DistancesTo(self._X, self.metric).reduced(X, self._score, self.n_jobs)
         return scores[:, : len(self.classes_)]
 
-    def _score(self, distances, block):
-        """Minus the ratios of a block of samples (n, d), (n, groups)."""
-        by_class = np.split(distances(block), self._starts[1:], axis=1)
+    def _score(self, distances):
+        """Minus the ratios, (n, groups), from the distances to all samples."""
+        by_class = np.split(distances, self._starts[1:], axis=1)
         nearest = own = np.column_stack([d.min(axis=1) for d in by_class])
         # The nearest class other than that of the column.
         two = np.partition(nearest, 1, axis=1)
@@ -512,7 +507,7 @@ class OSNN(OpenSetClassifier):
         other = np.where(first, two[:, 1:2], two[:, :1])
         if self.rule == "agreement":
             # Both nearest samples are of a class iff its second is nearer than any of the others.
-            none = np.full((len(block), 1), np.inf)
+            none = np.full((len(distances), 1), np.inf)
             padded = (np.column_stack([d, none]) for d in by_class)
             own = np.column_stack([np.partition(d, 1, axis=1)[:, 1] for d in padded])
         # own / other up to 1, and 2 - other / own beyond; 1 where both are 0 or both infinite.

@@ -5,6 +5,7 @@ The words contain no comma, so a CSV file needs no quotes for them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from ..solver.points import (
     center_of,
     left_factor,
     right_factor,
-    row_blocks,
     squared_norms,
 )
 from ..utils import answer_labels, decide, split_fitted, thread_map
@@ -79,10 +79,7 @@ class Certificate:
         # positive, the class rejects, and everything it accepts is at least this far away. -inf
         # for a class without certificate, inf for one without positive support vectors.
         X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-        distances = DistancesTo(self._vectors, "euclidean")
-        blocks = row_blocks(0, X.shape[0], self._vectors.shape[0])
-        parts = [self._margin_of(distances(X[rows])) for rows in blocks]
-        return np.concatenate([np.empty((0, len(self.radius))), *parts])
+        return DistancesTo(self._vectors, "euclidean").reduced(X, self._margin_of)
 
     def _margin_of(self, distances):
         """:meth:`margin` from distances of shape (n, n_sv) to the support vectors."""
@@ -326,14 +323,14 @@ def neighbourhood_of(model: BaseEstimator, X: Any) -> tuple[np.ndarray, np.ndarr
         return np.full(len(missing), -1), missing, missing
     vectors, index, metric = kept
     certificate = Certificate(model) if hasattr(model, "known_radius_") else None
-    distances = DistancesTo(vectors, metric)
     X = validate_samples(model, X, accept_sparse="csr")
-    n = X.shape[0]
-    nearest, distance, gap = np.empty(n, dtype=np.intp), np.empty(n), np.full(n, np.nan)
-    for rows in row_blocks(0, n, vectors.shape[0]):
-        d = distances(X[rows])
-        nearest[rows] = d.argmin(axis=1)
-        distance[rows] = d.min(axis=1)
-        if certificate is not None:
-            gap[rows] = np.maximum(0.0, certificate._margin_of(d)).min(axis=1)
-    return index[nearest], distance, gap
+    nearest = DistancesTo(vectors, metric).reduced(X, partial(_nearest, certificate))
+    return index[nearest[:, 0].astype(np.intp)], nearest[:, 1].copy(), nearest[:, 2].copy()
+
+
+def _nearest(certificate, distances):
+    """Index and distance of the nearest samples, and how far the certificate is, (n, 3)."""
+    gap = np.full(len(distances), np.nan)
+    if certificate is not None:
+        gap = np.maximum(0.0, certificate._margin_of(distances)).min(axis=1)
+    return np.column_stack([distances.argmin(axis=1), distances.min(axis=1), gap])

@@ -65,6 +65,7 @@ _KINDS: dict[str, tuple[str, tuple, Callable, str]] = {
     "int": (*_INTEGERS, lambda a: a >= 0, "entries below 0"),
     "row": (*_INTEGERS, lambda a: a >= -1, "entries below -1"),  # -1: no training sample
     "float": (*_FLOATS, np.isfinite, "{} entries that are not finite"),
+    "dense": (*_FLOATS, np.isfinite, "{} entries that are not finite"),
     "inf": (*_FLOATS, lambda a: ~np.isnan(a), "{} entries that are not finite"),
 }
 
@@ -73,8 +74,8 @@ def check_array(name: str, value: Any, layout: str, sizes: dict[str, int]) -> No
     """Raise ValueError unless an array has the dtype, the shape and the range of its layout."""
     # A layout names the axes and, optionally, what the numbers are: `"K n"` is a float64 array of
     # shape (K, n) with finite numbers; `"K inf"` may hold inf, but no NaN; `"n int"` holds integers
-    # >= 0, `"n row"` also -1; `"K bool"` is boolean. `"n d"` may be a CSR matrix. Axes that are not
-    # in `sizes` are added to it.
+    # >= 0, `"n row"` also -1; `"K bool"` is boolean. `"n d"` may be a CSR matrix, unless it is
+    # `"n d dense"`. Axes that are not in `sizes` are added to it.
     *axes, kind = layout.split()
     if kind not in _KINDS:
         axes, kind = [*axes, kind], "float"

@@ -14,25 +14,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..kernels import Kernel, Linear
 from .machines import unit_gamma
 
-__all__ = [
-    "BOXES",
-    "COUNT",
-    "FRACTIONS",
-    "NUMBER",
-    "POSITIVE",
-    "QUANTILES",
-    "RULES",
-    "SCALED_GAMMAS",
-    "SHARE",
-    "SearchSpec",
-    "Traits",
-    "kernel_search",
-    "machine_traits",
-    "param",
-    "unit_gamma",
-    "with_parameters",
-]
-
 T = TypeVar("T")
 
 # Thresholds and fractions: 20 values, linear in [0, 1).

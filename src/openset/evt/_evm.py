@@ -114,7 +114,7 @@ class ExtremeValueMachine(OpenSetClassifier):
     )
     stored_types = (WeibullTail,)
     fitted_attributes = {
-        **{"extreme_index_": "n int", "extreme_vectors_": "n d", "n_extreme_": "K int"},
+        **{"extreme_index_": "n int", "extreme_vectors_": "n d dense", "n_extreme_": "K int"},
         "weibull_": "n models",
     }
     search_spec = SearchSpec(
@@ -172,13 +172,10 @@ class ExtremeValueMachine(OpenSetClassifier):
     def _cover(self, X, distances, radius, rows):
         """Rows of X that are extreme vectors of a class."""
         members = slice(*rows)
-        order = self._order(X[members], radius[members])
+        # Of points that cover equally many the largest ball is taken first, then a hash of the
+        # features decides: not the order of rows.
+        order = np.lexsort((row_keys(X[members]), -radius[members]))
         return greedy_cover(X, distances, *rows, radius[members], order)
-
-    def _order(self, X, radius):
-        """The points of a class in the order in which those that cover equally many are taken."""
-        # The largest ball comes first, then a hash of the features decides: not the order of rows.
-        return np.lexsort((row_keys(X), -radius))
 
     def far_scores(self) -> np.ndarray:
         # All probabilities vanish with the distance.
@@ -189,7 +186,6 @@ class ExtremeValueMachine(OpenSetClassifier):
         sizes = super().check_fitted()
         fits = np.all(self.n_extreme_ > 0) and self.n_extreme_.sum() == sizes["n"]
         require(fits, "n_extreme_ does not add up to the number of extreme vectors")
-        require(isinstance(self.extreme_vectors_, np.ndarray), "extreme_vectors_ is not an array")
         return sizes
 
     def take_classes(self, index):
@@ -215,11 +211,8 @@ class ExtremeValueMachine(OpenSetClassifier):
         ndarray of shape (n, K)
         """
         X, stops = validate_samples(self, X), np.cumsum(self.n_extreme_)
-        distances = DistancesTo(self.extreme_vectors_, self.metric)
-        blocks = (X[rows] for rows in row_blocks(0, len(X), len(self.extreme_vectors_)))
         fuse = partial(self.weibull_.mean_of_largest, stops=stops, n=self.n_fused)
-        parts = thread_map(lambda block: fuse(distances(block)), blocks, self.n_jobs)
-        return np.concatenate(list(parts))
+        return DistancesTo(self.extreme_vectors_, self.metric).reduced(X, fuse, self.n_jobs)
 
     raw_scores = inclusion_proba
 

@@ -198,17 +198,22 @@ def class_means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.add.reduceat(X[order], np.r_[0, np.cumsum(sizes)[:-1]], axis=0) / sizes[:, None]
 
 
-def shrunk_covariance(R: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, float]:
-    """The Ledoit-Wolf covariance of R, the rows of X about their means, and its shrinkage."""
-    empirical = R.T @ R / len(R)
-    variance = np.trace(empirical) / len(empirical)
+def require_spread(name: str, variance: float, X: np.ndarray) -> None:
+    """Raise ValueError if the variance of X (n, d) within the classes overflows or is zero."""
     if not np.isfinite(variance):
         raise ValueError("The variance of X overflows. Scale X, for instance by StandardScaler.")
     if np.sqrt(variance) <= 1e-14 * np.abs(X).max():  # equal rows, up to rounding
         raise ValueError(
-            f"The covariance of X within the classes is zero (n_samples={len(R)}): every class has "
-            "one distinct sample. Give at least one class two different samples."
+            f"The {name} of X within the classes is zero (n_samples={len(X)}): every class has one "
+            "distinct sample. Give at least one class two different samples."
         )
+
+
+def shrunk_covariance(R: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, float]:
+    """The Ledoit-Wolf covariance of R, the rows of X about their means, and its shrinkage."""
+    empirical = R.T @ R / len(R)
+    variance = np.trace(empirical) / len(empirical)
+    require_spread("covariance", variance, X)
     # Variance of the covariance over its distance from a sphere.
     squares, distance = (empirical**2).sum(), (empirical**2).sum() - len(empirical) * variance**2
     fourth = (squared_norms(R) ** 2).sum() / len(R)

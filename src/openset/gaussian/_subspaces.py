@@ -15,7 +15,14 @@ from ..base import DistanceClassifier, SearchSpec, Traits
 from ..base.fitted import require
 from ..base.parameters import QUANTILES, param, with_parameters
 from ..solver.points import squared_norms
-from ._means import FAR, class_means, eigenvectors, pulled_in, shrunk_covariance
+from ._means import (
+    FAR,
+    class_means,
+    eigenvectors,
+    pulled_in,
+    require_spread,
+    shrunk_covariance,
+)
 
 N_COMPONENTS = [Interval(Integral, 0, None, closed="left"), Interval(Real, 0, 1, closed="neither")]
 # A search tries these shares of the variance.
@@ -109,13 +116,7 @@ class SIMCA(DistanceClassifier):
     def fit_classes(self, X: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         self.means_ = class_means(X, codes)
         least = _LEAST * float(squared_norms(X - self.means_[codes]).mean())
-        if not np.isfinite(least):
-            raise ValueError("The variance of X overflows. Scale X, e.g. by StandardScaler.")
-        if np.sqrt(least / _LEAST) <= 1e-14 * np.abs(X).max():  # equal rows, up to rounding
-            raise ValueError(
-                f"The variance of X within the classes is zero (n_samples={len(X)}): every class "
-                "has one distinct sample. Give at least one class two different samples."
-            )
+        require_spread("variance", least / _LEAST, X)
         h, v, own = (np.full(len(X), np.nan) for _ in range(3))
         subspaces = []
         for c in range(len(self.means_)):

@@ -13,13 +13,14 @@ A square depends on its own two points only, not on the points that it is comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 
 import numpy as np
 from scipy import sparse
 
 from ..kernels import RBF, Kernel, Linear
+from ..utils import thread_map
 from ._matmul import multiply, packed, rows_of, rows_of_packed
 from ._squares import (
     Narrow,
@@ -412,3 +413,10 @@ class DistancesTo:
         squares = np.empty((A.shape[0], stop - start))
         self._to.squares(self._to.queries(A), start, squares)
         return np.sqrt(squares, out=squares)
+
+    def reduced(self, A, reduce: Callable, n_jobs: int | None = None) -> np.ndarray:
+        """``reduce(distances)`` of the rows of A (n, d), block by block; the first axis is n."""
+        # Without any rows there is still one block, which tells the shape.
+        blocks = (A[rows] for rows in row_blocks(0, max(1, A.shape[0]), self.n_points))
+        parts = thread_map(lambda block: reduce(self(block)), blocks, n_jobs)
+        return np.concatenate(list(parts))

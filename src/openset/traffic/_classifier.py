@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ..base import OpenSetClassifier, Traits, known_classes
 from ..base.fitted import require
+from ..base.parameters import SHARE, param, with_parameters
 from ..calibration import Mixture
 from ..utils import Progress, split_fitted, unwrap
 from ..wrappers import OpenSetWrapper, ShiftedWrapper
@@ -27,6 +28,7 @@ _INSIDE = 0.999  # a moved threshold stays above the score far away
 _TIE = 1e-9
 
 
+@with_parameters
 class TrafficClassifier(ShiftedWrapper):
     """An open-set estimator that learns from unlabelled rows in use.
 
@@ -125,16 +127,14 @@ class TrafficClassifier(ShiftedWrapper):
     array([ 0,  1, -1])
     """
 
-    price_: dict[str, dict[str, Any]]
+    estimator: BaseEstimator
+    new_kinds: float = param(0.5, SHARE)
+    confidence: float = param(0.95, Interval(Real, 0.0, 1.0, closed="neither"))
+    random_state: Any = None
+    verbose: int = 0
+    unknown_label: Any = "auto"
 
-    _parameter_constraints = {
-        "estimator": [HasMethods(["fit", "decision_function"])],
-        "new_kinds": [Interval(Real, 0.0, 1.0, closed="both")],
-        "confidence": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "unknown_label": "no_validation",
-    }
+    _parameter_constraints = {"estimator": [HasMethods(["fit", "decision_function"])]}
     fitted_attributes = {
         **{"estimator_": "", "second_": "", "learned_": "", "reason_": "", "price_": ""},
         "thresholds_": "gates inf",
@@ -144,22 +144,6 @@ class TrafficClassifier(ShiftedWrapper):
         condition="the moved threshold of the estimator lies above its scores far away",
         known_unknowns="passed to the estimator",
     )
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        new_kinds: float = 0.5,
-        confidence: float = 0.95,
-        random_state: Any = None,
-        verbose: int = 0,
-        unknown_label: Any = "auto",
-    ):
-        self.estimator = estimator
-        self.new_kinds = new_kinds
-        self.confidence = confidence
-        self.random_state = random_state
-        self.verbose = verbose
-        self.unknown_label = unknown_label
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, X_traffic: Any = None) -> TrafficClassifier:
@@ -191,7 +175,8 @@ class TrafficClassifier(ShiftedWrapper):
         kinds, rng = self._n_class_folds(), check_random_state(self.random_state)
         progress = Progress(2 * FOLDS + kinds, type(self).__name__, self.verbose > 0)
         data = CrossedData.of(self.estimator_, X, y, X_traffic, rng, progress)
-        self.second_, self.thresholds_, self.price_ = None, np.array([0.0, -np.inf]), {}
+        self.second_, self.thresholds_ = None, np.array([0.0, -np.inf])
+        self.price_: dict[str, dict[str, Any]] = {}
         self.unknown_at_least_ = self.unknown_share_ = 0.0
         if data.held_out.sum() < _ROWS:
             self.reason_ = (

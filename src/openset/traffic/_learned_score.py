@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter
 
 from ..base import known_classes, takes_known_unknowns
+from ..base.parameters import param, with_parameters
 from ..calibration import mixture
 from ..model_selection import held_out_scores
 from ..utils import chosen_width, split_fitted, unwrap
@@ -28,6 +29,7 @@ from ._crossed import LIGHT, stack, unknown_probability
 _FOLDS = 3
 
 
+@with_parameters
 class LearnedScore(BaseEstimator):
     """Known rows from which, with a batch, a score is learned for ``find_unknowns(learn=True)``.
 
@@ -73,18 +75,11 @@ class LearnedScore(BaseEstimator):
     57 of 60 found, 3 false
     """
 
-    _parameter_constraints = {
-        "estimator": [HasMethods(["fit", "decision_function"])],
-        "calibration_size": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "random_state": ["random_state"],
-    }
+    estimator: BaseEstimator
+    calibration_size: float = param(0.5, Interval(Real, 0.0, 1.0, closed="neither"))
+    random_state: Any = None
 
-    def __init__(
-        self, estimator: BaseEstimator, calibration_size: float = 0.5, random_state: Any = None
-    ):
-        self.estimator = estimator
-        self.calibration_size = calibration_size
-        self.random_state = random_state
+    _parameter_constraints = {"estimator": [HasMethods(["fit", "decision_function"])]}
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> LearnedScore:

@@ -207,13 +207,8 @@ class MatrixInPieces:
         up = xp.where(batch.betas < upper, batch.vs, -np.inf)
         down = xp.where(batch.betas > lower, -batch.vs, -np.inf)
         # The rank in either list; the better of the two decides.
-        order = xp.arange(self.n_rows)
-        rank = xp.empty((len(up), self.n_rows), dtype=np.int64)
-        other = xp.empty_like(rank)
-        problem = xp.arange(len(up))[:, None]
-        rank[problem, xp.argsort(-up, axis=1)] = order
-        other[problem, xp.argsort(-down, axis=1)] = order
-        best = xp.argsort(xp.minimum(rank, other), axis=1)[:, :q]
+        ranks = (xp.argsort(xp.argsort(-v, axis=1), axis=1) for v in (up, down))
+        best = xp.argsort(xp.minimum(*ranks), axis=1)[:, :q]
         return xp.sort(best, axis=1)
 
 
