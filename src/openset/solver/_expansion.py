@@ -16,7 +16,14 @@ from ._squares import point_distances
 from ._state import copy_values
 from ._tuning import tuning
 from .cuda import on_gpu
-from .points import NARROW, Points, fits_single, needs_differences, scale_into_kernel
+from .points import (
+    NARROW,
+    Points,
+    fits_single,
+    in_layout,
+    needs_differences,
+    scale_into_kernel,
+)
 
 # Scores this close to zero, or to the highest of the row, are computed again in float64, so that
 # rounding never decides an answer and the certificate holds. The rounding error of the float32 sum
@@ -92,14 +99,13 @@ class DecisionValues:
 
     def __call__(self, X, bias: np.ndarray, n_jobs: int | None = None, device: str = "cpu"):
         """Decision values of the rows of X, shape (n, K); see :func:`decision_values`."""
-        if sparse.issparse(X) != self._sparse:  # the model is usually larger than X
-            X = sparse.csr_array(X) if self._sparse else X.toarray()
+        X = in_layout(X, self._sparse)  # that of the model, which is usually larger
         if self._weights is not None:
             return X @ self._weights + bias
         n, step = X.shape[0], self._step
         scores = np.tile(bias.astype(np.float64), (n, 1))
         for group, expansion in self._expansions:
-            if on_gpu(device) and expansion.by_products:
+            if device != "cpu" and on_gpu(device) and expansion.by_products:
                 from .cuda.points import CudaExpansion
 
                 CudaExpansion(expansion).evaluate(X, bias[group], scores, group)

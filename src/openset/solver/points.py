@@ -40,6 +40,7 @@ __all__ = [
     "Points",
     "center_of",
     "directions",
+    "in_layout",
     "left_factor",
     "right_factor",
     "row_blocks",
@@ -238,10 +239,8 @@ class Points:
     def queries(self, A, Z: np.ndarray | None = None) -> Queries:
         """Any points (n, d) as queries; Z are the same, scaled, if they are there already."""
         index = np.full(A.shape[0], -1)
-        if self.is_sparse:
-            A = with_sorted_indices(sparse.csr_array(A))
-        else:
-            A = np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A)
+        A = in_layout(A, self.is_sparse)
+        A = with_sorted_indices(A) if self.is_sparse else np.ascontiguousarray(A)
         if self.narrow and self.dtype is np.float64:
             Z = _exact_scaling(A, self.scale)
         Z = self.scaled(A) if Z is None else Z
@@ -368,6 +367,13 @@ def center_of(X: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         mean = X.mean(axis=0)
     return np.where(np.isfinite(mean), mean, X[0])
+
+
+def in_layout(A, is_sparse: bool):
+    """A matrix as CSR, or as an array."""
+    if is_sparse:
+        return sparse.csr_array(A)
+    return A.toarray() if sparse.issparse(A) else A
 
 
 def with_sorted_indices(X):

@@ -36,6 +36,7 @@ from ..solver.landmarks import (
     spread_over_classes,
     worst_violators,
 )
+from ..solver.points import in_layout
 from ..utils import answer_labels, unwrap
 
 # Rows drawn for each landmark, and the tolerance of the machines that choose among them.
@@ -126,9 +127,7 @@ class LandmarkTraining:
                 f"landmarks has {points.shape[1]} features, but X has {X.shape[1]}. Pass points of "
                 "the same space, scaled as X is."
             )
-        if sparse.issparse(points) != sparse.issparse(X):
-            points = points.toarray() if sparse.issparse(points) else sparse.csr_array(points)
-        return Landmarks(points, np.full(points.shape[0], -1))
+        return Landmarks(in_layout(points, sparse.issparse(X)), np.full(points.shape[0], -1))
 
     def check_size(self, n_rows: int) -> None:
         """Raise ValueError if more landmarks are wanted than there are rows."""
