@@ -11,7 +11,6 @@ import csv
 import hashlib
 import os
 import warnings
-from difflib import get_close_matches
 from importlib.resources import files
 from numbers import Integral
 from pathlib import Path
@@ -20,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from .utils import atomic_write
+from .utils import atomic_write, needs
+from .utils.text import similar
 
 __all__ = [
     "DatasetRow",
@@ -146,9 +146,7 @@ def _check_in_pmlb(name: str, home: Path | None) -> None:
         )
         remedy = "it is not one of the paper's datasets."
     if name not in CATALOGUE:
-        close = get_close_matches(name.removesuffix(".parquet"), [*stored(home), *CATALOGUE])
-        if close:
-            remedy = f"did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?"
+        remedy = similar(name.removesuffix(".parquet"), [*stored(home), *CATALOGUE]) or remedy
         raise ValueError(f"no dataset {name!r}, {absent}: {remedy}")
     if not CATALOGUE[name].pmlb:
         raise ValueError(
@@ -192,15 +190,9 @@ def _keep(frame, path: Path) -> None:
 
 
 def _read(path: Path):
-    try:
+    with needs("load_dataset needs pandas and pyarrow ({} is missing)", "data"):
         import pandas
         import pyarrow
-    except ImportError as error:
-        raise ImportError(
-            f"load_dataset needs pandas and pyarrow ({error.name} is missing); "
-            'run: pip install "openset[data]"',
-            name=error.name,
-        ) from error
     try:
         return pandas.read_parquet(path, engine="pyarrow")
     except (pyarrow.ArrowException, OSError) as error:

@@ -37,15 +37,11 @@ from .neighbors import OpenSetKNN
 from .registry import all_estimators
 from .solver import needs_differences
 from .svm import OneVsSetMachine
-from .utils import answer_labels, layers, unwrap
+from .utils import answer_labels, layers, needs, unwrap
 
-try:
+with needs("openset.export needs onnx", "onnx"):
     import onnx
     from onnx import NodeProto, TensorProto, helper, numpy_helper
-except ImportError as error:
-    raise ImportError(
-        'openset.export needs onnx; run: pip install "openset[onnx]"', name="onnx"
-    ) from error
 
 __all__ = ["to_onnx"]
 

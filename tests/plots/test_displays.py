@@ -81,6 +81,7 @@ def test_missing_matplotlib_names_the_extra():
     code = "import sys; sys.modules['matplotlib'] = None; import openset.plots"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 1
-    assert 'ImportError: openset.plots needs matplotlib; run: pip install "openset[plots]"' in (
-        run.stderr
+    assert (
+        'ModuleNotFoundError: openset.plots needs matplotlib; run: pip install "openset[plots]"'
+        in (run.stderr)
     )

@@ -28,7 +28,7 @@ from ..calibration import CalibratedRejector
 from ..model_selection import OpenSetSearchCV
 from ..registry import RENAMED_METHODS, all_estimators
 from ..traffic import TrafficClassifier
-from ..utils import atomic_write, unwrap
+from ..utils import atomic_write, needs, unwrap
 from ._checks import (
     SCHEMA,
     ForeignTypesError,
@@ -352,10 +352,6 @@ def _stamp(final) -> dict[str, Any]:
 
 
 def _skops():
-    try:
+    with needs("model files need skops", "cli"):
         import skops.io
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            'model files need skops; run: pip install "openset[cli]"', name="skops"
-        ) from error
     return skops.io

@@ -5,12 +5,10 @@ Each display is built by a class method such as ``from_estimator`` or ``from_pre
 changes a setting of matplotlib.
 """
 
-try:
+from ..utils import needs
+
+with needs("openset.plots needs matplotlib", "plots"):
     import matplotlib  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        'openset.plots needs matplotlib; run: pip install "openset[plots]"', name="matplotlib"
-    ) from error
 
 from ._decision_regions import DecisionRegionsDisplay, DecisionSurfaceDisplay
 from ._display import class_colors, class_marker, plain_text, tint

@@ -18,6 +18,7 @@ from ._contract import (
     unwrap,
 )
 from ._contract import chosen_width as chosen_width
+from ._contract import needs as needs
 from ._contract import replace_final as replace_final
 from ._files import atomic_write, last_written, read_member, stored_array_size, update_lock
 from ._parallel import Progress, interrupts, steps_of_fit, thread_map

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -172,3 +173,13 @@ def refuse_masked(name: str, values: Any) -> None:
         raise ValueError(
             f"{name} has {entries}; leave such rows out, or fill in values by {name}.filled(...)."
         )
+
+
+@contextmanager
+def needs(what: str, extra: str) -> Iterator[None]:
+    """Say, if a module is missing, what needs it and which extra installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message = f'{what.format(error.name)}; run: pip install "openset[{extra}]"'
+        raise ModuleNotFoundError(message, name=error.name) from error

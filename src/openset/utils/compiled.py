@@ -135,31 +135,10 @@ FAST = {"contract", "nnan", "nsz"}
 
 
 def njit(**options) -> Callable[[Callable], Callable]:
-    """As :func:`numba.njit`, but the cache may fail, and several processes may fill it at once.
-
-    Compiled functions are loaded from the wheel if it contains them. Otherwise, Numba keeps them
-    next to the source, in the home folder or in ``NUMBA_CACHE_DIR``. If none of these folders can
-    be written, the functions are compiled in every process, and one warning names the remedy.
-
-    Parameters
-    ----------
-    **options
-        Options of :func:`numba.njit`.
-
-    Returns
-    -------
-    callable
-        A decorator.
-
-    Examples
-    --------
-    >>> from openset.utils.compiled import njit
-    >>> @njit(nogil=True)
-    ... def double(x):
-    ...     return 2 * x
-    >>> double(4)
-    8
-    """
+    """As :func:`numba.njit`, but the cache may fail, and several processes may fill it at once."""
+    # Compiled functions are loaded from the wheel if it contains them. Otherwise, Numba keeps them
+    # next to the source, in the home folder or in NUMBA_CACHE_DIR. If none of these folders can be
+    # written, the functions are compiled in every process, and one warning names the remedy.
     cached = options.pop("cache", False)
     # No wrapper for pointers from C, which nothing here uses: a twentieth of the time to compile.
     options.setdefault("no_cfunc_wrapper", True)

@@ -1,6 +1,7 @@
 """Tables and lists as plain text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 def text_table(
@@ -34,3 +35,10 @@ def shortened(names: Sequence[str], most: int = 8) -> str:
     if len(names) > most:
         names = [*names[: most - 1], "...", names[-1]]
     return ", ".join(names)
+
+
+def similar(name: str, known: Iterable[str], most: int = 3) -> str:
+    """The question "did you mean ...?" with known names like this one; empty if there is none."""
+    by_case = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), by_case, most)
+    return f"did you mean {' or '.join(repr(by_case[key]) for key in close)}?" if close else ""
