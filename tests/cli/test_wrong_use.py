@@ -34,7 +34,7 @@ NEEDS = {
     "study import": "{study} {x.csv} --store {results}",
     "study report": "{study} {x} --store {results}",
 }
-COLUMN = r"no column 'knid', .*did you mean .*'kind'\?"
+COLUMN = r"no column 'knid', .*did you mean .*'kind'"
 OVERWRITE = r"cannot write .*: it is read by this command; choose another name"
 JOBS = "--jobs.*0 threads are not possible; use 1 or more, or -1"
 ENCODING = "unknown encoding 'utf-99'; try latin-1"
@@ -138,7 +138,7 @@ WRONG = {
         "--data": ("{table}", "200 rows, but the data have 160; answer the data again"),
         "--model": ("{nothing}", NO_MODEL),
         "--output": ("{answers}", OVERWRITE),
-        "--text": ("knid", r"no column 'knid', .*did you mean .*'kind'\?"),
+        "--text": ("knid", r"no column 'knid', .*did you mean .*'kind'"),
         "--image": ("kind", "--image kind: there is no file"),
         "--train": ("{nothing} --text kind", "there is no file .*nothing"),
         "--jobs": ("0", JOBS),

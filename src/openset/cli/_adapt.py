@@ -45,7 +45,7 @@ def adapt(
             "adapt the model from before `openset calibrate`, and calibrate what comes out"
         )
     X, y, *_ = scorer.read_training(shared.open(data), target)
-    X_traffic, _ = scorer.read(shared.open(traffic))
+    X_traffic = shared.features(scorer, traffic)
     # A model that has learned before learns again, from what it was.
     before = getattr(scorer.final, "estimator_", scorer.final)
     adapted = TrafficClassifier(FrozenEstimator(before), new_kinds, confidence, random_state=seed)

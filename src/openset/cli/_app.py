@@ -1,7 +1,6 @@
 """The commands. Their modules load quickly; what is heavy loads when a command runs."""
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from openset.cli import (
     _adapt,
@@ -21,28 +20,8 @@ from openset.cli import (
     _warm,
 )
 
-
-class _PlainFlags:
-    """Flags without <bool> behind their names, which newer versions of typer print."""
-
-    def get_params(self, context):
-        parameters = super().get_params(context)  # with those that typer adds
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-        return parameters
-
-
-class _Command(_PlainFlags, TyperCommand):
-    pass
-
-
-class _Group(_PlainFlags, TyperGroup):
-    pass
-
-
 app = typer.Typer(
-    cls=_Group,
+    cls=_options.PlainGroup,
     help="Open-set recognition: one of your classes, or unknown.",
     callback=_options.with_version,
     no_args_is_help=True,
@@ -54,6 +33,6 @@ for command in (
     *(_compare.compare, _info.export, _datasets.datasets, _compare.demo, _warm.warm),
 ):
     app.command()(command)
-app.add_typer(_study.app, name="study", cls=_Group)
+app.add_typer(_study.app, name="study", cls=_options.PlainGroup)
 for registered in (*app.registered_commands, *_study.app.registered_commands):
-    registered.cls = _Command
+    registered.cls = _options.PlainCommand

@@ -54,103 +54,114 @@ def calibrate(
 
     from openset.calibration import calibrate as calibrated
     from openset.cli._text import describe_operating_point
+    from openset.evaluation import operating_point_card
     from openset.persistence import save_model
     from openset.utils import unwrap
 
     options.prepare_output(output)
-    asked = {"--alpha": alpha, "--precision": precision, "--costs": costs, "--strangers": strangers}
-    modes = {
-        **{"--confidence": confidence, "--unknown-share": unknown_share, "--by": by},
-        **{"--per-class": per_class or None, "--within": within, "--aggregate": aggregate},
-    }
-    if aggregate is not None and group is None:
-        raise UsageError(f"--aggregate {aggregate} is about objects; name their column by --group")
-    criterion, recorded = _criterion(asked, modes)
+    given = options.given(
+        **{"alpha": alpha, "precision": precision, "costs": costs, "strangers": strangers},
+        **{"confidence": confidence, "unknown_share": unknown_share, "by": by, "within": within},
+        **{"per_class": per_class, "aggregate": aggregate, "traffic": traffic, "group": group},
+    )
+    way = _way(given)
+    criterion, recorded = _CRITERIA[way](given)
     scorer = shared.model(model)
-    if strangers is not None and group is None:
-        group = target  # the classes of unknown rows are their identities
-    for option in ("--unknown-share", "--strangers", "--within") if traffic is not None else ():
-        if (asked | modes)[option] is not None:
-            raise UsageError(f"--traffic and {option} exclude each other; give one of them")
-    columns = [name for name in (group, within) if name is not None]
-    rows = scorer.labelled(shared.open(data), target, unknown, columns)
+    by_class = way == "--strangers" and group is None  # classes of unknown rows: identities
+    objects = target if by_class else group
+    rows = scorer.labelled(shared.open(data), target, unknown, (objects, within))
     X, y = rows.read()
-    given: dict[str, Any] = {"groups": rows.texts(group), "categories": rows.texts(within)}
-    if traffic is not None:
-        given["X_traffic"], _ = scorer.read(shared.open(traffic))
-    result = calibrated(scorer.model, X, y, **given, criterion=criterion)
+    columns: dict[str, Any] = {"groups": rows.texts(objects), "categories": rows.texts(within)}
+    columns["X_traffic"] = shared.features(scorer, traffic)
+    result = calibrated(scorer.model, X, y, **columns, criterion=criterion)
     rejector = unwrap(result)
     recorded["source"] = data.name
     recorded["unknown_rows"] = int(np.sum(y == scorer.final.unknown_label_))
     if traffic is not None:  # unknown rows with a label were left out
-        recorded["unknown_rows"] = 0
-        recorded["traffic"] = {"source": traffic.name} | rejector.traffic_
-        if "unknown_share" in recorded:
-            recorded["unknown_share"] = rejector.criterion_.unknown_share
-    if strangers is not None:
+        recorded |= {"unknown_rows": 0, "traffic": {"source": traffic.name} | rejector.traffic_}
+    if "unknown_share" in recorded:  # as given, or as estimated from the traffic
+        recorded["unknown_share"] = rejector.criterion_.unknown_share or 0.0
+    if way == "--strangers":
         recorded["strangers"] = rejector.strangers_
     elif group is not None:
         recorded["group"] = group
-    card = save_model(result, output, scorer.card | point_card(rejector, recorded))
+    card = save_model(result, output, scorer.card | operating_point_card(rejector, recorded))
     shared.tell(card, [*describe_operating_point(card), *options.saved(output)])
 
 
-def point_card(rejector, recorded: dict[str, Any]) -> dict[str, Any]:
-    """What the card of a calibrated model says, beside what was asked for."""
-    from openset.evaluation import certificate_card
-
-    point = {
-        "rows": rejector.n_calibration_,
-        "promise": rejector.promise_,
-        "price": rejector.price_,
-        "thresholds": rejector.thresholds_.tolist(),
-    }
-    return {"operating_point": recorded | point, "certificate": certificate_card(rejector)}
-
-
-# The options that a mode belongs to; all other modes belong to --alpha.
-_OWNERS = {
-    "--confidence": ("--precision", "--alpha"),
-    "--unknown-share": ("--precision", "--costs"),
+# The ways to set thresholds, and the options that belong to each.
+_WAYS: dict[str, tuple[str, ...]] = {
+    "--precision": ("--confidence", "--unknown-share"),
+    "--costs": ("--unknown-share",),
+    "--alpha": ("--confidence", "--by", "--per-class", "--within", "--aggregate"),
+    "--strangers": (),
 }
+_NOT_WITH_TRAFFIC = ("--unknown-share", "--strangers", "--within")
 
 
-def _criterion(asked: dict[str, Any], modes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The criterion that the options ask for, and what the card says about it."""
-    from openset.calibration import Cost, KnownRejected, Precision, StrangersAccepted
-
-    given = [option for option, value in asked.items() if value is not None] or ["--alpha"]
-    if len(given) > 1:
-        names = ", ".join([*asked][:-1])
-        raise UsageError(f"{names} and {[*asked][-1]} exclude each other; give one of them")
-    kind, value = given[0], asked[given[0]]
-    for option, mode in modes.items():
-        owners = _OWNERS.get(option, ("--alpha",))
-        if kind not in owners and mode is not None:
-            shown = option if mode is True else f"{option} {mode}"
+def _way(given: dict[str, Any]) -> str:
+    """The way to set thresholds that the options ask for; UsageError if they do not fit."""
+    if given.keys() & {"--aggregate", "--group"} == {"--aggregate"}:
+        what = f"--aggregate {given['--aggregate']}"
+        raise UsageError(f"{what} is about objects; name their column by --group")
+    asked = [*(given.keys() & _WAYS.keys())] or ["--alpha"]
+    if len(asked) > 1:
+        raise UsageError(
+            "--alpha, --precision, --costs and --strangers exclude each other; give one of them"
+        )
+    for option in sorted(given.keys() - _WAYS[asked[0]]):
+        if owners := [way for way, modes in _WAYS.items() if option in modes]:
+            shown = f"{option} {given[option]}".removesuffix(" True")
             raise UsageError(f"{shown} belongs to {' or '.join(owners)}; leave it out")
-    confidence, unknown_share, by, per_class, column, aggregate = modes.values()
-    if (per_class and by == "highest") or (per_class and column is not None):
+    for option in _NOT_WITH_TRAFFIC:
+        if {"--traffic", option} <= given.keys():
+            raise UsageError(f"--traffic and {option} exclude each other; give one of them")
+    return asked[0]
+
+
+# By way: the criterion that the options ask for, and what the card says about it.
+def _known_rejected(given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from openset.calibration import KnownRejected
+
+    alpha, by, per_class = given.get("--alpha", 0.05), given.get("--by"), "--per-class" in given
+    if per_class and (by == "highest" or "--within" in given):
         raise UsageError("--per-class excludes --by highest and --within; leave them out")
-    card: dict[str, Any] = {"per_class": bool(per_class)}
-    if kind == "--strangers":
-        return StrangersAccepted(value), card | {"criterion": "strangers", "rate": value}
-    if kind == "--alpha":
-        alpha = 0.05 if value is None else value
-        where = "class" if per_class else None if column is None else "category"
-        told = {} if confidence is None else {"confidence": confidence}
-        told |= {} if column is None else {"within": column}
-        told |= {} if aggregate is None else {"aggregate": aggregate}
-        promise = KnownRejected(alpha, confidence, where, by == "own", aggregate)
-        return promise, {"alpha": alpha, **card, "by": by, **told}
-    card["unknown_share"] = unknown_share or 0.0
-    if kind == "--costs":
-        costs = _parse(value)
-        card |= {"criterion": "cost", "costs": costs}
-        return Cost(**costs, unknown_share=unknown_share), card
-    sure = 0.95 if confidence is None else confidence
-    card |= {"criterion": "precision", "precision": value, "confidence": sure}
-    return Precision(value, sure, unknown_share), card
+    where = "class" if per_class else "category" if "--within" in given else None
+    confidence, aggregate = given.get("--confidence"), given.get("--aggregate")
+    names = ("confidence", "within", "aggregate")
+    told = {name: given[f"--{name}"] for name in names if f"--{name}" in given}
+    promise = KnownRejected(alpha, confidence, where, by == "own", aggregate)
+    return promise, {"alpha": alpha, "per_class": per_class, "by": by, **told}
+
+
+def _strangers(given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from openset.calibration import StrangersAccepted
+
+    rate = given["--strangers"]
+    return StrangersAccepted(rate), {"per_class": False, "criterion": "strangers", "rate": rate}
+
+
+def _cost(given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from openset.calibration import Cost
+
+    share, costs = given.get("--unknown-share"), _parse(given["--costs"])
+    card = {"per_class": False, "unknown_share": share, "criterion": "cost", "costs": costs}
+    return Cost(**costs, unknown_share=share), card
+
+
+def _precision(given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from openset.calibration import Precision
+
+    target, sure = given["--precision"], given.get("--confidence", 0.95)
+    share = given.get("--unknown-share")
+    card = {"per_class": False, "unknown_share": share, "criterion": "precision"}
+    return Precision(target, sure, share), card | {"precision": target, "confidence": sure}
+
+
+_CRITERIA = {
+    **{"--alpha": _known_rejected, "--strangers": _strangers},
+    **{"--costs": _cost, "--precision": _precision},
+}
 
 
 def _parse(costs: str) -> dict[str, float]:

@@ -12,14 +12,15 @@ _RETRIES, _PATIENCE = 3, 10
 
 
 @contextmanager
-def connect(scheduler: str) -> Iterator[Any]:
-    """A client of the scheduler at this address, which Dask uses inside."""
-    try:
+def connect(scheduler: str | None) -> Iterator[Any]:
+    """A client of the scheduler at this address, which Dask uses inside; None without one."""
+    if scheduler is None:
+        yield None
+        return
+    from openset.utils import needs
+
+    with needs("--scheduler needs Dask", "cluster"):
         from distributed import Client
-    except ImportError as error:
-        raise ImportError(
-            '--scheduler needs Dask; run: pip install "openset[cluster]"', name=error.name
-        ) from error
     try:
         client = Client(scheduler, timeout=_PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
@@ -36,7 +37,10 @@ def connect(scheduler: str) -> Iterator[Any]:
 def apply(
     client: Any, function: Callable, pairs: Iterable[tuple[Any, Any]]
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the first of each pair with the function of the second, in order, from the workers."""
+    """Yield the first of each pair with the function of the second, in order."""
+    if client is None:
+        yield from ((key, function(value)) for key, value in pairs)
+        return
     shared = client.scatter(function, broadcast=True)
     most = 2 * sum(client.nthreads().values())  # that wait at a time
     waiting: deque = deque()

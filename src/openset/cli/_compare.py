@@ -1,6 +1,7 @@
 """``openset compare``: find the method that suits the data. ``openset demo``: three on digits."""
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +46,6 @@ def compare(
     from openset.evaluation import make_method
     from openset.study.comparison import Comparison
     from openset.tables import read_training
-    from openset.utils import unwrap
     from openset.utils.text import join_names
 
     wanted = options.split(methods, "--methods") or []
@@ -56,8 +56,6 @@ def compare(
     columns = options.columns(features, drop)
     table = read_training(shared.open(data), target, **columns, missing=missing)
     label = table.unknown_label(unknown)
-    for model in models.values():
-        unwrap(model).set_params(unknown_label=label)
     draws: dict[str, Any] = {"n_repeats": repeats, "seed": seed, "n_jobs": shared.jobs}
     draws |= {"path": data, "target": target, "n_read": table.n_rows, "unknown_label": label}
     notes = dropped_columns(table.encoder.dropped_)
@@ -65,17 +63,13 @@ def compare(
     if max_rows is None:
         stage("measuring how many rows fit into the time")
     kept = comparison.choose_rows(max_rows, minutes)
-    given = {  # as --known, because `fit` refuses classes of too few rows
-        "known": options.joined(name for name in kept if name != label) if kept else None,
-        "unknown": unknown,
-        "features": features,
-        "drop": drop,
-        "encoding": None if shared.encoding == "utf-8" else shared.encoding,
-        "decimal": None if shared.decimal == "." else shared.decimal,
-        "missing": None if missing == "error" else missing,
-    }
-    for name, value in given.items():
-        comparison.fit_options += [] if value is None else [f"--{name}", value]
+    # As --known, because `fit` refuses classes of too few rows.
+    known = options.joined(name for name in kept if name != label) or None
+    usual = {"utf-8", ".", "error"}
+    others = {"encoding": shared.encoding, "decimal": shared.decimal, "missing": missing}
+    others = {name: value for name, value in others.items() if value not in usual}
+    given = options.given(known=known, unknown=unknown, features=features, drop=drop, **others)
+    comparison.fit_options += chain(*given.items())
     compared = f"{len(comparison.y):,} of {table.n_rows:,} rows"
     say(*notes, f"comparing {join_names([*comparison.names])} on {compared}", err=True)
     comparison.run(verbose=int(sys.stderr.isatty()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,42 +29,45 @@ def datasets(shared: options.Output, data_home: Path | None = None) -> None:
 
     try:
         rows = dataset_table(data_home)
-        has_size = {r.name for r in rows if r.source == "file" and r.counted == r.published}
-        values = {
-            r.name: same_values(r.name, data_home) if r.name in has_size else None for r in rows
-        }
+        sized = [r.name for r in rows if r.source == "file" and r.counted == r.published]
+        values = {name: same_values(name, data_home) for name in sized}
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--data-home") from None
     if shared.as_json:
-        found = [{**row._asdict(), "same_values": values[row.name]} for row in rows]
-        typer.echo(json.dumps(found, indent=1))
+        shared.tell([{**r._asdict(), "same_values": values.get(r.name)} for r in rows], ())
         return
     titles = ["dataset", "classes", "samples", "features", "mean", "min", "max", "paper"]
-    cells = [[printable(row.name), *_cells(row, values[row.name])] for row in rows]
+    cells = [[printable(r.name), *_sizes(r), _verdict(r, values.get(r.name))] for r in rows]
     say(*text_table(titles, cells, gap=1, text_columns=(0, 7)).split("\n"), "")
-    if by_size := [name for name in sorted(has_size) if values[name] is None]:
-        say_wrapped(
+    say_wrapped(*_remarks(rows, values))
+
+
+def _sizes(row: DatasetRow) -> list[str]:
+    figures = row.counted if row.source == "file" else row.published
+    if figures is None:
+        return [""] * 6
+    samples, features, classes, smallest, largest = (n or 0 for n in figures)
+    sizes = (classes, samples, features, samples / classes, smallest, largest)
+    return [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in sizes]
+
+
+def _verdict(row: DatasetRow, same: bool | None) -> str:
+    if row.source != "file":
+        return "download" if row.source == "pmlb" else "not here"
+    if not row.published:
+        return ""
+    if row.counted != row.published or same is False:
+        return "differs"
+    return "same values" if same else "same size"
+
+
+def _remarks(rows: list[DatasetRow], values: dict[str, bool | None]) -> Iterator[str]:
+    if by_size := sorted(name for name, same in values.items() if same is None):
+        yield (
             f"Same size: {', '.join(by_size)}. The paper's values are not public, so the features "
             "may be others; the page on datasets tells how they are made."
         )
-    say_wrapped(*filter(None, dict.fromkeys(map(_remark, rows))))
-
-
-def _cells(row: DatasetRow, same: bool | None) -> list[str]:
-    figures = row.counted if row.source == "file" else row.published
-    here = {"pmlb": "download", "": "not here"}
-    if figures is None:
-        return [""] * 6 + [here[row.source]]
-    samples, features, classes, smallest, largest = (n or 0 for n in figures)
-    sizes = (classes, samples, features, samples / classes, smallest, largest)
-    cells = [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in sizes]
-    if row.source != "file":
-        return [*cells, here[row.source]]
-    if not row.published:
-        return [*cells, ""]
-    if row.counted != row.published or same is False:
-        return [*cells, "differs"]
-    return [*cells, "same values" if same else "same size"]
+    yield from filter(None, dict.fromkeys(map(_remark, rows)))
 
 
 def _remark(row: DatasetRow) -> str:

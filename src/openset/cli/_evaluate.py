@@ -41,8 +41,7 @@ def evaluate(
         options.prepare_output(figures / "figure.png")
     scorer = shared.model(model)
     final, within = scorer.final, scorer.category_column
-    columns = [name for name in (within, group) if name is not None]
-    rows = scorer.labelled(shared.open(data), target, unknown, columns)
+    rows = scorer.labelled(shared.open(data), target, unknown, (within, group))
     batches = [
         (y, scorer.scores(scorer.transform(X), rows.texts(within, len(X))))
         for X, y in rows.batches("evaluate")

@@ -39,33 +39,32 @@ def learn(
     from openset.persistence import descent
 
     options.prepare_output(output)
-    if not (decisions or unknown or remove or rename):
+    asked = options.given(decisions=decisions, unknown=unknown, remove=remove, rename=rename)
+    if not asked:
         raise UsageError(
             "there is nothing to do: give --decisions, --unknown, --remove or --rename"
         )
-    if data is None and (decisions or unknown):
+    if data is None and (needing := [*asked.keys() - {"--remove", "--rename"}]):
         raise UsageError(
-            f"{'--decisions' if decisions else '--unknown'} needs --data TRAIN NEW: the training "
-            "table and the new one"
+            f"{min(needing)} needs --data TRAIN NEW: the training table and the new one"
         )
     scorer = shared.model(model)
     final = scorer.final
     classes = {str(label): label for label in final.classes_.tolist()}
-    for name in remove or ():
-        _check_class(name, classes, f"--remove {name}")
+    removed = [_class_of(name, classes, f"--remove {name}") for name in asked.get("--remove", ())]
+    renamed = dict(_renamed(pair, classes) for pair in asked.get("--rename", ()))
     X, y, X_unknown, X_new = 4 * [np.empty((0, 0))]  # to remove or rename needs no rows
     if data is not None:
-        train, new = map(shared.open, data)
-        X, y, X_unknown, _ = scorer.read_training(train, target, unknown)
-        X_new, _ = scorer.read(new)
+        X, y, X_unknown, _ = scorer.read_training(shared.open(data[0]), target, unknown)
+        X_new = shared.features(scorer, data[1])
     told = Decisions(np.empty(0, dtype=np.intp), [], [])
     if decisions is not None:
         told = read_decisions(decisions, len(X_new), final.classes_, final.unknown_label_)
     learned = learn_decisions(
         *(scorer.model, X, y, X_new, told),
         X_unknown=X_unknown,
-        remove=[classes[name] for name in remove or ()],
-        rename=dict(_renamed(pair, classes) for pair in rename or ()),
+        remove=removed,
+        rename=renamed,
         random_state=seed,
     )
     for warning in learned.warnings:
@@ -89,23 +88,23 @@ def save_taught(
     shared.tell({"classes": written["classes"], **more}, [*lines, *options.saved(output)])
 
 
-def _check_class(name: str, classes, option: str) -> None:
+def _class_of(name: str, classes: dict[str, Any], option: str) -> Any:
     from openset.utils.text import shortened
 
     if name not in classes:
         raise ValueError(
             f"{option}: the model has no class {name!r}; it has {shortened(list(classes))}"
         )
+    return classes[name]
 
 
 def _renamed(pair: str, classes):
     old, equals, new = pair.partition("=")
     if not equals or not new:
         raise UsageError(f"--rename {pair}: write OLD=NEW")
-    _check_class(old, classes, f"--rename {pair}")
+    label = _class_of(old, classes, f"--rename {pair}")
     if new in classes:
         raise ValueError(f"--rename {pair}: there is a class {new!r}; to merge two, fit again")
-    label = classes[old]
     try:
         return label, new if isinstance(label, str) else type(label)(new)
     except ValueError:

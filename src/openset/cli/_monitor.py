@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,9 +11,6 @@ from openset.cli import _options as options
 from openset.cli._options import WRITES, UsageError, reported
 from openset.cli._text import unknown_share
 from openset.cli._traffic import estimated_share
-
-# Exit code of an alarm: neither success nor failure.
-ALARM = 3
 
 
 @reported
@@ -43,8 +40,8 @@ def monitor(
 
     if rate is not None and reference is not None:
         raise UsageError("--rate and --reference exclude each other; give one of them")
-    share = None if model is data is None else _share(shared, model, data)
-    if rate is None and reference is None:
+    share = _share(shared, model, data)
+    if rate is reference is None:
         if not file.exists():
             raise FileNotFoundError(
                 f"there is no monitor file {file}; give --rate or --reference to start one"
@@ -53,16 +50,14 @@ def monitor(
         return
     options.prepare_output(file)
     _check_new(file)
-    if group is not None and reference is None:
+    normal = {}
+    if reference is not None:
+        normal = _scores(reference, group, shared.encoding)
+    elif group is not None:
         raise UsageError("--group is a column of the table --reference; give both, or neither")
-    scores, groups = (
-        (None, None) if reference is None else _scores(reference, group, shared.encoding)
-    )
-    if test == "scores" and scores is None:
+    elif test == "scores":
         raise UsageError("--test scores needs --reference, the answers of a normal period")
-    started = UnknownRateMonitor(
-        rate, reference=scores, reference_groups=groups, test=test, alpha=alpha
-    )
+    started = UnknownRateMonitor(rate, **normal, test=test, alpha=alpha)
     with update_lock(file.absolute().parent):  # another process may start it, too
         _check_new(file)
         started.save(file)
@@ -70,11 +65,13 @@ def monitor(
     _tell(shared, started, share, options.next_command("counts their answers", *counting))
 
 
-def _share(shared: options.Reading, model: Path | None, data: Path | None) -> dict:
-    """How much of the table is unknown."""
+def _share(shared: options.Reading, model: Path | None, data: Path | None) -> dict | None:
+    """How much of the table is unknown, if there is one."""
     from openset.persistence import read_model
     from openset.tables import TableModel
 
+    if model is data is None:
+        return None
     if model is None or data is None:
         raise UsageError("--model and --data together tell the share of unknown rows; give both")
     scorer = TableModel(*read_model(model))
@@ -101,7 +98,7 @@ def _tell(shared: options.Output, state, share: dict | None, *following: str) ->
         lines.append(f"{share['rows']:,} rows: {unknown_share(share)}")
     shared.tell(told, [*lines, *following], indent=None)
     if state.alarm:
-        raise typer.Exit(ALARM)
+        raise typer.Exit(options.ALARM)
 
 
 def as_dict(state) -> dict:
@@ -109,15 +106,15 @@ def as_dict(state) -> dict:
     return {name: getattr(state, name) for name in names}
 
 
-def _scores(path: Path, group: str | None, encoding: str):
-    """The known scores of a table of answers, and the texts of the column `group`."""
+def _scores(path: Path, group: str | None, encoding: str) -> dict[str, Any]:
+    """The known scores of a table of answers, and the texts of the column `group`, if any."""
     import numpy as np
 
     from openset.tables import TableError, numbers, open_table, required_texts
 
     table = open_table(path, encoding)
     table.require(["known_score"], "which `openset predict` writes")
-    table.require([] if group is None else [group], "which groups the rows")
+    table.require([group], "which groups the rows")
     scores, groups = [np.empty(0)], [np.empty(0, dtype=object)]
     for batch in table.batches("read"):
         n_before = sum(map(len, scores))
@@ -126,4 +123,5 @@ def _scores(path: Path, group: str | None, encoding: str):
             groups.append(required_texts(table, group, batch.column(group), n_before))
     if np.isnan(values := np.concatenate(scores)).any():
         raise TableError(f"{path} has rows without a number in 'known_score'")
-    return values, None if group is None else np.concatenate(groups)
+    normal = {"reference": values}
+    return normal if group is None else normal | {"reference_groups": np.concatenate(groups)}

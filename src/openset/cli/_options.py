@@ -26,18 +26,19 @@ from copy import copy
 from dataclasses import dataclass, fields
 from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, get_annotations, signature
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.models import ParameterInfo
 
 from openset import __version__, registry
 
 # Exit codes: 0 success; FAILED for bad data, models or system errors; MISUSED, as click's, for
-# options.
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+# options; ALARM of a monitor, which is neither success nor failure.
+FAILED, MISUSED, ALARM, INTERRUPTED = 1, 2, 3, 130
 
 
 class UsageError(ValueError):
@@ -118,6 +119,16 @@ class Output:
         else:
             say(*lines, err=err)
 
+    @property
+    def verbose(self) -> int:
+        """1 if messages of the library may be printed, on a terminal."""
+        return int(sys.stderr.isatty() and not self.as_json)
+
+    def note(self, *lines: str) -> None:
+        """Print lines before the result, unless that is JSON."""
+        if not self.as_json:
+            say(*lines)
+
 
 @dataclass
 class Reading(Output):
@@ -145,6 +156,29 @@ class Working(Reading):
         from openset.tables import TableModel
 
         return TableModel(*read_model(path), n_jobs=n_jobs or self.jobs)
+
+    def features(self, model: Any, path: Path | None) -> Any:
+        """The features (n, d) of a model in all rows of a file, if there is one."""
+        return None if path is None else model.read(self.open(path))[0]
+
+
+class _PlainFlags:
+    """Flags without <bool> behind their names, which newer versions of typer print."""
+
+    def get_params(self, context):
+        parameters = super().get_params(context)  # with those that typer adds
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class PlainCommand(_PlainFlags, TyperCommand):
+    """A command with plain flags."""
+
+
+class PlainGroup(_PlainFlags, TyperGroup):
+    """A group of commands with plain flags."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -183,6 +217,12 @@ def split(names: str | None, option: str) -> list[str] | None:
     if not items:
         raise typer.BadParameter(f"{names!r} names nothing", param_hint=option)
     return items
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that have a value, by how they are written."""
+    given = {name: v for name, v in options.items() if v is not None and v is not False and v != []}
+    return {f"--{name.replace('_', '-')}": value for name, value in given.items()}
 
 
 def joined(names: Iterable) -> str:
@@ -259,20 +299,19 @@ def _interface(command: Callable) -> tuple[str, list[Parameter], Any]:
     """The help of a command, its options for typer, and the class of the parameter `shared`."""
     doc, helps = _helps(command.__doc__ or "")
     hints = get_type_hints(command, include_extras=True)
-    defaults = {name: p.default for name, p in signature(command).parameters.items()}
     shared = hints.pop("shared", None)
-    for cls in () if shared is None else shared.__mro__:
+    for cls in getattr(shared, "__mro__", ()):
         hints |= get_annotations(cls)
-        defaults |= {name: getattr(cls, name) for name in get_annotations(cls)}
     del hints["return"]
-    options = []
+    parameters, options = signature(command).parameters, []
     for name, hint in hints.items():
+        default = parameters[name].default if name in parameters else getattr(shared, name)
         base, *more = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-        infos = [copy(info) for info in more if isinstance(info, ParameterInfo)]
-        info = (infos or [typer.Option(f"--{name.replace('_', '-')}")])[0]
+        infos = [info for info in more if isinstance(info, ParameterInfo)]
+        info = copy([*infos, typer.Option(f"--{name.replace('_', '-')}")][0])
         info.help = helps.get(name) or info.help or _helps(HELPS)[1].get(name)
         kind, hint = Parameter.KEYWORD_ONLY, Annotated[base, info]
-        options.append(Parameter(name, kind, default=defaults[name], annotation=hint))
+        options.append(Parameter(name, kind, default=default, annotation=hint))
     return doc, options, shared
 
 
@@ -358,17 +397,11 @@ def guard(command: Callable, arguments: dict[str, Any]) -> AbstractContextManage
     # The context holds the lock of a model that the command replaces.
     from openset.utils import update_lock  # late: --help must not load what computes
 
-    files = []
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        for role in getattr(hint, "__metadata__", ()):
-            if isinstance(role, Role):
-                value = arguments.get(name)
-                named = [*value] if isinstance(value, tuple | list) else [value]
-                paths = [*named, *role.more(arguments)]
-                files += [(_opened(path, role), role) for path in paths if path is not None]
-    outputs = [file for file in files if file[1].kind == "writes"]
+    files = _files(command, arguments)
     context: AbstractContextManager = nullcontext()
-    for output, other in product(outputs, files):
+    for output, other in product(files, files):
+        if output[1].kind != "writes":
+            continue
         if output is not other:
             keep_apart(*output, *other)
         if other[1] is REPLACES and _identity(output[0]) == _identity(other[0]):
@@ -376,24 +409,35 @@ def guard(command: Callable, arguments: dict[str, Any]) -> AbstractContextManage
     return context
 
 
+def _files(command: Callable, arguments: dict[str, Any]) -> list[tuple[Path, Role]]:
+    """The files that a command reads and writes."""
+    files = []
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        for role in getattr(hint, "__metadata__", ()):
+            if isinstance(role, Role):
+                value = arguments.get(name)
+                named = value if isinstance(value, tuple | list) else [value]
+                paths = filter(None, [*named, *role.more(arguments)])
+                files += [(_opened(path, role), role) for path in paths]
+    return files
+
+
 def keep_apart(output: Path, role: Role, path: Path, kind: Role) -> None:
     """Raise FileExistsError if writing the output would change another file of the command."""
     if kind.patterns:  # checked the other way round, file by file
         return
     does = "reads" if kind.kind != "writes" else "writes, too"
-    other, is_folder = _identity(path), path.is_dir()
-    members = [*map(_identity, path.iterdir())] if is_folder else []
-    for written in (output, *(found for p in role.patterns for found in output.glob(p))):
-        own = _identity(written)
+    same = {"reads": "it is read by this command", "replaces": ""}
+    other, is_folder, members = _identity(path), path.is_dir(), [*map(_identity, path.glob("*"))]
+    for written in (output, *chain.from_iterable(map(output.glob, role.patterns))):
+        own, problem = _identity(written), ""
         folders = map(_identity, Path(os.path.realpath(written)).parents)
-        if own == other and kind is not REPLACES:
-            what = f"it is {path}, which this command {does}"
-            what = "it is read by this command" if kind.kind == "reads" else what
-        elif own != other and (own in members or (is_folder and other in folders)):
-            what = f"it belongs to {path}, which this command {does}"
-        else:
-            continue
-        raise FileExistsError(f"cannot write {written}: {what}; choose another name")
+        if own == other:
+            problem = same.get(kind.kind, f"it is {path}, which this command {does}")
+        elif is_folder and (own in members or other in folders):
+            problem = f"it belongs to {path}, which this command {does}"
+        if problem:
+            raise FileExistsError(f"cannot write {written}: {problem}; choose another name")
 
 
 def _opened(path: Path, role: Role) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,34 +41,30 @@ def review(
     from openset.discovery import review_data, write_review
 
     options.prepare_output(output)
-    if train is not None and text is None and image is None:
+    columns = [*filter(None, (text, image))]
+    if train is not None and not columns:
         raise UsageError("--train is to show a text or an image: give --text or --image")
     scorer = shared.model(model)
-    columns = [name for name in (text, image) if name is not None]
+    shown: dict
     X, shown = scorer.read(shared.open(data), columns)
     Z = scorer.transform(X)
     images = None
     if image is not None:
-        images = _pictures(data, image, dict(enumerate(shown[image], start=1)), output)
+        names = dict(enumerate(shown[image], start=1))
+        images = [*_pictures(data, image, names, output).values()]
     _check_answers(shared.open(answers), scorer.final.predict(Z))
     known: dict = {}
     if train is not None:
         known = _training_rows(scorer, shared.open(train), columns)
-    page = review_data(
-        scorer.final,
-        Z,
-        texts=None if text is None else shown[text],
-        images=None if images is None else list(images.values()),
-        train_texts=known.get(text or ""),
-        train_images=known.get(image or ""),
-    )
+    columns_of_train = {"train_texts": known.get(text), "train_images": known.get(image)}
+    page = review_data(scorer.final, Z, texts=shown.get(text), images=images, **columns_of_train)
     if train is not None and image is not None:  # only those that are shown are read
         page["train"]["image"] = _pictures(train, image, page["train"]["image"], output)
     write_review(page, output, f"Unknown rows of {data.name}")
     share = estimated_share(scorer.final, Z)
     n_unknown = len(page["samples"]["row"])
-    sizes = [len(group["members"]) for group in page["groups"] if not group["small"]]
-    n_small = len(page["groups"]) - len(sizes)
+    n_small = sum(group["small"] for group in page["groups"])  # which come last
+    sizes = [len(group["members"]) for group in page["groups"]][: len(page["groups"]) - n_small]
     told = {"rows": page["n"], "unknown": n_unknown, "groups": sizes, "small_groups": n_small}
     lines = [
         f"{data}: {n_unknown:,} of {page['n']:,} rows are unknown, {len(sizes)} groups, "
@@ -97,11 +94,8 @@ def _check_answers(table, expected: np.ndarray) -> None:
     from openset.tables import TableError, label_text
 
     table.require(["prediction"], "which `openset predict` writes")
-    given = [
-        label_text(value)
-        for batch in table.batches("read")
-        for value in batch.column("prediction").to_pylist()
-    ]
+    batches = table.batches("read")
+    given = [label_text(v) for b in batches for v in b.column("prediction").to_pylist()]
     if len(given) != len(expected):
         raise TableError(
             f"{table.path} has {len(given):,} rows, but the data have {len(expected):,}; answer "
@@ -132,8 +126,11 @@ def _pictures(table: Path, column: str, names: dict, output: Path) -> dict:
     return found
 
 
-# The first bytes of the images that browsers show; SVG, which can hold scripts, is none of them.
-_IMAGES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
+# How images that browsers show begin; SVG, which can hold scripts, is none of them.
+_IMAGES = {
+    **{"png": rb"\x89PNG", "jpeg": rb"\xff\xd8\xff", "gif": rb"GIF8[79]a"},
+    **{"webp": rb"RIFF.{4}WEBP", "bmp": rb"BM.{4}\0{4}"},
+}
 
 
 def _embedded(folder: Path, name, where: str, output: Path) -> str:
@@ -149,12 +146,8 @@ def _embedded(folder: Path, name, where: str, output: Path) -> str:
         )
     keep_apart(output, WRITES, path, READS)
     content = path.read_bytes()
-    kind = next((kind for start, kind in _IMAGES.items() if content.startswith(start)), None)
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        kind = "webp"
-    elif content[:2] == b"BM" and content[6:10] == bytes(4):
-        kind = "bmp"
-    if kind is None:
+    kinds = (kind for kind, begin in _IMAGES.items() if re.match(begin, content, re.DOTALL))
+    if (kind := next(kinds, None)) is None:
         raise ValueError(
             f"{where} names {str(name)!r}, which is no PNG, JPEG, GIF, WebP or BMP image; convert "
             "it, or leave the cell empty"

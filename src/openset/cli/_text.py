@@ -96,25 +96,29 @@ def describe_result(card: Mapping[str, Any]) -> list[str]:
         if "operating_point" in card:
             lines.append("  (of the model before it was calibrated)")
     lines += describe_operating_point(card)
-    if found := card.get("certificate"):
-        bounded = f"{sum(found['bounded'])} of {len(found['bounded'])}"
-        line = f"certificate: {bounded} classes accept only a bounded region"
-        if radii := [r for r in found.get("radius", []) if r is not None]:
-            scaled = "MinMaxScaler" in card.get("steps", ["MinMaxScaler"])
-            line += (
-                f"; a class rejects everything farther than {min(radii):.3g} to {max(radii):.3g}"
-                f"{' (features scaled to [0, 1])' * scaled} from its support vectors"
-            )
-            # Scaled rows lie in a unit cube: no two are farther apart than its diagonal.
-            diagonal = scaled * len(data_of(card).get("features", [])) ** 0.5
-            if n_wide := sum(r > diagonal > 0 for r in radii):
-                line += (
-                    f". {n_wide} of these distances are larger than any distance within the data "
-                    f"({diagonal:.3g}): they prove that samples far away are rejected, and say "
-                    "little about samples between the classes"
-                )
-        lines.append(line)
+    if certificate := card.get("certificate"):
+        lines.append(_describe_certificate(certificate, card))
     return lines
+
+
+def _describe_certificate(certificate: Mapping[str, Any], card: Mapping[str, Any]) -> str:
+    bounded = f"{sum(certificate['bounded'])} of {len(certificate['bounded'])}"
+    line = f"certificate: {bounded} classes accept only a bounded region"
+    if radii := [r for r in certificate.get("radius", []) if r is not None]:
+        scaled = "MinMaxScaler" in card.get("steps", ["MinMaxScaler"])
+        line += (
+            f"; a class rejects everything farther than {min(radii):.3g} to {max(radii):.3g}"
+            f"{' (features scaled to [0, 1])' * scaled} from its support vectors"
+        )
+        # Scaled rows lie in a unit cube: no two are farther apart than its diagonal.
+        diagonal = scaled * len(data_of(card).get("features", [])) ** 0.5
+        if n_wide := sum(r > diagonal > 0 for r in radii):
+            line += (
+                f". {n_wide} of these distances are larger than any distance within the data "
+                f"({diagonal:.3g}): they prove that samples far away are rejected, and say "
+                "little about samples between the classes"
+            )
+    return line
 
 
 def describe_changes(changes: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
@@ -147,45 +151,55 @@ def describe_adaptation(told: Mapping[str, Any]) -> list[str]:
     return [head, *_describe_price(told["price"])]
 
 
+# What an operating point promises, by the criterion on its card.
+_PROMISES = {
+    "precision": "at least {precision:.3%} of the answers are right, with confidence "
+    "{confidence:g} and {unknown_share:.3g} of the rows unknown",
+    "cost": "least expected cost ({shown_costs}) with {unknown_share:.3g} of the rows unknown",
+    "strangers": "at most {rate:.3%} of the rows of a new identity are accepted",
+}
+
+
 def describe_operating_point(card: Mapping[str, Any]) -> list[str]:
     """Lines about the operating point of a calibrated model."""
     if not (point := card.get("operating_point")):
         return []
-    kind = point.get("criterion", "fu")
-    if kind == "precision":
-        what = f"at least {point['precision']:.3%} of the answers are right, with confidence "
-        what += f"{point['confidence']:g} and {point['unknown_share']:.3g} of the rows unknown"
-    elif kind == "cost":
-        what = f"least expected cost ({parameters(point['costs'])}) with "
-        what += f"{point['unknown_share']:.3g} of the rows unknown"
-    elif kind == "strangers":
-        what = f"at most {point['rate']:.3%} of the rows of a new identity are accepted"
-    else:
-        where = "of each class " if point["per_class"] else ""
-        where = f"of each {point['within']!r} " if "within" in point else where
-        of = "rows" if "aggregate" not in point else f"{point['group']!r} objects"
-        what = f"at most {point['alpha']:.3%} of the known {of} {where}are rejected"
-        if point.get("by") == "own":
-            what += ", by their own class"
-        if "confidence" in point:
-            what += f", with confidence {point['confidence']:g}"
-    head = "operating point" if point["promise"] or kind == "cost" else "operating point, not kept"
-    if kind == "precision" and "traffic" in point:
-        head = "operating point, an estimate"
-    groups = [point["group"]] if "group" in point and "aggregate" not in point else []
-    traffic, strangers = ([point[k]] if point.get(k) else [] for k in ("traffic", "strangers"))
-    return [
-        f"{head}: {what}",
+    criterion, costs = point.get("criterion"), parameters(point.get("costs", {}))
+    promise = _PROMISES.get(criterion) or _rejected(point)
+    promise = promise.format(**point, shown_costs=costs)
+    kept = "" if point["promise"] or criterion == "cost" else ", not kept"
+    if criterion == "precision" and "traffic" in point:
+        kept = ", an estimate"
+    lines = [
+        f"operating point{kept}: {promise}",
         f"calibrated on {point['rows']:,} known and {point['unknown_rows']:,} unknown rows of "
         f"{point['source']}",
-        *(f"rows of one {name!r} are counted as one object" for name in groups),
-        *(f"{t['source']}: {t['rows']:,} rows, {unknown_share(t)}" for t in traffic),
-        *_describe_price(point.get("price", {})),
-        *(f"  {told['identities']:,} identities of strangers" for told in strangers),
+    ]
+    if "group" in point and "aggregate" not in point:
+        lines.append(f"rows of one {point['group']!r} are counted as one object")
+    if traffic := point.get("traffic"):
+        lines.append(f"{traffic['source']}: {traffic['rows']:,} rows, {unknown_share(traffic)}")
+    return lines + _describe_price(point.get("price", {})) + _describe_strangers(point)
+
+
+def _rejected(point: Mapping[str, Any]) -> str:
+    """The promise to reject few known rows."""
+    kind = "{group!r} objects" if "aggregate" in point else "rows"
+    where = "of each {within!r} " if "within" in point else "of each class "
+    where = where if "within" in point or point["per_class"] else ""
+    by_own = ", by their own class" if point.get("by") == "own" else ""
+    sure = ", with confidence {confidence:g}" if "confidence" in point else ""
+    return f"at most {{alpha:.3%}} of the known {kind} {where}are rejected{by_own}{sure}"
+
+
+def _describe_strangers(point: Mapping[str, Any]) -> list[str]:
+    if not (told := point.get("strangers")):
+        return []
+    return [
+        f"  {told['identities']:,} identities of strangers",
         *(
             f"  at most {row['rate']:.3%} of strangers: {row['named_right']:.1%} of the known rows "
             "are named right"
-            for told in strangers
             for row in told["trade_off"]
         ),
     ]
@@ -215,30 +229,29 @@ def _describe_held_out(report: Mapping[str, Any]) -> list[str]:
     turns = report["turns"]
     if not turns:
         return ["no held-out report"]
-    withheld = [len(turn["withheld"]) for turn in turns]
-    head = "held-out report: the last fifth of the rows; two classes are too few to withhold any"
-    if max(withheld):
-        number = " to ".join(f"{n:,}" for n in sorted({min(withheld), max(withheld)}))
-        number += " class" if max(withheld) == 1 else " classes"
+    number = " to ".join(f"{n:,}" for n in sorted({len(turn["withheld"]) for turn in turns}))
+    number += " class" if number == "1" else " classes"
+    head = f"held-out report of this setting: a fifth of the rows held out, {number} withheld"
+    spread = None
+    if len(turns) > 1:
+        spread = report.get("spread")
         head = (
             f"held-out report of this setting: {len(turns)} turns, each with another fifth of the "
             f"rows held out and {number} withheld; means, lowest and highest turn"
         )
-        if len(turns) == 1:
-            head = (
-                f"held-out report of this setting: a fifth of the rows held out, {number} withheld"
-            )
-    spread = report.get("spread") if len(turns) > 1 else None
+    if number == "0 classes":
+        head = (
+            "held-out report: the last fifth of the rows; two classes are too few to withhold any"
+        )
     lines = [head, *measure_lines(report["measures"], spread)]
     if all_known := report.get("all_known"):
         share = all_known["accuracy_known"]
         lines.append(f"  with no class withheld, known rows named correctly (AKS): {share:.4f}")
-    for what, text in (
-        ("rejected", "withheld classes rejected least often"),
-        ("named", "known classes named correctly least often"),
-    ):
-        rows = [(row[what], label) for label, row in report["by_class"].items() if what in row]
-        if len(rows) > 3:
-            worst = ", ".join(f"{label} {share:.0%}" for share, label in sorted(rows)[:3])
-            lines.append(f"  {text}: {worst}")
-    return lines
+    lines += _describe_worst(report, "rejected", "withheld classes rejected least often")
+    return lines + _describe_worst(report, "named", "known classes named correctly least often")
+
+
+def _describe_worst(report: Mapping[str, Any], what: str, text: str) -> list[str]:
+    rows = [(row[what], label) for label, row in report["by_class"].items() if what in row]
+    worst = ", ".join(f"{label} {share:.0%}" for share, label in sorted(rows)[:3])
+    return [f"  {text}: {worst}"] if len(rows) > 3 else []

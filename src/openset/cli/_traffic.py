@@ -19,7 +19,7 @@ def traffic(shared: options.Working, model: options.Model, data: options.Data) -
             f"{model} holds no scores of rows that it was not fitted to; use `openset calibrate` "
             "on other rows of known classes first, or fit it with --calibration or --turns"
         )
-    X, _ = scorer.read(shared.open(data))
+    X = shared.features(scorer, data)
     report = estimate_traffic(scorer.final, scorer.transform(X))
     if shared.as_json:
         typer.echo(report.to_json())

@@ -33,6 +33,9 @@ from ._held_out import (
     held_out_report,
     model_card,
 )
+from ._held_out import complete_model as complete_model
+from ._held_out import hold_back as hold_back
+from ._held_out import operating_point_card as operating_point_card
 
 __all__ = [
     "ComparedMethod",

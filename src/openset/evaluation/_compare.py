@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from time import perf_counter
 from typing import Any
 
@@ -134,29 +135,28 @@ def compare_methods(
     progress = Progress(len(splits) * len(methods), "comparing", verbose > 0)
     for k, split in enumerate(splits):
         for method in compared:
-            if not method.error:
-                try:
-                    search = _as_search(methods[method.name], n_repeats, n_jobs, random_state + k)
-                    with warnings.catch_warnings():  # settings that fail, two classes, few rows
-                        warnings.simplefilter("ignore", FitFailedWarning)
-                        warnings.filterwarnings("ignore", "y has 2 classes|the search has")
-                        result = evaluate_method(search, X, y, split)
-                except Exception as error:  # one method must not stop the others
-                    method.error = f"repeat {k + 1}: {error}"
-                else:
-                    if measure not in result.measures:
-                        raise ValueError(
-                            f"measure={measure!r} is not one of those found on the test rows of a "
-                            f"split: {sorted(result.measures)}."
-                        )
-                    if k:
-                        bare = replace(result.fitted, model=None, search=None)
-                        result = replace(result, fitted=bare)
-                    method.results.append(result)
             progress.step()
-    failed = [method for method in compared if method.error]
-    ranked = [method for method in compared if not method.error]
-    return sorted(ranked, key=lambda method: -method.values(measure).mean()) + failed
+            if method.error:
+                continue
+            try:
+                search = _as_search(methods[method.name], n_repeats, n_jobs, random_state + k)
+                with warnings.catch_warnings():  # settings that fail, two classes, few rows
+                    warnings.simplefilter("ignore", FitFailedWarning)
+                    warnings.filterwarnings("ignore", "y has 2 classes|the search has")
+                    result = evaluate_method(search, X, y, split)
+            except Exception as error:  # one method must not stop the others
+                method.error = f"repeat {k + 1}: {error}"
+                continue
+            if measure not in result.measures:
+                raise ValueError(
+                    f"measure={measure!r} is not one of those found on the test rows of a split: "
+                    f"{sorted(result.measures)}."
+                )
+            if k:
+                bare = replace(result.fitted, model=None, search=None)
+                result = replace(result, fitted=bare)
+            method.results.append(result)
+    return sorted(compared, key=lambda m: np.inf if m.error else -m.values(measure).mean())
 
 
 def _as_search(estimator, n_repeats, n_jobs, seed):
@@ -372,62 +372,62 @@ def learn_decisions(
     >>> print(learned.model.predict([[6, 6]]), learned.report["new"]["rejected_before"])
     ['c'] 1.0
     """
-    if X_unknown is not None and (n := len(X_unknown)):
-        decisions = Decisions(
-            np.append(decisions.rows, np.arange(len(X_new), len(X_new) + n)),
-            [*decisions.kinds, *["junk"] * n],
-            [*decisions.labels, *[None] * n],
-        )
+    if X_unknown is not None and len(X_unknown):
+        decisions = _with_junk(decisions, len(X_new), len(X_unknown))
         X_new = _stack(X_new, X_unknown)
     warnings: list[str] = []
     model = _without_operating_point(model, warnings)
     transform, final = split_fitted(model)
     remove, rename = list(remove), dict(rename or {})
     taught, report = deepcopy(final), {}
-    y = np.asarray(y)
     if len(decisions):
-        both = indexable(transform(X)) + indexable(transform(X_new))
-        Z, Z_new = (rows if hasattr(rows, "shape") else np.asarray(rows) for rows in both)
-        decisions.check(Z_new.shape[0], final.classes_, final.unknown_label_)
-        named, rest = decisions.of_kind("new", "class"), decisions.of_kind("junk")
-        labels = np.array([c for c, use in zip(decisions.labels, named, strict=True) if use])
-        if rest.any() and not final.traits.known_unknowns:
-            warnings.append(
-                f"{rest.sum()} junk rows were left out: {type(final).__name__} cannot learn from "
-                "samples of no class"
-            )
-            rest[:] = False
-        rows = np.asarray(decisions.rows)
-        added, junk = (_safe_indexing(Z_new, rows[which]) for which in (named, rest))
-        y_all = np.concatenate([y, labels]) if len(labels) else y
-        lost = [label for label in final.classes_.tolist() if not np.any(y_all == label)]
-        if lost:
-            raise ValueError(
-                f"the training data have no row of {lost}, which the model knows and would forget: "
-                "add the rows that it was learned from, under these names, or remove these classes "
-                "first"
-            )
-        taught = _grow(final, _stack(Z, added), y_all, junk, warnings)
-        report = _compare(final, Z, y, (added, labels, junk), random_state)
-        loss = report["old"]["before"] - report["old"]["after"]
-        if loss > _TOLERATED and loss * report["old"]["rows"] > _CHANCE + 0.5:
-            warnings.append(
-                f"the old classes suffer: {report['old']['before']:.1%} of their held-out rows "
-                f"were named correctly before, {report['old']['after']:.1%} are now"
-            )
+        Z, Z_new = map(_as_rows, indexable(transform(X)) + indexable(transform(X_new)))
+        added = _added(final, Z_new, decisions, warnings)
+        taught = _grow(final, Z, np.asarray(y), added, warnings)
+        report = _compare(final, Z, np.asarray(y), added, random_state, warnings)
     if remove:
         taught.remove_classes(remove)
     if rename:
         taught.rename_classes(rename)
-    pairs = zip(decisions.labels, decisions.kinds, strict=True)
+    new = Counter(map(str, compress(decisions.labels, decisions.of_kind("new"))))
     changes = {
-        "new": dict(sorted(Counter(str(label) for label, kind in pairs if kind == "new").items())),
+        "new": dict(sorted(new.items())),
         "corrected": int(decisions.of_kind("class").sum()),
         "junk": int(decisions.of_kind("junk").sum()),
         "removed": [str(label) for label in remove],
         "renamed": {str(old): str(new) for old, new in rename.items()},
     }
     return Learned(replace_final(model, taught), changes, report, warnings)
+
+
+def _with_junk(decisions: Decisions, n_before: int, n: int) -> Decisions:
+    """The decisions, and those that the `n` rows after the first `n_before` are junk."""
+    rows = np.append(decisions.rows, np.arange(n_before, n_before + n))
+    return Decisions(rows, [*decisions.kinds, *["junk"] * n], [*decisions.labels, *[None] * n])
+
+
+def _added(final, Z_new, decisions, warnings):
+    """Rows with names, the names, and rows of no class, if the method can learn from these."""
+    decisions.check(Z_new.shape[0], final.classes_, final.unknown_label_)
+    named, junk = decisions.of_kind("new", "class"), decisions.of_kind("junk")
+    if junk.any() and not final.traits.known_unknowns:
+        warnings.append(
+            f"{junk.sum()} junk rows were left out: {type(final).__name__} cannot learn from "
+            "samples of no class"
+        )
+        junk[:] = False
+    rows = np.asarray(decisions.rows)
+    labels = np.array([*compress(decisions.labels, named)])
+    return _safe_indexing(Z_new, rows[named]), labels, _safe_indexing(Z_new, rows[junk])
+
+
+def _with_labels(y, labels):
+    """Both one after the other; without further labels, `y` keeps its dtype."""
+    return np.concatenate([y, labels]) if len(labels) else y
+
+
+def _as_rows(Z):
+    return Z if hasattr(Z, "shape") else np.asarray(Z)
 
 
 def _stack(*parts):
@@ -474,8 +474,16 @@ def _fit(final, Z, y, junk):
     return clone(final).set_params(**params | chosen_width(final)).fit(_stack(Z, junk), y)
 
 
-def _grow(final, Z, y, junk, warnings):
-    """The same, from the present solution if the rows are those of its training."""
+def _grow(final, Z, y, added, warnings):
+    """The same, with the added rows, from the present solution if it was trained on these rows."""
+    Z_new, labels, junk = added
+    Z, y = _stack(Z, Z_new), _with_labels(y, labels)
+    if lost := final.classes_[~np.isin(final.classes_, y)].tolist():
+        raise ValueError(
+            f"the training data have no row of {lost}, which the model knows and would forget: "
+            "add the rows that it was learned from, under these names, or remove these classes "
+            "first"
+        )
     params, labels = _with_params(final, y, junk)
     try:
         return deepcopy(final).set_params(**params).add_classes(_stack(Z, junk), labels)
@@ -485,7 +493,7 @@ def _grow(final, Z, y, junk, warnings):
     return taught
 
 
-def _compare(final, Z, y, added, random_state):
+def _compare(final, Z, y, added, random_state, warnings):
     """Accuracies of both training sets on rows that neither has."""
     rng = np.random.default_rng(random_state)
     Z_new, y_new, junk = added
@@ -495,10 +503,14 @@ def _compare(final, Z, y, added, random_state):
     Z_fit, Z_test = _safe_indexing(Z, fit_old), _safe_indexing(Z, test_old)
     before = _fit(final, Z_fit, y[fit_old], junk[:0])
     both = _stack(Z_fit, _safe_indexing(Z_new, fit_new))
-    labels = np.concatenate([y[fit_old], y_new[fit_new]]) if len(y_new) else y[fit_old]
-    after = _fit(final, both, labels, junk)
-    right = [float(np.mean(m.predict(Z_test) == y[test_old])) for m in (before, after)]
-    report = {"old": {"rows": len(test_old), "before": right[0], "after": right[1]}}
+    after = _fit(final, both, _with_labels(y[fit_old], y_new[fit_new]), junk)
+    was, is_now = (float(np.mean(m.predict(Z_test) == y[test_old])) for m in (before, after))
+    report = {"old": {"rows": len(test_old), "before": was, "after": is_now}}
+    if was - is_now > _TOLERATED and (was - is_now) * len(test_old) > _CHANCE + 0.5:
+        warnings.append(
+            f"the old classes suffer: {was:.1%} of their held-out rows were named correctly "
+            f"before, {is_now:.1%} are now"
+        )
     if len(test_new):
         Z_test = _safe_indexing(Z_new, test_new)
         rejected = float(np.mean(before.predict(Z_test) == before.unknown_label_))

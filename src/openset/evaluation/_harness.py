@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -25,6 +24,7 @@ from ..calibration import CalibratedRejector
 from ..registry import method_names
 from ..svm import fit_distributed
 from ..utils import answer_labels, decide, unwrap
+from ..utils.text import similar
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ def make_method(
     scale: str = "minmax",
     landmarks: int | None = None,
     random_state: int | None = None,
+    verbose: int = 0,
     unknown_label: Any = "auto",
 ) -> OpenSetPipeline:
     """Return a Pipeline that scales the features and ends in the method.
@@ -145,8 +146,8 @@ def make_method(
         Whether to fill missing values with the median of the feature first.
     scale : {"minmax", "unit", "none"}, default="minmax"
         Each feature to [0, 1], each row to length 1, or nothing.
-    landmarks, random_state, unknown_label
-        Parameters of the method; the seed is for the choice of landmarks.
+    landmarks, random_state, verbose, unknown_label
+        Parameters of the method; the seed and the messages are for landmarks.
 
     Returns
     -------
@@ -155,9 +156,9 @@ def make_method(
     known = method_names()
     every = known | {cls.__name__.lower(): cls for cls in known.values()}
     if name.lower() not in every:
-        close = get_close_matches(name.lower(), every, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"no such method: {name}; {hint}there are {', '.join(known)}")
+        hint = similar(name, every, 1).replace("'", "")
+        names = f"there are {', '.join(known)}"
+        raise ValueError(f"no such method: {name}; {' '.join(filter(None, [hint, names]))}")
     model: BaseEstimator = every[name.lower()](unknown_label=unknown_label)
     if "n_jobs" in model.get_params():
         model.set_params(n_jobs=n_jobs)
@@ -168,7 +169,7 @@ def make_method(
                 f"landmarks={landmarks}, but {name} cannot be trained on landmarks; choose one of "
                 f"{', '.join(usable)}"
             )
-        model.set_params(landmarks=landmarks, random_state=random_state)
+        model.set_params(landmarks=landmarks, random_state=random_state, verbose=verbose)
     scaler = {"minmax": MinMaxScaler(), "unit": Normalizer(), "none": "passthrough"}[scale]
     fill = [("impute", SimpleImputer(strategy="median"))] if impute else []
     return OpenSetPipeline([*fill, ("scale", scaler), ("model", model)])
@@ -211,6 +212,12 @@ class FittedMethod:
     seconds_search: float
     seconds_fit: float
     class_counts: dict[Any, int]
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """The rows of the fit, as a model card describes them."""
+        by_class = {str(label): n for label, n in sorted(self.class_counts.items())}
+        return {"rows": self.n_rows, "rows_used": self.n_rows, "rows_by_class": by_class}
 
 
 @dataclass(frozen=True)
@@ -471,13 +478,15 @@ def stratified_rows(
     return np.sort(np.concatenate(kept))
 
 
-def tuning_rows(y: ArrayLike) -> int:
+def tuning_rows(y: ArrayLike, wanted: int | None = None) -> int:
     """Return how many rows a search should use: more where there are more classes.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Classes of all rows.
+    wanted : int, default=None
+        Rows that the user asks for.
 
     Returns
     -------
@@ -492,4 +501,5 @@ def tuning_rows(y: ArrayLike) -> int:
     (3000, 15000)
     """
     y = np.asarray(y)
-    return min(len(y), max(_TUNING_ROWS, _TUNING_ROWS_PER_CLASS * len(np.unique(y))))
+    usual = max(_TUNING_ROWS, _TUNING_ROWS_PER_CLASS * len(np.unique(y)))
+    return min(len(y), wanted or usual)

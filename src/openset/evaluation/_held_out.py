@@ -1,23 +1,32 @@
 """Draws of known classes, a report with classes withheld in turns, and the card of a model."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import StratifiedGroupKFold
 
 from ..base import find_unknown_label, group_codes, known_classes
+from ..calibration import CalibratedRejector, calibrate
 from ..metrics import encode_labels
 from ..model_selection import OpenSetSplit, Simulation
 from ..utils import unwrap
-from ._harness import FittedMethod, evaluate_method
+from ._harness import Evaluation, FittedMethod, evaluate_method, stratified_rows
+
+if TYPE_CHECKING:  # which needs pyarrow
+    from ..tables import Choice, TrainingData
 
 # Share of the rows of each class that is held out for testing, at least one row.
 _TEST_SIZE = 0.2
 # Measures of known rows, which depend on how many classes are known.
 _OF_KNOWN = ("accuracy_known", "false_unknown_rate", "misclassification_rate")
+# Known rows with which 5 % of rejected ones can be promised.
+_FEWEST_CALIBRATION = 19
 
 
 class Split(NamedTuple):
@@ -155,7 +164,7 @@ class HeldOutReport:
         -------
         dict {str: float}
         """
-        return self._over_turns(lambda values: float(np.mean(values)))
+        return _over_rows([turn["measures"] for turn in self.turns], _mean)
 
     def spread(self) -> dict[str, tuple[float, float]]:
         """Return the lowest and the highest value of each measure over the turns.
@@ -164,11 +173,8 @@ class HeldOutReport:
         -------
         dict {str: (float, float)}
         """
-        return self._over_turns(lambda values: (min(values), max(values)))
-
-    def _over_turns(self, reduce: Callable) -> dict[str, Any]:
         measures = [turn["measures"] for turn in self.turns]
-        return {name: reduce([row[name] for row in measures]) for name in (measures or [{}])[0]}
+        return _over_rows(measures, lambda values: (min(values), max(values)))
 
 
 def held_out_report(
@@ -236,13 +242,13 @@ def held_out_report(
     classes, _ = known_classes(unknown_label, y if known is None else np.asarray(known))
     if n_turns < 1:
         raise ValueError(f"n_turns={n_turns!r} must be at least 1.")
-    if absent := [label for label in classes.tolist() if not np.any(y == label)]:
+    if absent := classes[~np.isin(classes, y)].tolist():
         raise ValueError(f"known has {absent}, of which y has no row. Leave them out.")
     members = None if groups is None else group_codes(groups, len(y))[1]
     splits = _turn_splits(y, classes, n_turns, random_state, unknown_label, members)
     options: dict[str, Any] = {"max_tuning_rows": max_tuning_rows, "groups": members}
     turns: list[dict[str, Any]] = []
-    shares: dict[Any, dict[str, list[float]]] = {label: {} for label in classes.tolist()}
+    answered: list[dict[Any, tuple[str, float]]] = []
     whole: list[dict[str, float]] = []  # measures with no class withheld
     known_rows = []
     for k, split in enumerate(splits, start=1):
@@ -251,30 +257,54 @@ def held_out_report(
             on_turn(k, len(splits), withheld)
         result = evaluate_method(estimator, X, y, split, **options)
         turns.append(_turn(result, withheld))
-        answers, unknown = result.evaluation.answers, result.evaluation.unknown_label
-        for label, parts in shares.items():
-            kind, wanted = ("rejected", unknown) if label in withheld else ("named", label)
-            share = np.mean(answers[result.evaluation.truth == label] == wanted)
-            parts.setdefault(kind, []).append(float(share))
+        answered.append(_answered(result.evaluation, classes.tolist(), withheld))
         if withheld:
-            others = np.setdiff1d(np.arange(len(y)), split.test)
-            if members is not None:
-                fits = np.isin(y[others], [*np.unique(y[split.train]), *withheld])
-                others = others[fits & ~np.isin(members[others], members[split.test])]
-            everything = Split(classes, others, split.test)
+            everything = _with_all(split, y, classes, members)
             result = evaluate_method(estimator, X, y, everything, **options)
-            whole.append(result.measures)
-        known = result.evaluation.is_known
-        scores, own = result.evaluation.scores[known], result.evaluation.truth[known]
-        codes = encode_labels(own, result.evaluation.classes)
-        known_rows.append(np.column_stack([scores.max(axis=1), scores.argmax(axis=1), codes]))
-    by_class = {
-        label: {kind: float(np.mean(parts[kind])) for kind in sorted(parts)}
-        for label, parts in shares.items()
-    }
-    names = _OF_KNOWN if whole else ()
-    all_known = {name: float(np.mean([row[name] for row in whole])) for name in names}
-    return HeldOutReport(turns, by_class, all_known, np.vstack(known_rows))
+            whole.append({name: result.measures[name] for name in _OF_KNOWN})
+        known_rows.append(_best_scores(result.evaluation))
+    by_class = _over_rows(answered, _by_kind)
+    return HeldOutReport(turns, by_class, _over_rows(whole, _mean), np.vstack(known_rows))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _over_rows(rows: Sequence[Mapping[Any, Any]], reduce: Callable) -> dict[Any, Any]:
+    """One value per key from those of all rows, which have the keys of the first."""
+    return {name: reduce([row[name] for row in rows]) for name in (rows or [{}])[0]}
+
+
+def _answered(evaluation: Evaluation, classes: list, withheld: list) -> dict[Any, tuple]:
+    """By class: the share of its rows that are rejected, if it is withheld, or else named."""
+    shares = {}
+    for label in classes:
+        wanted = evaluation.unknown_label if label in withheld else label
+        share = _mean(evaluation.answers[evaluation.truth == label] == wanted)
+        shares[label] = "rejected" if label in withheld else "named", share
+    return shares
+
+
+def _by_kind(shares: Sequence[tuple[str, float]]) -> dict[str, float]:
+    kinds = sorted({kind for kind, _ in shares})
+    return {k: _mean([share for kind, share in shares if kind == k]) for k in kinds}
+
+
+def _with_all(split: Split, y: np.ndarray, classes: np.ndarray, members: Any) -> Split:
+    """The split with no class withheld: all rows but the held-out ones and their objects train."""
+    train = np.setdiff1d(np.arange(len(y)), split.test)
+    if members is not None:
+        fits = np.isin(y[train], [*np.unique(y[split.train]), *classes])
+        train = train[fits & ~np.isin(members[train], members[split.test])]
+    return Split(classes, train, split.test)
+
+
+def _best_scores(evaluation: Evaluation) -> np.ndarray:
+    """``known_rows`` of a turn, see `HeldOutReport`."""
+    known = evaluation.is_known
+    scores, codes = evaluation.scores[known], encode_labels(evaluation.truth, evaluation.classes)
+    return np.column_stack([scores.max(axis=1), scores.argmax(axis=1), codes[known]])
 
 
 def _turn(result, withheld) -> dict[str, Any]:
@@ -399,3 +429,82 @@ def certificate_card(final: BaseEstimator) -> dict[str, Any]:
         radius = final.known_radius_
         card["radius"] = [float(r) if np.isfinite(r) else None for r in radius]
     return card
+
+
+def operating_point_card(
+    rejector: CalibratedRejector, recorded: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the card of a calibrated model says, in addition to what was asked for."""
+    point = {
+        "rows": rejector.n_calibration_,
+        "promise": rejector.promise_,
+        "price": rejector.price_,
+        "thresholds": rejector.thresholds_.tolist(),
+    }
+    return {"operating_point": {**recorded, **point}, "certificate": certificate_card(rejector)}
+
+
+def hold_back(
+    training: TrainingData, choice: Choice, share: float, fewest: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit, and a share of each class, or whole objects, to calibrate on."""
+    rows = np.flatnonzero(choice.used)
+    if not share:
+        return rows, rows[:0]
+    _, y, groups = training.take(rows)
+    if groups is None:
+        n_fit = round((1 - share) * len(y))
+        fit = stratified_rows(y, n_fit, min_per_class=fewest, random_state=seed)
+    else:
+        n_parts = min(max(2, round(1 / share)), len(np.unique(groups)))
+        parts = StratifiedGroupKFold(n_parts, shuffle=True, random_state=seed)
+        fit = next(parts.split(y, y, groups))[0]
+    kept = np.setdiff1d(np.arange(len(y)), fit)
+    lost = np.setdiff1d(choice.classes, y[fit])
+    n_known = int(np.isin(y[kept], choice.classes).sum())
+    problem = ""
+    if n_known < _FEWEST_CALIBRATION:
+        problem = f"{n_known} rows to calibrate on; at least {_FEWEST_CALIBRATION} are needed"
+    if lost.size:
+        problem = f"no row of {lost[0]!r} to fit"
+    if problem:
+        raise ValueError(f"--calibration {share:g} leaves {problem}: add rows, or change the share")
+    return rows[fit], rows[kept]
+
+
+def complete_model(
+    fitted: FittedMethod,
+    training: TrainingData,
+    choice: Choice,
+    unfitted: np.ndarray,
+    data: Mapping[str, Any],
+    *,
+    n_turns: int,
+    seed: int,
+    on_turn: Callable[[int, int, list], None],
+) -> tuple[BaseEstimator, dict[str, Any]]:
+    """The model that takes tables, calibrated on the rows `unfitted` if any, and its card."""
+    model, report = fitted.model, HeldOutReport()
+    if n_turns:
+        report = held_out_report(
+            *(clone(model), training.X, training.y),  # the setting that is saved
+            groups=training.groups,
+            n_turns=n_turns,
+            known=choice.classes,
+            random_state=seed,
+            on_turn=on_turn,
+        )
+    if len(report.known_rows):
+        unwrap(model).fold_rows_ = report.known_rows
+    card = model_card(fitted, report, data)
+    if len(unfitted):
+        X, y, groups = training.take(unfitted)
+        n_unknown = int(np.sum(y == unwrap(model).unknown_label_))
+        recorded: dict[str, Any] = {"alpha": 0.05, "per_class": False, "by": None}
+        recorded |= {"source": data["source"], "unknown_rows": n_unknown}
+        recorded |= {} if groups is None else {"group": training.group}
+        model = calibrate(model, X, y, groups=groups)
+        card |= operating_point_card(unwrap(model), recorded)
+    steps = [("table", training.encoder), *model.steps]
+    card["steps"] = [type(step).__name__ for _, step in steps]
+    return type(model)(steps), card

@@ -61,6 +61,8 @@ class Comparison:
     compared: list[ComparedMethod] = field(default_factory=list)
 
     def __post_init__(self):
+        for model in self.models.values():
+            unwrap(model).set_params(unknown_label=self.unknown_label)
         titles = {row.estimator: row.method for row in method_table()}
         self.names = {titles[type(unwrap(m)).__name__]: name for name, m in self.models.items()}
         self.methods = dict(zip(self.names, self.models.values(), strict=True))

@@ -275,32 +275,20 @@ def _is_table(X):
 
 def read_columns(
     encoder: TableEncoder, table: Table, target: str | None = None, group: str | None = None
-) -> tuple[np.ndarray, pa.ChunkedArray, pa.ChunkedArray]:
+) -> tuple[np.ndarray, dict[str, pa.ChunkedArray]]:
     """Fit an encoder to a table that is read once."""
-    # Returns the features of all rows, (n, d), NaN where a value is missing, the target and the
-    # column `group`.
-    encoder._validate_params()
-    features = None if encoder.features is None else list(encoder.features)
-    table.require([] if target is None else [target], "the target")
-    table.require(features or [], "given as a feature")
-    table.require(encoder.drop or [], "given to be dropped")
-    table.require([] if group is None else [group], "which groups the rows")
-    for name, what in ((target, "target"), (group, "group")):
-        if features and name in features:
-            raise TableError(f"the {what} {name!r} cannot also be a feature")
-    wanted = [name for name in features or table.names if name != target]
-    index = table.index.intersection([] if features else wanted)
-    dropped = dict.fromkeys(sorted(index), "the index of pandas")
-    dropped |= dict.fromkeys(encoder.drop or [], "by --drop")
-    dropped |= {} if group is None else {group: "by --group"}
-    columns = {name: _Column(name, table.decimal) for name in wanted if name not in dropped}
-    labels, members = [], []
+    # Returns the features of all rows, (n, d), NaN where a value is missing, and the columns
+    # `target` and `group`.
+    columns, dropped = _candidates(encoder, table, target, group)
+    further: dict[str, list] = {name: [] for name in filter(None, (target, group))}
+    n_rows = 0
     for batch in table.batches("read"):
-        labels.append(batch.column(0 if target is None else target))
-        members.append(batch.column(0 if group is None else group))
-        for name, column in columns.items():
-            column.add(batch.column(name))
-    if not labels:
+        n_rows += batch.num_rows
+        for name, cells in further.items():
+            cells.append(batch.column(name))
+        for column in columns.values():
+            column.add(batch.column(column.name))
+    if not n_rows:
         raise TableError(f"{table.path} has a header and no rows")
     _choose(encoder, table, target, columns, dropped)
     matrix = [columns[name].values for name in encoder._numeric]
@@ -308,7 +296,27 @@ def read_columns(
         matrix += [columns[name].indicator(value) for value in values]
     X = np.column_stack(matrix)
     _check_size(encoder, table, X, 0, np.abs(X) > _LARGEST, " or use --drop {!r}")
-    return X, pa.chunked_array(labels), pa.chunked_array(members)
+    return X, {name: pa.chunked_array(cells) for name, cells in further.items()}
+
+
+def _candidates(encoder, table, target, group) -> tuple[dict[str, _Column], dict[str, str]]:
+    """The columns that may be features, and why others are not."""
+    encoder._validate_params()
+    features = [] if encoder.features is None else list(encoder.features)
+    drop = [] if encoder.drop is None else list(encoder.drop)
+    table.require([target], "the target")
+    table.require(features, "given as a feature")
+    table.require(drop, "given to be dropped")
+    table.require([group], "which groups the rows")
+    for name, what in ((target, "target"), (group, "group")):
+        if name in features:
+            raise TableError(f"the {what} {name!r} cannot also be a feature")
+    wanted = dict.fromkeys(features or table.names)
+    wanted.pop(target, None)
+    index = [] if features else sorted(table.index & wanted.keys())
+    dropped = dict.fromkeys(index, "the index of pandas") | dict.fromkeys(drop, "by --drop")
+    dropped |= dict.fromkeys(filter(None, [group]), "by --group")
+    return {n: _Column(n, table.decimal) for n in wanted if n not in dropped}, dropped
 
 
 def _choose(encoder, table, target, columns, dropped):
@@ -318,30 +326,20 @@ def _choose(encoder, table, target, columns, dropped):
     for column in columns.values():
         column.check_decimals(table)
     for name, column in columns.items():
-        passing = not chosen and (column.names_parts() or column.names_dates())
-        values = [] if passing else column.categories()
-        reason = "" if chosen or values else column.reason()
-        if values:
+        if values := column.categories(chosen):
             categories[name] = values
-        elif reason:
+        elif reason := "" if chosen else column.reason():
             dropped[name] = reason
         else:
             numeric.append(name)
     if not numeric and not categories:
         other = "" if target is None else f" other than the target {target!r}"
-        told = "; ".join(f"{name!r}: {reason}" for name, reason in list(dropped.items())[:5])
+        told = "; ".join(map("{0[0]!r}: {0[1]}".format, list(dropped.items())[:5]))
         raise TableError(
-            f"{table.path} has no numeric or categorical column{other}"
-            + (f" ({told})" if told else "")
+            f"{table.path} has no numeric or categorical column{other}" + f" ({told})" * bool(told)
         )
     for name in numeric:
-        columns[name].check(table)
-        if not chosen and columns[name].seems_to_count():
-            warnings.warn(
-                f"column {name!r} of {table.path} seems to count the rows, and is learned as a "
-                f"feature; if it does, use --drop {name!r}",
-                stacklevel=2,
-            )
+        columns[name].check(table, chosen)
     encoder._set(numeric, categories, dropped)
 
 
@@ -368,24 +366,18 @@ class _Column:
         self._chunks: list[np.ndarray] = []
         self._n_rows, self._n_bad = 0, 0
         self._first = (0, "")  # row and content of the first cell that is not a number
-        self._too_large = False  # whether all of them are integers beyond 2^53
-        self._only_commas = False  # whether all of them have a decimal comma
+        self._odd = {"large", "comma"}  # what all of them are
         self._texts: list[pa.Array] = []  # all cells, while the column may be categorical
         self._levels: set[str] | None = set()  # its values; None if there are too many
 
     def add(self, cells: pa.Array):
         values, bad = numbers(cells, self._decimal)
         if len(bad):
-            wrong, is_text = cells.take(pa.array(bad)), _is_text(cells)
+            wrong = cells.take(pa.array(bad))
             if not self._n_bad:
                 self._first = (self._n_rows + bad[0], str(wrong[0].as_py()))
-                self._too_large = self._only_commas = True
-            if self._too_large and is_text:
-                self._too_large = all(map(_is_whole, wrong.to_pylist()))
-            self._too_large &= is_text or pa.types.is_integer(cells.type)
-            if self._only_commas:
-                commas = is_text and pc.match_substring_regex(wrong, _DECIMAL_COMMA)
-                self._only_commas = commas and pc.all(commas).as_py()
+            if self._odd:
+                self._odd &= _odd(wrong)
         self._n_rows += len(cells)
         self._n_bad += len(bad)
         self._chunks.append(values)
@@ -402,16 +394,20 @@ class _Column:
             self._chunks = [np.concatenate(self._chunks)]
         return self._chunks[0]
 
-    def categories(self) -> list[str]:
-        """The values of a categorical column, sorted; empty if it is another kind of column."""
+    @property
+    def _mostly_text(self) -> bool:
+        """Whether most values are neither numbers nor large integers."""
         n_numbers = self._n_rows - np.isnan(self.values).sum()
-        if self._too_large:
+        is_text = n_numbers < _MEANT_AS_NUMBERS * (n_numbers + self._n_bad)
+        return bool(self._n_bad and is_text and "large" not in self._odd)
+
+    def categories(self, chosen: bool) -> list[str]:
+        """The values of a categorical column, sorted; empty if it is another kind of column."""
+        if not self._mostly_text or not self._levels:
             return []
-        mostly_text = self._n_bad and n_numbers < _MEANT_AS_NUMBERS * (n_numbers + self._n_bad)
-        if not mostly_text or not self._levels:
-            return []
+        passing = not chosen and (self.names_parts() or self.names_dates())
         repeated = 2 <= len(self._levels) <= self._n_rows / 2
-        return sorted(self._levels) if repeated else []
+        return sorted(self._levels) if repeated and not passing else []
 
     def names_dates(self) -> bool:
         """Whether all values are dates, as text; new rows have others."""
@@ -429,27 +425,31 @@ class _Column:
     def reason(self) -> str:
         """Why the column is not a feature; empty if it is."""
         present = self.values[~np.isnan(self.values)]
-        filled = len(present) + self._n_bad
-        if filled == 0:
+        if len(present) + self._n_bad == 0:
             return "no values"
         if self.names_parts():
             return f"names parts of the data: {', '.join(sorted(self._levels or ()))}"
-        name = self.name.strip().lower()
-        named_id = name in _ID_NAMES or self.name.lower().endswith(("_id", "-id", " id"))
-        if self._too_large and named_id:
+        if not self._n_bad:
+            return self._reason_of_numbers(present)
+        if "large" in self._odd and self._named_id:
             return "an identifier: integers beyond 2^53"
-        if self._n_bad and len(present) < _MEANT_AS_NUMBERS * filled and not self._too_large:
-            return f"not numeric, for example {_short(self._first[1])}"
-        if self._n_bad:
-            return ""  # `check` raises
+        # Else `check` raises.
+        return f"not numeric, for example {_short(self._first[1])}" if self._mostly_text else ""
+
+    @property
+    def _named_id(self) -> bool:
+        name = self.name.lower()
+        return name.strip() in _ID_NAMES or name.endswith(("_id", "-id", " id"))
+
+    def _reason_of_numbers(self, present: np.ndarray) -> str:
+        whole = np.all(present == np.floor(present))
         if len(present) > 1 and np.all(present == present[0]):
             return f"always {present[0] + 0.0:g}"  # 0, not -0
         if len(self.values) > 2 and np.all(np.diff(self.values) == 1):
             return "counts the rows"
-        whole = np.all(present == np.floor(present))
-        if whole and name in _INDEX_NAMES:
+        if whole and self.name.strip().lower() in _INDEX_NAMES:
             return "the index of pandas"
-        if named_id and whole and len(np.unique(present)) == len(present) > 1:
+        if self._named_id and whole and len(np.unique(present)) == len(present) > 1:
             return "an identifier: all values differ"
         return ""
 
@@ -465,7 +465,7 @@ class _Column:
 
     def check_decimals(self, table):
         """Raise TableError if numbers are written with a decimal comma, which reads as text."""
-        if self._only_commas:
+        if self._n_bad and "comma" in self._odd:
             row, content = self._first
             raise TableError(
                 f"{table.path}: column {self.name!r} has numbers with a decimal comma (data row "
@@ -473,18 +473,33 @@ class _Column:
                 f"use --drop {self.name!r}"
             )
 
-    def check(self, table):
-        """Raise TableError if there are cells that are not numbers."""
+    def check(self, table, chosen: bool):
+        """Raise TableError if there are cells that are not numbers; warn if they count rows."""
         if self._n_bad:
             row, content = self._first
             cells = "non-numeric cells"
-            if self._too_large:
+            if "large" in self._odd:
                 cells = "integers beyond 2^53, which a float64 cannot hold,"
             raise TableError(
                 f"{table.path}: column {self.name!r} has {self._n_bad:,} {cells} out of "
                 f"{self._n_rows:,} (data row {row + 1}: {_short(content)}); fix them or use "
                 f"--drop {self.name!r}"
             )
+        if not chosen and self.seems_to_count():
+            warnings.warn(
+                f"column {self.name!r} of {table.path} seems to count the rows, and is learned as "
+                f"a feature; if it does, use --drop {self.name!r}",
+                stacklevel=2,
+            )
+
+
+def _odd(cells: pa.Array) -> set[str]:
+    """What all of these cells, which are no numbers for a model, are."""
+    if not _is_text(cells):
+        return {"large"} if pa.types.is_integer(cells.type) else set()
+    large = {"large"} if all(map(_is_whole, cells.to_pylist())) else set()
+    commas = pc.all(pc.match_substring_regex(cells, _DECIMAL_COMMA)).as_py()
+    return large | {"comma"} if commas else large
 
 
 def numbers(column: pa.Array, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:

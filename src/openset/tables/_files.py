@@ -14,7 +14,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
@@ -28,6 +27,7 @@ import pyarrow.parquet as pq
 from sklearn.datasets import load_svmlight_file
 
 from ..utils import Progress, atomic_write
+from ..utils.text import similar
 
 # Rows per batch, where the format leaves the choice.
 CHUNK = 65_536
@@ -109,28 +109,27 @@ class Table:
         """
         return _FirstRows(self, n_rows)
 
-    def require(self, names: Iterable[str], purpose: str) -> None:
+    def require(self, names: Iterable[str | None], purpose: str) -> None:
         """Raise TableError, naming close matches, unless the table has all columns.
 
         Parameters
         ----------
-        names : iterable of str
+        names : iterable of str or None
+            None is left out.
         purpose : str
             What the columns are, for the message.
         """
-        names = list(names)
-        present = set(self.names)
-        absent = [name for name in names if name not in present]
+        asked = [name for name in names if name is not None]
+        present = dict.fromkeys(self.names)
+        absent = [name for name in asked if name not in present]
         if not absent:
             return
-        first, spare = absent[0], [name for name in self.names if name not in names]
-        close = get_close_matches(first.lower(), [name.lower() for name in spare], n=3)
-        shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
-        hint = f"; its columns are {shown}"
-        if similar := [name for name in spare if name.lower() in close]:
-            hint = f"; did you mean {' or '.join(map(repr, similar))}?"
-        more = f" (and {len(absent) - 1} more: {', '.join(absent[1:6])})" if absent[1:] else ""
-        raise TableError(f"{self.path} has no column {first!r}, {purpose}{more}{hint}")
+        first, *more = absent
+        columns = ", ".join(self.names[:8]) + ", ..." * (len(self.names) > 8)
+        spare = [name for name in present if name not in asked]
+        hint = similar(first, spare) or f"its columns are {columns}"
+        others = f" (and {len(more)} more: {', '.join(more[:5])})" if more else ""
+        raise TableError(f"{self.path} has no column {first!r}, {purpose}{others}; {hint}")
 
 
 def open_table(path: str | os.PathLike, encoding: str = "utf-8", decimal: str = ".") -> Table:
@@ -167,26 +166,27 @@ def open_table(path: str | os.PathLike, encoding: str = "utf-8", decimal: str = 
         raise TableError(f"{path} is empty")
     elif suffix in _TEXT:
         table = _Csv(path, encoding)
+        table.decimal = decimal
     elif suffix in _TYPED:
         table = _TYPED[suffix](path)
     else:
         known = ", ".join([*_TEXT, *_TYPED, ".csv.gz"])
         raise TableError(f"{path} has an unknown suffix {path.suffix!r}; use one of {known}")
-    name, count = Counter(table.names).most_common(1)[0] if table.names else ("", 1)
-    if count > 1:
-        header = "; is the first line a header?" if name.replace(".", "").isdigit() else ""
-        raise TableError(f"{path} has more than one column named {name!r}; rename them{header}")
-    if suffix in _TEXT:
-        table.decimal = decimal
-        _warn_without_header(table)
+    _check_header(table)
     return table
 
 
-def _warn_without_header(table: Table) -> None:
-    """Warn if the names of the columns look like a row of numbers."""
+def _check_header(table: Table) -> None:
+    """Raise for a name of two columns; warn if those of a text table look like numbers."""
+    name, count = Counter(table.names or [""]).most_common(1)[0]
+    if count > 1:
+        header = "; is the first line a header?" if name.replace(".", "").isdigit() else ""
+        raise TableError(
+            f"{table.path} has more than one column named {name!r}; rename them{header}"
+        )
     numbers = [name for name in table.names if _NUMBER_AS_NAME.fullmatch(name)]
     counts = all(name.isdigit() for name in numbers) and numbers == sorted(numbers, key=int)
-    if 2 * len(numbers) > len(table.names) and not counts:
+    if isinstance(table, _Csv) and 2 * len(numbers) > len(table.names) and not counts:
         warnings.warn(
             f"the first line of {table.path} looks like data, not like the names of the columns "
             f"({', '.join(table.names[:4])}, ...); if it is, write a line of names above it",
@@ -449,17 +449,7 @@ def _numpy(path: Path) -> Table:
     """Arrays with equal numbers of rows: a vector y is column y, a matrix A columns A0, A1, ..."""
     # Those of a matrix X, and of the array of a .npy file, are x0, x1, ..., so that a model takes
     # both. The columns of a structured array are its fields.
-    loaded, packed = _load(path, path), text_suffix(path) == ".npz"
-    if isinstance(loaded, np.ndarray) == packed:
-        trouble = ("holds one array", "npy") if packed else ("is an archive of arrays", "npz")
-        raise TableError("{} {}; rename it to .{}".format(path, *trouble))
-    if packed:
-        with loaded:
-            arrays = {name: _load(path, loaded, name) for name in loaded.files}
-    elif loaded.dtype.names:
-        arrays = {name: loaded[name] for name in loaded.dtype.names}
-    else:
-        arrays = {"X": loaded[:, None] if loaded.ndim == 1 else loaded}
+    arrays = _named_arrays(path)
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         stem = "x" if name == "X" and "x" not in arrays else name
@@ -468,6 +458,20 @@ def _numpy(path: Path) -> Table:
     if len(lengths) != 1:
         raise TableError(f"the arrays of {path} have different numbers of rows: {lengths}")
     return _Arrays(path, columns)
+
+
+def _named_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an archive, the fields of a structured array, or the array as X."""
+    loaded, packed = _load(path, path), text_suffix(path) == ".npz"
+    if isinstance(loaded, np.ndarray) == packed:
+        trouble = ("holds one array", "npy") if packed else ("is an archive of arrays", "npz")
+        raise TableError("{} {}; rename it to .{}".format(path, *trouble))
+    if packed:
+        with loaded:
+            return {name: _load(path, loaded, name) for name in loaded.files}
+    if loaded.dtype.names:
+        return {name: loaded[name] for name in loaded.dtype.names}
+    return {"X": loaded[:, None] if loaded.ndim == 1 else loaded}
 
 
 def _load(path, source, name=None):

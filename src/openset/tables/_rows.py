@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from ..base import find_unknown_label
 from ..utils import answer_labels, layers, split_fitted
-from ..utils.text import shortened
+from ..utils.text import shortened, similar
 from ._encoder import TableEncoder, encoder_of_columns, read_columns
 from ._files import Table, TableError
 
@@ -40,6 +39,7 @@ class TrainingData:
     y: np.ndarray  # (n,): texts, or integers if all labels are integers
     encoder: TableEncoder  # fitted to the table
     n_rows: int  # of the table, including those that were left out
+    group: str | None = None  # column of the objects
     groups: np.ndarray | None = None  # (n,) texts: the object of each row
 
     @property
@@ -50,26 +50,31 @@ class TrainingData:
     def choose(self, known: list[str] | None, unknown: str | None, fewest: int) -> Choice:
         """Choose the classes to learn by their names; TableError if one has too few rows."""
         label = self.unknown_label(unknown, known)
-        labels = np.unique(self.y)
-        explicit = find_unknown_label(label, labels)
-        classes = np.delete(labels, [] if explicit < 0 else [explicit])
+        labels, counts = np.unique(self.y, return_counts=True)
+        explicit = np.arange(len(labels)) == find_unknown_label(label, labels)
+        used = ~explicit
         if known is not None:
-            found = [find_label(name, classes.tolist(), f"--known: {self.path}") for name in known]
-            classes = np.unique(found)
-        if known is not None and len(classes) < (2 if explicit < 0 else 1):
-            raise TableError(f"--known names one class, {known[0]!r}; at least two are required")
-        counts = {c: int(np.sum(self.y == c)) for c in classes.tolist()}
-        small = [f"{c!r} ({n})" for c, n in counts.items() if n < fewest]
-        if small:
+            classes = labels[used].tolist()
+            used = np.isin(
+                labels, [find_label(name, classes, f"--known: {self.path}") for name in known]
+            )
+            if used.sum() + explicit.sum() < 2:
+                raise TableError(
+                    f"--known names one class, {known[0]!r}; at least two are required"
+                )
+        few = used & (counts < fewest)
+        if few.any():
+            small = zip(labels[few].tolist(), counts[few], strict=True)
             measured = len(labels) > _MANY and all(map(_is_number, labels.tolist()))
             hint = f"; if {self.target!r} is a measurement, divide it into a few classes first"
             raise TableError(
-                f"too few rows of {shortened(small)}; at least {fewest} of each class are needed "
-                "to hold out, tune and fit: add rows, remove these, or name the other classes "
-                "with --known" + hint * measured
+                f"too few rows of {shortened([f'{c!r} ({n})' for c, n in small])}; at least "
+                f"{fewest} of each class are needed to hold out, tune and fit: add rows, remove "
+                "these, or name the other classes with --known" + hint * measured
             )
-        used = np.isin(self.y, classes) | (self.y == label if explicit >= 0 else False)
-        return Choice(classes, label, used)
+        chosen = labels[used | explicit]
+        kept = None if known is None else chosen
+        return Choice(labels[used], label, np.isin(self.y, chosen), kept)
 
     def unknown_label(self, name: str | None, known: list[str] | None = None) -> Any:
         """The label with this name; "auto" without a name.
@@ -89,8 +94,15 @@ class TrainingData:
                 )
         return "auto"
 
-    def describe(self, used: np.ndarray) -> dict[str, Any]:
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """X, y and groups of some rows."""
+        return self.X[rows], self.y[rows], None if self.groups is None else self.groups[rows]
+
+    def describe(self, used: np.ndarray, unknown: str | None) -> dict[str, Any]:
         """The rows `used`, (n,) bool, for the card of a model, as JSON allows."""
+        objects = {}
+        if self.groups is not None:
+            objects = {"group": self.group, "objects": len(np.unique(self.groups[used]))}
         low, high = np.nanmin(self.X[used], axis=0), np.nanmax(self.X[used], axis=0)
         ranges = zip(low.tolist(), high.tolist(), strict=True)
         labels, counts = np.unique(self.y[used], return_counts=True)
@@ -104,6 +116,8 @@ class TrainingData:
             # NaN, from a column without values, is not valid JSON.
             "ranges": [[a, b] if np.isfinite(a) else None for a, b in ranges],
             "dropped": self.encoder.dropped_,
+            "unknown": unknown,
+            **objects,
         }
 
 
@@ -114,6 +128,7 @@ class Choice:
     classes: np.ndarray  # (K,)
     unknown_label: Any  # "auto" or a label
     used: np.ndarray  # (n,) bool: rows of these classes, and known unknowns
+    labels: np.ndarray | None  # of these rows; None if they are all that the table has
 
 
 def read_training(
@@ -130,27 +145,13 @@ def read_training(
     # "median" keeps it as NaN for the model to fill. A row without a class is never kept. The
     # column `group` is no feature.
     encoder = TableEncoder(features=features, drop=drop, missing=missing)
-    X, column, members = read_columns(encoder, table, target, group)
-    texts, codes = label_codes(column)
+    X, further = read_columns(encoder, table, target, group)
+    texts, codes = label_codes(further[target])
     labelled = codes >= 0
+    n_labelled = int(labelled.sum())
     used = {texts[code] for code in np.unique(codes[labelled])}
-    n_labelled, where = int(labelled.sum()), f"the target {target!r} of {table.path}"
-    if not used:
-        raise TableError(f"{table.path} has no class in any row of the target {target!r}")
-    if len(used) == 1:
-        raise TableError(f"{where} has only one class, {used.pop()!r}; at least two are required")
-    if len(used) > max(_MANY, n_labelled // 2):
-        raise TableError(
-            f"{where} has {len(used):,} different values in {n_labelled:,} rows; it looks like an "
-            "identifier or a measurement, not a class"
-        )
+    _check_classes(used, n_labelled, f"the target {target!r} of {table.path}")
     integers = all(map(is_integer, used))
-    if len(used) > _MANY and not integers and all(map(_is_number, used)):
-        warnings.warn(
-            f"{where} has {len(used)} different numbers; it looks like a measurement, and each "
-            "number is learned as a class. If it is one, divide it into a few classes first",
-            stacklevel=2,
-        )
     kept = _complete(table, encoder, X)
     if missing == "error" and n_labelled < len(X):
         raise TableError(
@@ -161,8 +162,28 @@ def read_training(
     if not kept.any():
         raise TableError(f"{table.path} has no row without a missing value; try --missing median")
     labels = np.array([to_integer(t) if t in used else 0 for t in texts] if integers else texts)
-    groups = None if group is None else required_texts(table, group, members)[kept]
-    return TrainingData(table.path, target, X[kept], labels[codes[kept]], encoder, len(X), groups)
+    groups = None if group is None else required_texts(table, group, further[group])[kept]
+    rows = X[kept], labels[codes[kept]]
+    return TrainingData(table.path, target, *rows, encoder, len(X), group, groups)
+
+
+def _check_classes(used: set[str], n_rows: int, where: str) -> None:
+    """Raise TableError, or warn, if the labels of the rows can hardly be classes."""
+    if not used:
+        raise TableError(f"{where} has no class in any row")
+    if len(used) == 1:
+        raise TableError(f"{where} has only one class, {used.pop()!r}; at least two are required")
+    if len(used) > max(_MANY, n_rows // 2):
+        raise TableError(
+            f"{where} has {len(used):,} different values in {n_rows:,} rows; it looks like an "
+            "identifier or a measurement, not a class"
+        )
+    if len(used) > _MANY and not all(map(is_integer, used)) and all(map(_is_number, used)):
+        warnings.warn(
+            f"{where} has {len(used)} different numbers; it looks like a measurement, and each "
+            "number is learned as a class. If it is one, divide it into a few classes first",
+            stacklevel=3,
+        )
 
 
 def _complete(table, encoder, X):
@@ -296,8 +317,7 @@ def find_label(name: str, labels: list, where: str) -> Any:
     by_name = {str(label): label for label in labels}
     if name in by_name:
         return by_name[name]
-    close = get_close_matches(name, by_name, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {list(by_name)[:10]}"
+    hint = similar(name, by_name, 1) or f"there are {list(by_name)[:10]}"
     whole = [label for label in by_name if name in map(str.strip, label.split(","))]
     if whole:
         hint = f"write a name with a comma in double quotes: '\"{whole[0]}\"'"
@@ -345,8 +365,7 @@ class TableModel:
                 )
             encoder = encoder_of_columns(names, {}, self._missing)
         table.require(encoder.feature_names_in_.tolist(), "which the model needs")
-        if self.category_column is not None:
-            table.require([self.category_column], "within which the model was calibrated")
+        table.require([self.category_column], "within which the model was calibrated")
         return encoder
 
     def categories(self, batch: pa.RecordBatch) -> np.ndarray | None:
@@ -417,7 +436,7 @@ class TableModel:
             junk = y == unknown
         used = np.isin(y, list(labels))
         if not used.any():
-            known = shortened([str(label) for label in self.final.classes_.tolist()])
+            known = shortened([*map(str, self.final.classes_.tolist())])
             raise TableError(
                 f"{table.path} has no row of a class that the model has learned in {target!r}; "
                 f"the classes are {known}"
@@ -441,7 +460,11 @@ class TableModel:
             return self._transform(X)
 
     def labelled(
-        self, table: Table, target: str, unknown: str | None = None, columns: Iterable[str] = ()
+        self,
+        table: Table,
+        target: str,
+        unknown: str | None = None,
+        columns: Iterable[str | None] = (),
     ) -> LabelledRows:
         """The rows of a table whose classes are known; 1, 1.0 and "1" are one class."""
         table.require([target], "the target")
@@ -449,7 +472,8 @@ class TableModel:
         classes = self.final.classes_.tolist()
         labels = self._labels(unknown, f"fit it again with --unknown {unknown!r}")
         codes = {text: classes.index(label) for text, label in labels.items()}
-        return LabelledRows(self, table, target, codes, {name: [] for name in columns})
+        texts: dict[str, list] = {name: [] for name in columns if name is not None}
+        return LabelledRows(self, table, target, codes, texts)
 
 
 @dataclass
