@@ -134,5 +134,5 @@ def test_no_scheduler(tiny, store):
 
 def test_without_the_extra(tiny, store, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'openset\[cluster\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "openset\[cluster\]"'):
         run_study(tiny, store, scheduler="tcp://127.0.0.1:1")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..datasets import dataset_table
+from ..datasets import DatasetRow, dataset_table
 from ..evaluation import stats
 from ..metrics import openness
 from ..registry import method_table
@@ -52,24 +52,11 @@ def collect(results: pd.DataFrame | Store, study: Study | None, control: str) ->
     """Check the rows, order them as in the study, and find out what is missing."""
     # Without a study the control comes first and everything else is sorted by name.
     rows = results.frame() if isinstance(results, Store) else results.copy()
-    needed = [name for name in COLUMNS if name != "fingerprint"]  # old exports have none
-    if absent := [name for name in needed if name not in rows.columns]:
-        raise ValueError(f"results has no column {absent[0]!r}; it must have those of a store.")
-    if rows.duplicated(KEY).any():
-        twice = ", ".join(map(str, rows.loc[rows.duplicated(KEY), KEY].iloc[0]))
-        raise ValueError(f"results has two rows of the task ({twice}); keep one.")
-    if not (rows["status"] == "done").any():
-        raise ValueError(f"none of the {len(rows)} rows is done; there is nothing to report yet.")
+    _check_rows(rows)
     rows["dataset"] = _ordered(rows["dataset"], study.datasets if study else ())
     rows["method"] = _ordered(rows["method"], study.methods if study else (control,))
     rows = rows.sort_values(KEY, ignore_index=True)
-    if study is not None and (tasks := list(study.tasks(_class_counts(study, rows)))):
-        planned = pd.DataFrame(tasks, columns=KEY)
-    else:  # or if class counts are unknown: every method and run in every block
-        blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
-        runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
-        methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})
-        planned = blocks.merge(runs, how="cross").merge(methods, how="cross")
+    planned = _planned(rows, study)
     done = pd.MultiIndex.from_frame(rows.loc[rows["status"] == "done", KEY].astype(object))
     left = planned[~pd.MultiIndex.from_frame(planned.astype(object)).isin(done)]
     numbers = tuple(sorted(planned["run"].unique().tolist()))
@@ -77,6 +64,29 @@ def collect(results: pd.DataFrame | Store, study: Study | None, control: str) ->
     names = {name: name for name in [*rows["method"].cat.categories, *planned["method"].unique()]}
     names |= {row.estimator: row.method for row in method_table() if row.estimator}
     return Results(rows, numbers, measures, left.reset_index(drop=True), names)
+
+
+def _check_rows(rows: pd.DataFrame) -> None:
+    """Raise ValueError unless these are rows of a store, one per task, and one is done."""
+    needed = [name for name in COLUMNS if name != "fingerprint"]  # old exports have none
+    if absent := [name for name in needed if name not in rows.columns]:
+        raise ValueError(f"results has no column {absent[0]!r}; it must have those of a store.")
+    if (again := rows.duplicated(KEY)).any():
+        twice = ", ".join(map(str, rows.loc[again, KEY].iloc[0]))
+        raise ValueError(f"results has two rows of the task ({twice}); keep one.")
+    if not (rows["status"] == "done").any():
+        raise ValueError(f"none of the {len(rows)} rows is done; there is nothing to report yet.")
+
+
+def _planned(rows: pd.DataFrame, study: Study | None) -> pd.DataFrame:
+    """The tasks of a study, columns of `KEY`; all that rows may belong to, if it is not known."""
+    tasks = [] if study is None else list(study.tasks(_class_counts(study, rows)))
+    if tasks:
+        return pd.DataFrame(tasks, columns=KEY)
+    blocks = rows[BLOCK].drop_duplicates().astype({"dataset": str})
+    runs = pd.DataFrame({"run": sorted(rows["run"].unique())})
+    methods = pd.DataFrame({"method": list(rows["method"].cat.categories)})
+    return blocks.merge(runs, how="cross").merge(methods, how="cross")
 
 
 def _ordered(names: pd.Series, first: Sequence[str]) -> pd.Categorical:
@@ -89,19 +99,20 @@ def _class_counts(study: Study | None, rows: pd.DataFrame) -> dict[str, float]:
     """Classes of each dataset, recorded in `rows` or listed; infinite if unknown without data."""
     fits = zip(rows["dataset"], rows["extra"].map(recorded), strict=True)
     counts: dict[str, float] = {name: e["fit"]["n_classes"] for name, e in fits if e.get("fit")}
-    table = {row.name: row for row in dataset_table()}
     if study is None:
         return counts
-    for name in [name for name in study.datasets if name not in counts]:
-        row = None if study.protocol else table.get(name)
-        if row and (known := row.n_classes or (row.published and row.published[2])):
-            counts[name] = known
-            continue
-        try:
-            counts[name] = class_count(study, name, None)
-        except (ImportError, OSError, ValueError):
-            counts[name] = np.inf
-    return counts
+    listed = {} if study.protocol else {row.name: row for row in dataset_table()}
+    others = [name for name in study.datasets if name not in counts]
+    return counts | {name: _class_count(study, name, listed.get(name)) for name in others}
+
+
+def _class_count(study: Study, name: str, row: DatasetRow | None) -> float:
+    if row and (known := row.n_classes or (row.published and row.published[2])):
+        return known
+    try:
+        return class_count(study, name, None)
+    except (ImportError, OSError, ValueError):
+        return np.inf
 
 
 def cells(rows: pd.DataFrame) -> pd.DataFrame:
@@ -175,14 +186,15 @@ def rank_groups(results: Results, control: str, unit: Sequence[str] = BLOCK) -> 
         blocks = complete.index[[methods <= present for present in complete]]
         if len(methods) >= 2 and len(blocks) >= 2:
             ordered = [m for m in results.methods if m in methods]
-            enough = len(blocks.to_frame()[list(unit)].drop_duplicates()) >= 2
             groups.append([])
-            for measure in results.measures if enough else ():
+            for measure in results.measures:
                 table = means[measure].unstack("method").loc[blocks, ordered]
                 scores = table.groupby(level=list(unit), observed=True).mean().to_numpy()
-                average = pd.Series(stats.average_ranks(scores), ordered).sort_values(kind="stable")
-                test = stats.friedman(scores)
-                groups[-1].append(Ranking(measure, average.to_dict(), len(scores), test))
+                if len(scores) >= 2:
+                    order = pd.Series(stats.average_ranks(scores), ordered)
+                    order = order.sort_values(kind="stable").to_dict()
+                    test = stats.friedman(scores)
+                    groups[-1].append(Ranking(measure, order, len(scores), test))
     return groups
 
 

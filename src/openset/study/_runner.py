@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -9,13 +10,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from multiprocessing import connection, resource_tracker
 from typing import Any
 
-from ..utils import Progress
+from ..utils import Progress, needs
 from ._store import Store
 from ._study import Study, Task
 from ._tasks import Row, class_count, failed, run_task
@@ -90,29 +91,35 @@ def run_study(
     if verbose and not sys.stderr.isatty():
         progress = _LogProgress(len(waiting), study.name)
     pool = _make_pool(study, data_home, jobs, scheduler)
-    running, tries = 0, Counter[Task]()
+    end = math.inf if time_limit is None else begin + time_limit
     try:
-        while True:
-            late = time_limit is not None and time.monotonic() - begin >= time_limit
-            while waiting and not late and running < pool.capacity():
-                task = waiting.pop()
-                tries[task] += 1
-                pool.submit(task)
-                running += 1
-            if not running:
-                return counts
-            for task, row in pool.wait(1.0):
-                running -= 1
-                if row is None and tries[task] < _TRIES:
-                    waiting.append(task)
-                    continue
-                row = row or failed(task, f"its process died {_TRIES} times; out of memory?")
-                store.put(row)
-                counts[row["status"]] += 1
-                counts["left"] -= 1
-                progress.step()
+        for row in _rows(pool, waiting, end):
+            store.put(row)
+            counts[row["status"]] += 1
+            counts["left"] -= 1
+            progress.step()
     finally:
         pool.close()
+    return counts
+
+
+def _rows(pool: LocalPool | DaskPool, waiting: list[Task], end: float) -> Iterator[Row]:
+    """Yield rows as tasks finish; none starts after the time `end`."""
+    running, tries = 0, Counter[Task]()
+    while True:
+        while waiting and time.monotonic() < end and running < pool.capacity():
+            task = waiting.pop()
+            tries[task] += 1
+            pool.submit(task)
+            running += 1
+        if not running:
+            return
+        for task, row in pool.wait(1.0):
+            running -= 1
+            if row is None and tries[task] < _TRIES:
+                waiting.append(task)
+            else:
+                yield row or failed(task, f"its process died {_TRIES} times; out of memory?")
 
 
 def count_classes(study: Study, data_home: Any = None) -> dict[str, int]:
@@ -256,13 +263,8 @@ class DaskPool:
     """The workers of a Dask cluster, which may come and go; `scheduler` is ``tcp://host:port``."""
 
     def __init__(self, work: Work, scheduler: str):
-        try:
+        with needs("scheduler= needs Dask distributed", "cluster"):
             import distributed
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "scheduler= needs Dask distributed; run: pip install 'openset[cluster]'",
-                name=error.name,
-            ) from error
         self._work, self._scheduler, self._distributed = work, scheduler, distributed
         try:
             self._client = distributed.Client(scheduler, timeout=20, set_as_default=False)

@@ -337,25 +337,33 @@ def _explain(message: str) -> str:
 def _parsed(lines: Iterable[list[str]], path) -> Iterator[Row]:
     lines = iter(lines)
     header = next(lines, [])
-    ours = [name for name in header if name in COLUMNS]
-    # Older exports lack two of the columns.
-    expected = [name for name in COLUMNS if name in header or name not in _NEW]
-    if ours != expected:
-        missing = [name for name in expected if name not in header]
-        problem = f"no column {missing[0]!r}" if missing else f"the columns {header}"
-        raise ValueError(f"{path} has {problem}; it must be an export of a study.")
+    _check_header(header, path)
     for number, line in enumerate(lines, start=2):
         try:
             cells = {name: cell for name, cell in zip(header, line, strict=True) if cell}
-            cells.pop(_ACCURACY, None)
-            row: Row = {n: COLUMNS[n](cells[n]) if n in cells else None for n in [*ours, *_NEW]}
-            if more := {n: json.loads(cells[n]) for n in header if n not in ours and n in cells}:
-                row["extra"] = json.dumps(json.loads(row.get("extra") or "{}") | more)
-            row["method"] = RENAMED_METHODS.get(row["method"], row["method"])
-            if None in [row[name] for name in Task._fields]:
-                raise ValueError(f"one of {_KEY} is empty")
-            if row["status"] not in ("done", "failed"):
-                raise ValueError(f"status is {row['status']!r}")
+            yield _parsed_row(cells)
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
-        yield row
+
+
+def _check_header(header: list[str], path) -> None:
+    # Older exports lack two of the columns.
+    expected = [name for name in COLUMNS if name in header or name not in _NEW]
+    if [name for name in header if name in COLUMNS] != expected:
+        missing = [name for name in expected if name not in header]
+        problem = f"no column {missing[0]!r}" if missing else f"the columns {header}"
+        raise ValueError(f"{path} has {problem}; it must be an export of a study.")
+
+
+def _parsed_row(cells: dict[str, str]) -> Row:
+    """The row of the cells that are not empty; other columns go to the column ``extra``."""
+    row: Row = {name: kind(cells[name]) for name, kind in COLUMNS.items() if name in cells}
+    row = dict.fromkeys(COLUMNS) | row
+    if more := {n: json.loads(cells[n]) for n in cells if n not in (*COLUMNS, _ACCURACY)}:
+        row["extra"] = json.dumps(json.loads(row["extra"] or "{}") | more)
+    row["method"] = RENAMED_METHODS.get(row["method"], row["method"])
+    if None in [row[name] for name in Task._fields]:
+        raise ValueError(f"one of {_KEY} is empty")
+    if row["status"] not in ("done", "failed"):
+        raise ValueError(f"status is {row['status']!r}")
+    return row

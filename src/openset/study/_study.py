@@ -10,7 +10,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from itertools import product
 from math import inf
@@ -24,6 +23,7 @@ from ..calibration import CalibratedRejector, KnownRejected
 from ..model_selection import OpenSetSearchCV
 from ..registry import method_names
 from ..svm import OpenSetSVC
+from ..utils.text import similar
 from ..wrappers import ThresholdRejector
 
 # Name in the results -> name in openset.metrics.
@@ -327,6 +327,16 @@ def load_study(path: str | os.PathLike) -> Study:
 _LISTS = {"datasets": (str,), "methods": (str,), "n_known": (int, float), "measures": (str,)}
 _KEYS = {"name": str, "runs": int, "seed": int, "record": str}
 _KEYS |= dict.fromkeys(["search", "grids", "protocol", "operating_point"], dict)
+# What else a value must be.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda name: Path(name).name == name != "", "a name for files, not a path"),
+    "runs": (lambda n: 1 <= n <= 1_000_000, "1 or more, and 1,000,000 at most"),
+    "seed": (lambda n: abs(n) < 2**63, "a number of 64 bits"),
+    "n_known": (
+        lambda numbers: all(0 < n < 1 if isinstance(n, float) else n >= 2 for n in numbers),
+        "2 or more each, or ratios between 0 and 1",
+    ),
+}
 _SEARCH = ("preset", "scenario", "level", "scoring", "n_repeats")
 _PROTOCOL = ("column", "train", "validation")
 _OPERATING_POINT = ("alpha", "per_class", "by", "refit")
@@ -339,32 +349,12 @@ def _checked(content: dict[str, Any], folder: Path) -> Study:
         if key not in content:
             raise ValueError(f"the key {key!r} is missing.")
     for key, value in content.items():
-        if key in _KEYS:
-            if type(value) is not _KEYS[key]:
-                raise ValueError(f"{key} = {value!r} must be of type {_KEYS[key].__name__}.")
-            continue
-        if not isinstance(value, list) or any(type(item) not in _LISTS[key] for item in value):
-            kinds = " or ".join(kind.__name__ for kind in _LISTS[key])
-            raise ValueError(f"{key} = {value!r} must be a list of {kinds}.")
-        if not value or len(set(value)) < len(value):
-            raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
-        content[key] = tuple(value)
+        _check_value(key, value)
+    content |= {key: tuple(content[key]) for key in _LISTS if key in content}
     if content.get("record"):
         content["record"] = str(folder / content["record"])
     content["methods"], content["method_files"] = _split_methods(content["methods"], folder)
     _check_names(content.get("measures", ()), MEASURES, "there is no measure {!r}")
-    if not content["name"] or Path(content["name"]).name != content["name"]:
-        raise ValueError(f"name = {content['name']!r} must be a name for files, not a path.")
-    if not 1 <= content["runs"] <= 1_000_000:
-        raise ValueError(f"runs = {content['runs']} must be 1 or more, and 1,000,000 at most.")
-    if abs(content.get("seed", 0)) >= 2**63:
-        raise ValueError(f"seed = {content['seed']} must be a number of 64 bits.")
-    for n in content["n_known"]:
-        if not (0 < n < 1 if isinstance(n, float) else n >= 2):
-            raise ValueError(
-                f"n_known = {list(content['n_known'])} must be 2 or more each, or ratios between "
-                "0 and 1."
-            )
     study = Study(**content)
     _check_names(study.search, _SEARCH, "there is no key of [search] {!r}")
     _check_names(study.grids, study.methods, "there is no method in [grids] {!r}")
@@ -374,17 +364,35 @@ def _checked(content: dict[str, Any], folder: Path) -> Study:
     return study
 
 
+def _check_value(key: str, value: Any) -> None:
+    """Raise ValueError for a value of another type, or one that breaks a rule."""
+    if key in _KEYS:
+        if type(value) is not _KEYS[key]:
+            raise ValueError(f"{key} = {value!r} must be of type {_KEYS[key].__name__}.")
+    elif not isinstance(value, list) or not {*map(type, value)} <= {*_LISTS[key]}:
+        kinds = " or ".join(kind.__name__ for kind in _LISTS[key])
+        raise ValueError(f"{key} = {value!r} must be a list of {kinds}.")
+    elif not value or len(set(value)) < len(value):
+        raise ValueError(f"{key} = {value!r} must hold at least one value, none twice.")
+    fits, rule = _RULES.get(key, (None, ""))
+    if fits is not None and not fits(value):
+        raise ValueError(f"{key} = {value!r} must be {rule}.")
+
+
 def _split_methods(methods: Iterable[str], folder: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     """The names of all methods, and the files of the user's own by name."""
-    is_file = {method: ".py:" in method for method in methods}
-    names = [m.rpartition(":")[2] if is_file[m] else m for m in methods]
-    ours = (method for method in methods if not is_file[method])
-    _check_names(ours, estimators(), "there is no method {!r}")
-    for method, name in zip(methods, names, strict=True):
-        if is_file[method] and (names.count(name) > 1 or name in estimators()):
+    names: list[str] = []
+    files: dict[str, str] = {}
+    for method in methods:
+        _, is_file, name = method.rpartition(".py:")
+        names.append(name)
+        if not is_file:
+            _check_names([name], estimators(), "there is no method {!r}")
+        elif name in [*files, *estimators()]:
             raise ValueError(f"methods: another method is called {name!r}; rename {method!r}.")
-    files = zip(names, methods, strict=True)
-    return tuple(names), {name: str(folder / m) for name, m in files if is_file[m]}
+        else:
+            files[name] = str(folder / method)
+    return tuple(names), files
 
 
 def _check_protocol(study: Study) -> None:
@@ -414,27 +422,7 @@ def _check_protocol(study: Study) -> None:
 
 def _check_search(study: Study, method: str) -> None:
     """Raise now what the search would raise in every task."""
-    try:
-        made = study._maker(method)()
-    except TypeError as error:
-        raise ValueError(
-            f"method {method!r} cannot be made without arguments ({error}); give its parameters "
-            "defaults, or name a function that returns the estimator."
-        ) from None
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise ValueError(f"method {method!r} cannot be made: {problem}") from error
-    if not hasattr(made, "known_score"):
-        raise ValueError(
-            f"method {method!r} is {type(made).__name__}, no open-set estimator: derive it from "
-            "openset.base.OpenSetClassifier, wrap a classifier in openset.ThresholdRejector, or "
-            "make a Pipeline with openset.make_pipeline."
-        )
-    if isinstance(made, OpenSetSearchCV):
-        raise ValueError(
-            f"method {method!r} is a search, and a study searches itself: name its estimator, and "
-            f"add its grid as [grids.{method}]."
-        )
+    _check_maker(study._maker(method), method)
     search = study.make_search(method)
     try:
         search._validate_params()
@@ -457,11 +445,35 @@ def _check_search(study: Study, method: str) -> None:
                 changed._validate_params()
 
 
+def _check_maker(make: Callable, method: str) -> None:
+    """Raise ValueError unless this makes an open-set estimator that can be searched."""
+    try:
+        made = make()
+    except TypeError as error:
+        raise ValueError(
+            f"method {method!r} cannot be made without arguments ({error}); give its parameters "
+            "defaults, or name a function that returns the estimator."
+        ) from None
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"method {method!r} cannot be made: {problem}") from error
+    if not hasattr(made, "known_score"):
+        raise ValueError(
+            f"method {method!r} is {type(made).__name__}, no open-set estimator: derive it from "
+            "openset.base.OpenSetClassifier, wrap a classifier in openset.ThresholdRejector, or "
+            "make a Pipeline with openset.make_pipeline."
+        )
+    if isinstance(made, OpenSetSearchCV):
+        raise ValueError(
+            f"method {method!r} is a search, and a study searches itself: name its estimator, and "
+            f"add its grid as [grids.{method}]."
+        )
+
+
 def _check_names(given: Iterable, known: Iterable, message: str) -> None:
     """Raise ValueError for a name that is not known; `message` has a place for it."""
     for name in given:
         if name not in known:
-            names = [str(value) for value in known]
-            close = " or ".join(map(repr, get_close_matches(str(name), names)))
-            remedy = f"did you mean {close}?" if close else f"choose from {', '.join(names)}."
+            names = [*map(str, known)]
+            remedy = similar(str(name), names) or f"choose from {', '.join(names)}."
             raise ValueError(f"{message.format(name)}; {remedy}")
