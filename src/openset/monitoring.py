@@ -146,28 +146,24 @@ class UnknownRateMonitor:
         _check_fraction("alpha", alpha)
         if not isinstance(random_state, Integral) or isinstance(random_state, bool):
             raise ValueError(f"random_state={random_state!r} must be an integer.")
-        scores = None if reference is None else _check_scores("reference", reference)
-        if reference_groups is not None:
-            if scores is None:
-                raise ValueError("reference_groups was passed without reference.")
-            scores = _mean_scores(scores, reference_groups, "reference_groups")
-        split = 1
-        if test == "scores":
-            if scores is None or rate0 is not None:
-                raise ValueError(
-                    "test='scores' compares with the scores of a reference period: give reference, "
-                    "and no rate0."
-                )
-        elif (rate0 is None) == (scores is None):
+        scores = _reference_scores(reference, reference_groups)
+        if test == "scores" and (scores is None or rate0 is not None):
+            raise ValueError(
+                "test='scores' compares with the scores of a reference period: give reference, "
+                "and no rate0."
+            )
+        if test == "rate" and (rate0 is None) == (scores is None):
             raise ValueError("test='rate' needs either rate0 or reference, and not both.")
-        elif scores is None:
+        split = 1
+        if rate0 is not None:
             _check_fraction("rate0", rate0)
-        else:
+            rate0 = float(rate0)
+        elif test == "rate":
             split = 2
             rate0 = _upper_limit(int(np.sum(scores < 0)), len(scores), alpha / 2)
         self.test = test
         self.alpha = float(alpha)
-        self.rate0 = None if rate0 is None else float(rate0)
+        self.rate0 = rate0
         self.log_threshold = float(np.log(split / alpha))
         self.n_samples = self.n_unknown = 0
         self.log_evidence = 0.0
@@ -303,20 +299,20 @@ class UnknownRateMonitor:
         for name in _ARRAYS:
             require(arrays[name].dtype == np.float64, f"{name} has dtype {arrays[name].dtype}")
             setattr(self, f"_{name}", np.ascontiguousarray(arrays[name]))
-        self._check_arrays()
+        self._check_earlier()
+        self._check_history()
+        self._check_capital()
 
-    def _check_arrays(self):
-        n, capital, history = self.n_samples, self._capital, self._history
-        require(capital.shape == self._bets()[0].shape, f"capital has shape {capital.shape}")
-        # The capital at stake is a part of the evidence, and all of it before the first sample.
-        require(np.all(capital < np.inf), "capital is not finite")
-        require(n > 0 or np.all(capital == -np.inf), "capital is at stake without samples")
-        n_earlier = len(self._earlier)
+    def _check_earlier(self):
+        n, n_earlier = self.n_samples, len(self._earlier)
         require(self._earlier.ndim == 1, "earlier is no vector")
         fits = n_earlier > n if self.test == "scores" else n_earlier == 0
         require(fits, f"earlier has {n_earlier} entries after {n} samples")
         fits = np.isfinite(self._earlier).all() and np.all(np.diff(self._earlier) >= 0)
         require(fits, "earlier is not sorted, or not finite")
+
+    def _check_history(self):
+        n, history = self.n_samples, self._history
         fits = history.ndim == 2 and history.shape[1] == 2 and len(history) < 2 * _POINTS
         require(fits, f"history has shape {history.shape}")
         at = history[:, 0]
@@ -325,6 +321,13 @@ class UnknownRateMonitor:
         require(fits, "history is out of order or not finite")
         early = history[at < (self.alarm_at or np.inf), 1]
         require(np.all(early < self.log_threshold), "history has an earlier alarm")
+
+    def _check_capital(self):
+        n, capital = self.n_samples, self._capital
+        require(capital.shape == self._bets()[0].shape, f"capital has shape {capital.shape}")
+        # The capital at stake is a part of the evidence, and all of it before the first sample.
+        require(np.all(capital < np.inf), "capital is not finite")
+        require(n > 0 or np.all(capital == -np.inf), "capital is at stake without samples")
         # The evidence is the mean capital, with what is reserved for bets that start later.
         if n:
             mean = np.logaddexp.reduce(capital) - np.log(len(capital))
@@ -377,6 +380,16 @@ def _check_scores(name, scores) -> np.ndarray:
     if name == "reference" and not len(values):
         raise ValueError("reference is empty; give the scores of a reference period.")
     return values
+
+
+def _reference_scores(reference, groups) -> Any:
+    """Scores of the reference, (n,), or of its objects; None without a reference."""
+    if reference is None and groups is not None:
+        raise ValueError("reference_groups was passed without reference.")
+    if reference is None:
+        return None
+    scores = _check_scores("reference", reference)
+    return scores if groups is None else _mean_scores(scores, groups, "reference_groups")
 
 
 def _mean_scores(scores, groups, name) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import is_dataclass
 from io import BytesIO
 from types import NoneType
@@ -146,45 +146,74 @@ def _nodes(schema, trusted) -> list[dict]:
     return nodes
 
 
-def _children(node) -> list:
-    loader, content = node["__loader__"], node.get("content")
-    if loader == "DictNode":
-        keys = node["key_types"]
-        require(isinstance(content, dict), "a dict has no content")
-        fits = keys["__loader__"] == "ListNode" and len(keys["content"]) >= len(content)
-        require(fits, "the keys of a dict have no types")
-        require(all(k["__loader__"] == "TypeNode" for k in keys["content"]), "a key has no type")
-        return [keys, *content.values()]
-    if loader in ("ListNode", "TupleNode", "SetNode"):
-        require(isinstance(content, list), f"a {loader} has no items")
-        return content
-    if loader == "NdArrayNode" and node["type"] == "json":
-        shape = [json.loads(size["content"]) for size in node["shape"]["content"]]
-        require(isinstance(content, list), "an array of objects has no items")
-        if len(shape) != 1:  # numpy would also take apart what lies deeper than the shape
-            _check_items(content, shape)
-        return [*content, node["shape"]]
-    if loader == "LossNode":
-        items = _children(node["__reduce__"]["args"])
-        fits = not content["content"] and all(item["__loader__"] == "JsonNode" for item in items)
-        require(fits, "a loss has more than numbers")
-        return items
-    if loader == "MaskedArrayNode":
-        return [content["data"], content["mask"]]
-    if loader == "JsonNode":
-        value = json.loads(content)
-        scalar = value is None or isinstance(value, str | int | float)
-        require(scalar, "a number or a text is neither")
-    if loader == "SliceNode":
-        limits = [content[key] for key in ("start", "stop", "step")]
-        require(all(k is None or type(k) is int for k in limits), "a slice has odd limits")
-    if loader in ("DTypeNode", "RandomStateNode"):
-        return [content]
-    if loader == "ObjectNode" and content is not None:
-        fits = content["__loader__"] in ("DictNode", "JsonNode")
-        require(fits, "the attributes of an object are no dict")
-        return [content]
+def _in_dict(node, content) -> list:
+    keys = node["key_types"]
+    require(isinstance(content, dict), "a dict has no content")
+    fits = keys["__loader__"] == "ListNode" and len(keys["content"]) >= len(content)
+    require(fits, "the keys of a dict have no types")
+    require(all(k["__loader__"] == "TypeNode" for k in keys["content"]), "a key has no type")
+    return [keys, *content.values()]
+
+
+def _in_list(node, content) -> list:
+    require(isinstance(content, list), f"a {node['__loader__']} has no items")
+    return content
+
+
+def _in_array(node, content) -> list:
+    if node["type"] != "json":
+        return []
+    shape = [json.loads(size["content"]) for size in node["shape"]["content"]]
+    require(isinstance(content, list), "an array of objects has no items")
+    if len(shape) != 1:  # numpy would also take apart what lies deeper than the shape
+        _check_items(content, shape)
+    return [*content, node["shape"]]
+
+
+def _in_loss(node, content) -> list:
+    items = _children(node["__reduce__"]["args"])
+    fits = not content["content"] and all(item["__loader__"] == "JsonNode" for item in items)
+    require(fits, "a loss has more than numbers")
+    return items
+
+
+def _in_json(node, content) -> list:
+    value = json.loads(content)
+    require(isinstance(value, str | int | float | None), "a number or a text is neither")
     return []
+
+
+def _in_slice(node, content) -> list:
+    limits = [content[key] for key in ("start", "stop", "step")]
+    require(all(k is None or type(k) is int for k in limits), "a slice has odd limits")
+    return []
+
+
+def _in_object(node, content) -> list:
+    if content is None:
+        return []
+    fits = content["__loader__"] in ("DictNode", "JsonNode")
+    require(fits, "the attributes of an object are no dict")
+    return [content]
+
+
+# What lies inside a node, by its kind; nothing else holds others.
+_INSIDE: dict[str, Callable[[dict, Any], list]] = {
+    "DictNode": _in_dict,
+    **dict.fromkeys(("ListNode", "TupleNode", "SetNode"), _in_list),
+    "NdArrayNode": _in_array,
+    "LossNode": _in_loss,
+    "MaskedArrayNode": lambda node, content: [content["data"], content["mask"]],
+    "JsonNode": _in_json,
+    "SliceNode": _in_slice,
+    **dict.fromkeys(("DTypeNode", "RandomStateNode"), lambda node, content: [content]),
+    "ObjectNode": _in_object,
+}
+
+
+def _children(node: dict) -> list:
+    inside = _INSIDE.get(node["__loader__"])
+    return [] if inside is None else inside(node, node.get("content"))
 
 
 def _check_items(items, shape):
@@ -203,15 +232,16 @@ def _foreign(node, trusted) -> str | None:
     loader = node["__loader__"]
     if loader == "ObjectNode":
         is_estimator = name.startswith("sklearn.") and node["__class__"] in ESTIMATORS
-        return None if is_estimator or name in trusted else name
-    if loader == "FunctionNode":  # the reader allows ufuncs, and whatever else it trusts
-        is_ufunc = name.startswith(("numpy.", "scipy.special.")) and name not in trusted
-        return None if is_ufunc else name
-    if loader == "LossNode":
-        return None if node["__module__"] in LOSSES else name
-    if loader not in _NODES:
-        return f"{name} ({loader})" if name in trusted or "." not in name else name
-    return None if name in _NODES[loader] else name
+        fits = is_estimator or name in trusted
+    elif loader == "FunctionNode":  # the reader allows ufuncs, and whatever else it trusts
+        fits = name.startswith(("numpy.", "scipy.special.")) and name not in trusted
+    elif loader == "LossNode":
+        fits = node["__module__"] in LOSSES
+    elif loader in _NODES:
+        fits = name in _NODES[loader]
+    else:
+        return f"{name} ({loader})" if name in trusted else name
+    return None if fits else name
 
 
 def _check_repeated(nodes):
@@ -245,15 +275,13 @@ def _stored(nodes):
 def _check_sparse(name, data, cls, limit) -> int:
     """Size in memory of a stored CSR matrix, with a dense row; its indices are checked later."""
     with ZipFile(BytesIO(data)) as inner:
-        names = inner.namelist()
-        _require_memory(sum(inner.getinfo(part).file_size for part in names), limit)
+        names, infos = inner.namelist(), inner.infolist()
+        _require_memory(sum(info.file_size for info in infos), limit)
         parts = {"data.npy", "indices.npy", "indptr.npy", "shape.npy", "format.npy"}
         fits = len(set(names)) == len(names) and parts <= set(names) <= parts | {"_is_array.npy"}
         require(fits, f"{name} is not a sparse matrix")
-        for part in names:  # as of every other member
-            info = inner.getinfo(part)
-            packed = info.compress_type in (ZIP_STORED, ZIP_DEFLATED)
-            require(packed, f"{name} is packed in an odd way")
+        packed = {info.compress_type for info in infos} <= {ZIP_STORED, ZIP_DEFLATED}
+        require(packed, f"{name} is packed in an odd way")  # as of every other member
         size = sum(stored_array_size(inner, part) for part in names)
         small = ("shape.npy", "format.npy")
         require(all(inner.getinfo(part).file_size < 500 for part in small), f"{name} is damaged")
@@ -288,16 +316,19 @@ def parts(model) -> Iterator[Any]:
             continue
         seen[id(part)] = part
         yield part
-        if isinstance(part, dict):
-            waiting += [*part.keys(), *part.values()]
-        elif isinstance(part, list | tuple | set | frozenset):
-            waiting += part
-        elif isinstance(part, np.ma.MaskedArray):
-            waiting += [part.data, part.mask]
-        elif isinstance(part, np.ndarray):
-            waiting += part.ravel().tolist() if part.dtype.hasobject else []
-        elif isinstance(part, BaseEstimator) or _is_ours(part):
-            waiting += vars(part).values()
+        waiting += _inside(part)
+
+
+def _inside(part) -> Iterable[Any]:
+    if isinstance(part, dict):
+        return [*part.keys(), *part.values()]
+    if isinstance(part, list | tuple | set | frozenset):
+        return part
+    if isinstance(part, np.ma.MaskedArray):
+        return [part.data, part.mask]
+    if isinstance(part, np.ndarray):
+        return part.ravel().tolist() if part.dtype.hasobject else []
+    return vars(part).values() if isinstance(part, BaseEstimator) or _is_ours(part) else []
 
 
 def _is_ours(part):
@@ -314,9 +345,7 @@ def _check_part(part):
         if type(part).__module__.startswith("openset.tables"):  # imported, it would need pyarrow
             part.check_fitted()
         if is_classifier(part) or is_outlier_detector(part):
-            for name, value in vars(part).items():
-                if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
-                    require(np.isfinite(value).all(), f"{name} has entries that are not finite")
+            _check_finite(part)
     elif sparse.issparse(part):
         require(part.format == "csr", f"a sparse matrix of format {part.format}, not CSR")
         check_compressed("a sparse matrix", part)
@@ -329,9 +358,14 @@ def _check_part(part):
         require(0 <= state["state"]["pos"] <= 624, "a random state is damaged")
     else:
         containers = dict, list, tuple, set, frozenset
-        known = isinstance(part, (*_PLAIN, *containers)) or _is_ours(part)
-        known = known or type(part).__module__ in LOSSES
-        require(known, "objects of this type cannot be checked")
+        known = isinstance(part, (*_PLAIN, *containers)) or type(part).__module__ in LOSSES
+        require(known or _is_ours(part), "objects of this type cannot be checked")
+
+
+def _check_finite(part: BaseEstimator) -> None:
+    for name, value in vars(part).items():
+        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            require(np.isfinite(value).all(), f"{name} has entries that are not finite")
 
 
 # Modules of the losses that linear models keep, which are objects with a few numbers.
