@@ -245,7 +245,7 @@ def test_search_by_the_engine_agrees_with_fits(data, level):
     X, y = data
     grid = {"gamma": [0.05, 0.5], "lam": [0.0, 0.2]}
     model = OpenSetSVC(unknown_label="oos", ensure_bounded=False, tol=1e-6)
-    how = {"n_repeats": 2, "random_state": 3}
+    how = {"n_repeats": 2, "all_scores": True, "random_state": 3}
     search = OpenSetSearchCV(model, grid, level=level, **how).fit(X, y)
     assert search.classes_.tolist() == ["a", "b", "c"] and search.n_known_unknowns_ == 25
     if level == "model":

@@ -95,7 +95,9 @@ def test_what_is_given_goes_before_the_preset(blobs):
 def test_form_of_the_results(blobs, level):
     X, y = blobs
     y = np.array(list("abcde"))[y]
-    search = OpenSetSearchCV(OpenSetSVC(), SMALL, level=level, n_repeats=3, random_state=0)
+    search = OpenSetSearchCV(
+        OpenSetSVC(), SMALL, level=level, n_repeats=3, all_scores=True, random_state=0
+    )
     frame = pd.DataFrame(search.fit(X, y).cv_results_)
     assert len(frame) == (4 if level == "model" else 20)
     splits = frame[[f"split{s}_test_score" for s in range(3)]]

@@ -87,7 +87,8 @@ def test_as_grid_search_cv(data, scaler):
     if scaler is not None:
         model = make_pipeline(scaler(), model)
         grid = {f"opensetsvc__{name}": values for name, values in GRID.items()}
-    ours = OpenSetSearchCV(model, grid, n_repeats=REPEATS, random_state=0).fit(X, y)
+    ours = OpenSetSearchCV(model, grid, n_repeats=REPEATS, all_scores=True, random_state=0)
+    ours.fit(X, y)
     stock = GridSearchCV(
         model,
         grid,
@@ -103,7 +104,9 @@ def test_unbounded_machines_score_as_the_scorer_says(skewed):
     X, y = skewed
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # -inf is an answer, not an accident
-        ours = OpenSetSearchCV(OpenSetSVC(tol=1e-6), GRID, n_repeats=REPEATS, random_state=0)
+        ours = OpenSetSearchCV(
+            OpenSetSVC(tol=1e-6), GRID, n_repeats=REPEATS, all_scores=True, random_state=0
+        )
         ours.fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's own about -inf
@@ -129,7 +132,8 @@ def test_plain_svm_without_scaling_of_c(blobs):
     X, y = blobs
     grid = {"gamma": [0.01, 0.1, 1.0], "C": [0.5, 4.0]}
     model = OneVsRestSVC(tol=1e-6)
-    ours = OpenSetSearchCV(model, grid, n_repeats=REPEATS, random_state=0).fit(X, y)
+    ours = OpenSetSearchCV(model, grid, n_repeats=REPEATS, all_scores=True, random_state=0)
+    ours.fit(X, y)
     scorer = get_scorer("normalized_accuracy")
     stock = GridSearchCV(model, grid, scoring=scorer, cv=OpenSetSplit(REPEATS, random_state=0))
     assert_same_search(ours, stock.fit(X, y), y)
@@ -150,7 +154,13 @@ def test_other_measures(blobs, scoring, scenario):
     grid = {"gamma": [0.02, 0.2], "lam": [0.1, 0.5]}
     splitter = (OpenSetSplit if scenario == "open" else ClosedSetSplit)(2, random_state=0)
     ours = OpenSetSearchCV(
-        OpenSetSVC(**TIGHT), grid, scoring=scoring, scenario=scenario, n_repeats=2, random_state=0
+        OpenSetSVC(**TIGHT),
+        grid,
+        scoring=scoring,
+        scenario=scenario,
+        n_repeats=2,
+        all_scores=True,
+        random_state=0,
     )
     stock = GridSearchCV(OpenSetSVC(**TIGHT), grid, scoring=get_scorer(scoring), cv=splitter)
     mine = table(ours.fit(X, y).cv_results_)
@@ -166,7 +176,11 @@ def test_named_widths_and_class_weights(blobs, gamma, class_weight):
     X, y = X[rows], y[rows]
     model = OpenSetSVC(class_weight=class_weight, **TIGHT)
     search = OpenSetSearchCV(
-        model, {"gamma": [gamma, 0.3], "lam": [0.0, 0.4]}, n_repeats=2, random_state=0
+        model,
+        {"gamma": [gamma, 0.3], "lam": [0.0, 0.4]},
+        n_repeats=2,
+        all_scores=True,
+        random_state=0,
     ).fit(X, y)
     simulations = OpenSetSplit(2, random_state=0).simulate(y)
     slack = one_sample(y, simulations)
@@ -210,7 +224,7 @@ def test_per_class_as_a_loop_over_svc(blobs):
     y = np.array(list("abcde"))[y]
     grid = {"gamma": [0.01, 0.1, 1.0], "C": [1.0, 4.0]}
     search = OpenSetSearchCV(
-        OneVsRestSVC(tol=1e-6), grid, level="class", n_repeats=2, random_state=0
+        OneVsRestSVC(tol=1e-6), grid, level="class", n_repeats=2, all_scores=True, random_state=0
     ).fit(X, y)
     splitter = OpenSetSplit(2, random_state=0)
     for c, settings in by_class(search, "abcde").items():
@@ -250,7 +264,9 @@ def test_per_class_as_a_loop_over_binary_fits(skewed, bounded):
     X, y = skewed
     grid = {"gamma": [0.02, 0.2, 2.0], "lam": [0.0, 0.5, 0.9]}
     model = OpenSetSVC(ensure_bounded=bounded, tol=1e-6)
-    search = OpenSetSearchCV(model, grid, level="class", n_repeats=2, random_state=0).fit(X, y)
+    search = OpenSetSearchCV(
+        model, grid, level="class", n_repeats=2, all_scores=True, random_state=0
+    ).fit(X, y)
     splitter = OpenSetSplit(2, random_state=0)
     seen = set()
     for c, settings in by_class(search, range(5)).items():
@@ -286,11 +302,12 @@ def test_weights_act_as_repeated_rows(blobs):
     grid = {"gamma": [0.1], "lam": [0.0, 0.4]}
     kept = weight > 0
     model = OpenSetSVC(**TIGHT)
-    search = OpenSetSearchCV(model, grid, n_repeats=3, random_state=0).fit(X, y, weight)
+    options = {"n_repeats": 3, "all_scores": True, "random_state": 0}
+    search = OpenSetSearchCV(model, grid, **options).fit(X, y, weight)
     X, y, weight = X[kept], y[kept], weight[kept]
     simulations = OpenSetSplit(3, random_state=0).simulate(y)
     slack = one_sample(y, simulations)
-    plain = OpenSetSearchCV(model, grid, n_repeats=3, random_state=0).fit(X, y)
+    plain = OpenSetSearchCV(model, grid, **options).fit(X, y)
     assert table(plain.cv_results_).keys() == table(search.cv_results_).keys()
     assert any(
         np.any(scores != table(plain.cv_results_)[setting])
@@ -332,9 +349,9 @@ def test_a_callable_scores_as_the_measure_of_its_name(skewed, pipeline):
         model, prefix = make_pipeline(StandardScaler(), model), "opensetsvc__"
     grid = {f"{prefix}gamma": [0.05, 0.5], f"{prefix}lam": [0.0, 0.4]}
     named, called = (
-        OpenSetSearchCV(model, grid, scoring=scoring, n_repeats=REPEATS, random_state=1).fit(
-            X, y, sample_weight=weight
-        )
+        OpenSetSearchCV(
+            model, grid, scoring=scoring, n_repeats=REPEATS, all_scores=True, random_state=1
+        ).fit(X, y, sample_weight=weight)
         for scoring in ("normalized_accuracy", get_scorer("normalized_accuracy"))
     )
     slack = one_sample(y, OpenSetSplit(REPEATS, random_state=1).simulate(y))
@@ -354,7 +371,8 @@ def test_a_grid_over_c_chooses_as_separate_fits():
     rules = {"level": "class", "scenario": "closed", "scoring": "accuracy", "n_repeats": 2}
     for seed in range(20):
         search = OpenSetSearchCV(OneVsRestSVC(tol=1e-6), grid, random_state=seed, **rules)
-        results = search.fit(X, y).cv_results_
+        results = clone(search).set_params(all_scores=True).fit(X, y).cv_results_
+        search.fit(X, y)
         splits = list(ClosedSetSplit(2, random_state=seed).split(None, y))
         expected = np.empty((3, len(results["params"]) // 3))
         for k, params in enumerate(results["params"][: expected.shape[1]]):

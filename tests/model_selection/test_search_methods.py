@@ -120,7 +120,7 @@ def test_the_engine_scores_as_plain_fits_do(blobs, estimator, grid):
     model = clone(estimator).set_params(tol=1e-7)
     grid = {"gamma": [0.5, 8.0, 2000.0], **grid}
     settings = {"n_repeats": 3, "random_state": 0, "refit": False}
-    engine = OpenSetSearchCV(model, grid, **settings).fit(X, y)
+    engine = OpenSetSearchCV(model, grid, all_scores=True, **settings).fit(X, y)
     # A callable makes the search fit every setting on every split.
     plain = OpenSetSearchCV(model, grid, scoring=get_scorer("normalized_accuracy"), **settings)
     plain.fit(X, y)
@@ -138,7 +138,7 @@ def test_the_engine_scores_single_machines_as_plain_fits_do(blobs, estimator, gr
     model = clone(estimator).set_params(tol=1e-7)
     grid = {"gamma": [0.5, 8.0, 2000.0], **grid}
     search = OpenSetSearchCV(
-        model, grid, level="class", n_repeats=2, random_state=0, refit=False
+        model, grid, level="class", n_repeats=2, all_scores=True, random_state=0, refit=False
     ).fit(X, y)
     candidates = search.cv_results_["params"][: len(search.cv_results_["params"]) // 4]
     codes = np.unique(y, return_inverse=True)[1]

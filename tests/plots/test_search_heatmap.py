@@ -11,7 +11,8 @@ GRID = {"gamma": [0.25, 1.0, 4.0], "lam": [0.0, 0.2, 0.4, 0.6], "C": [1.0, 2.0]}
 
 @pytest.fixture(scope="module")
 def search(boat):
-    return OpenSetSearchCV(OpenSetSVC(), GRID, n_repeats=2, random_state=0).fit(*boat)
+    search = OpenSetSearchCV(OpenSetSVC(), GRID, n_repeats=2, all_scores=True, random_state=0)
+    return search.fit(*boat)
 
 
 def test_cells_are_the_best_over_the_other_parameters(search, ax):

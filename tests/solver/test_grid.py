@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from openset.kernels import RBF, InverseMultiquadric, Linear, RationalQuadratic, TStudent
 from openset.solver import (
     Batch,
+    BatchSolver,
     Settings,
     decision_values,
     fixed_bias_problem,
@@ -258,6 +259,50 @@ def test_scores_are_those_of_the_machines(n_jobs, slice_seconds, memory):
 
 def three(problem):
     return problem.p, problem.lower, problem.upper
+
+
+@pytest.mark.parametrize("keep", ["scores", "machines"])
+@pytest.mark.parametrize(
+    "how", [{}, {"part_solutions": 10**9}, {"widths_numbers": 1}, {"swept_numbers": 1}, "on demand"]
+)
+def test_results_that_are_wanted_do_not_depend_on_others(how, keep):
+    # Chains over C of two parts, as paths and with one total, in two calls of one solver.
+    rng = np.random.default_rng(1)
+    y = np.arange(120) % 4
+    X = rng.normal(size=(4, 5))[y] + rng.normal(size=(120, 5))
+    batches = []
+    for part in (np.sort(rng.permutation(120)[:n]) for n in (50, 60)):
+        outside = np.setdiff1d(np.arange(120), part)[::2]
+        for C in (0.5, 4.0, 32.0):
+            problem = svm_problem(np.where(y[part] == np.arange(4)[:, None], 1.0, -1.0), C, 0.0)
+            totals = (LAMS if len(part) == 50 else LAMS[:1]) * problem.upper.sum(1, keepdims=True)
+            batches.append(Batch(*three(problem), totals, part, outside, follows=C > 1))
+    gammas = [0.1, 50.0, 1.0, 7.0]
+    settings = Settings(1e-4, cache_size=0.001 if how == "on demand" else 1000)
+    with tuned(**{"part_solutions": 4} | (how if isinstance(how, dict) else {"small": 0})):
+        solver = BatchSolver(X, RBF(), gammas, batches, settings, keep=keep)
+        whole = cells_of(solver.solve())
+        for seed in range(8):
+            wanted = np.random.default_rng(seed).random((6, 4)) < 0.3
+            found = cells_of(solver.solve(wanted))
+            assert found.keys() == {key for key in whole if wanted[key[:2]]}
+            for key, arrays in found.items():
+                for own, expected in zip(arrays, whole[key], strict=True):
+                    assert_array_equal(own, expected)
+    assert list(solver.solve(np.zeros((6, 4), dtype=bool))) == []
+
+
+def cells_of(lists):
+    """Scores and biases by batch, width and problem."""
+    cells = {}
+    for part in (part for some in lists for part in some):
+        if not hasattr(part, "widths"):
+            cells[part.batch, part.width, part.index] = part.scored, part.bias
+        else:
+            for w, g in enumerate(part.widths):
+                for i in range(len(part.scores)):
+                    cells[part.batch, g, i] = part.scores[i, w], part.bias[w, i]
+    return cells
 
 
 @memory

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import is_dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from .fitted import require
 from .machines import (
     BinaryMachine,
     GridScores,
+    LatticeScores,
     SearchRows,
     Split,
     TrainingSet,
@@ -32,7 +34,6 @@ from .machines import (
     merge_copies,
     pack_machines,
     per_class,
-    score_splits,
     solve_classes,
     unit_gamma,
 )
@@ -356,18 +357,34 @@ class KernelMachineClassifier(OpenSetClassifier):
         n_jobs: int | None = None,
     ) -> Iterator[list[GridScores]]:
         """Score held-out rows under many settings on many splits, without a fit per setting."""
+        scores = self.grid_scorer(settings, X, y, sample_weight, splits, n_jobs=n_jobs)
+        yield from scores(np.ones((len(settings), len(splits)), dtype=bool))
+
+    def grid_scorer(
+        self,
+        settings: Sequence[dict[str, Any]],
+        X: Any,
+        y: np.ndarray,
+        sample_weight: np.ndarray,
+        splits: Sequence[Split],
+        *,
+        n_jobs: int | None = None,
+    ) -> Callable[[np.ndarray], Iterator[list[GridScores]]]:
+        """Return what scores held-out rows under the settings on the splits that are wanted."""
         # Settings name values of ``search_spec.engine``; those missing are the estimator's. A width
         # given by name is resolved on the fitting rows of a split. X is from `check_search_data`.
+        # It takes bools of shape (settings, splits); scores do not depend on what else is wanted.
         # What is in memory together is yielded together: each setting on each split once.
         strategy = self.strategy
         if strategy is not None and strategy.pays(max(len(fit) for fit, _, _ in splits)):
-            training = X, y, sample_weight, splits
-            yield from ([scores] for scores in strategy.scores(settings, *training, n_jobs))
-            return
+            return partial(strategy.scores, settings, X, y, sample_weight, splits, n_jobs)
         as_solved = type(self).score_map is KernelMachineClassifier.score_map
         data = SearchRows(self, X, y, sample_weight, splits)
-        for lattice, chosen in data.lattices(settings):
-            yield from score_splits(data, lattice, chosen, as_solved, n_jobs)
+        grids = [
+            LatticeScores(data, lattice, chosen, as_solved, n_jobs)
+            for lattice, chosen in data.lattices(settings)
+        ]
+        return lambda wanted: chain.from_iterable(grid.of(wanted) for grid in grids)
 
     def check_search_data(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> Any:
         """Check data (m, d) and parameters as in fit; return X as :meth:`grid_scores` needs it."""

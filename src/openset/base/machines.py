@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from ..kernels import Kernel, Linear, get_kernel
 from ..solver import (
     Batch,
+    BatchSolver,
     LazyBatches,
     Problem,
     Scores,
@@ -308,7 +309,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 class GridScores(NamedTuple):
     """Scores of the validation rows of one split under T settings that form one path."""
 
-    settings: list[list[int]]  # the settings that each of the T entries belongs to
+    settings: list[list[int]]  # the wanted settings that each of the T entries belongs to
     split: int
     scores: np.ndarray  # (T, n_validation, K), in memory one class of the split after the other
     far: np.ndarray  # (T, K) scores far away from all samples; inf if the kernel does not decay
@@ -338,6 +339,14 @@ class Lattice:
         if self.path:
             params[self.path] = np.array(self.values, dtype=np.float64)
         return params
+
+    def wanted(self, wanted: np.ndarray) -> np.ndarray:
+        """Whether any setting at a point and a width is wanted, (splits, points, widths) bool."""
+        points, gammas = ({v: n for n, v in enumerate(own)} for own in (self.points, self.gammas))
+        at_cells = np.zeros((wanted.shape[1], len(points), len(gammas)), dtype=bool)
+        for (gamma, point, _), settings in self.at.items():
+            at_cells[:, points[point], gammas[gamma]] |= wanted[settings].any(axis=0)
+        return at_cells
 
     def settings(self, widths: list[int], k: int) -> list[list[int]]:
         """The settings of point k at some widths, path value by path value."""
@@ -400,33 +409,61 @@ class SearchRows:
         return batch_of(*described, fit, validation)._replace(follows=lattice.follows(k))
 
 
-def score_splits(
-    data: SearchRows, lattice: Lattice, splits: Sequence[int], as_solved: bool, n_jobs: int | None
-) -> Iterator[list[GridScores]]:
-    """Solve the machines of some splits on the lattice; `as_solved`: scores are decision values."""
-    model, kernel = data.model, get_kernel(data.model.kernel)
-    groups = list(product(splits, range(len(lattice.points))))
-    n_numbers = sum(len(data.splits[s][0]) * len(data.splits[s][2]) for s, _ in groups)
-    batches = LazyBatches(partial(data.batch, lattice), groups, n_numbers)
-    settings = Settings(**model.solver_settings, n_jobs=n_jobs)
-    found = solve_batches(
-        *(data.X, kernel, lattice.gammas, batches, settings),
-        keep="scores" if as_solved else "machines",
-    )
-    if not as_solved:
-        found = _mapped(data, lattice, groups, found)
-    for together in found:
-        results = []
-        for part in together:
-            s, k = groups[part.batch]
-            members = lattice.settings(part.widths, k)
-            scores = part.scores.transpose(1, 2, 3, 0)
-            scores = scores.reshape(len(members), *scores.shape[2:])
-            far = part.bias.swapaxes(1, 2).reshape(len(members), -1)
-            if not kernel.decaying:
-                far = np.full(far.shape, np.inf)
-            results.append(GridScores(members, s, scores, far))
-        yield results
+class LatticeScores:
+    """Scores of some splits on a lattice; `as_solved`: they are decision values."""
+
+    def __init__(
+        self,
+        data: SearchRows,
+        lattice: Lattice,
+        splits: Sequence[int],
+        as_solved: bool,
+        n_jobs: int | None,
+    ):
+        self.data, self.lattice, self.splits, self.as_solved = data, lattice, splits, as_solved
+        self.kernel, self.n_jobs = get_kernel(data.model.kernel), n_jobs
+        self.groups = list(product(splits, range(len(lattice.points))))
+        self._kept: BatchSolver | None = None
+
+    def _solver(self):
+        """The solver of all machines; that of all splits is kept, of which there is one."""
+        if self._kept is not None:
+            return self._kept
+        data, splits = self.data, self.data.splits
+        n_numbers = sum(len(splits[s][0]) * len(splits[s][2]) for s, _ in self.groups)
+        solver = BatchSolver(
+            data.X,
+            self.kernel,
+            self.lattice.gammas,
+            LazyBatches(partial(data.batch, self.lattice), self.groups, n_numbers),
+            Settings(**data.model.solver_settings, n_jobs=self.n_jobs),
+            keep="scores" if self.as_solved else "machines",
+        )
+        if len(self.splits) == len(splits):
+            self._kept = solver
+        return solver
+
+    def of(self, wanted: np.ndarray) -> Iterator[list[GridScores]]:
+        """Solve the machines of the settings and splits that are wanted, of all as bools."""
+        at_cells = self.lattice.wanted(wanted[:, self.splits])
+        if not at_cells.any():
+            return
+        found = self._solver().solve(at_cells.reshape(len(self.groups), -1))
+        if not self.as_solved:
+            found = _mapped(self.data, self.lattice, self.groups, found)
+        for together in found:
+            results = []
+            for part in together:
+                s, k = self.groups[part.batch]
+                members = self.lattice.settings(part.widths, k)
+                scores = part.scores.transpose(1, 2, 3, 0)
+                scores = scores.reshape(len(members), *scores.shape[2:])
+                far = part.bias.swapaxes(1, 2).reshape(len(members), -1)
+                if not self.kernel.decaying:
+                    far = np.full(far.shape, np.inf)
+                members = [[i for i in own if wanted[i, s]] for own in members]
+                results.append(GridScores(members, s, scores, far))
+            yield results
 
 
 def _mapped(data, lattice, groups, found):

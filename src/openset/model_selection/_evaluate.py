@@ -57,6 +57,8 @@ class SearchData:
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray] | None  # None: a callable scores models
     n_jobs: int | None
     checked: list = field(default_factory=list)  # models, X, and what their checks returned
+    # Candidates with splits, and what scores them, see `kept_scorer`.
+    scorers: list = field(default_factory=list)
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -84,6 +86,7 @@ class SearchData:
             weight=self.weight[rows],
             splits=[split],
             checked=[],
+            scorers=[],
         )
 
     def checked_for(self, model: Any, X: Any) -> Any:
@@ -95,6 +98,21 @@ class SearchData:
         if X is self.X:
             self.checked.append((model, X, points))
         return points
+
+    def scorer_for(self, model: Any, X: Any, candidates: list[Candidate], which) -> Callable:
+        """What scores candidates on splits by the grid engine, see ``grid_scorer``."""
+        splits = [self.splits[s] for s in which]
+        parts = [(s.fit, s.validation, np.searchsorted(self.labels, s.known)) for s in splits]
+        rows = self.checked_for(model, X), self.y, self.weight, parts
+        settings = [candidate.params for candidate in candidates]
+        return model.grid_scorer(settings, *rows, n_jobs=self.n_jobs)
+
+    def kept_scorer(self, model: Any, X: Any, candidates: list[Candidate], which) -> Callable:
+        """`scorer_for`, with the kernel matrices of the last call if that was for the same."""
+        same = candidates, which
+        if not self.scorers or self.scorers[0] != same:
+            self.scorers[:] = same, self.scorer_for(model, X, candidates, which)
+        return self.scorers[1]
 
 
 def withheld_scores(true: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -114,11 +132,13 @@ def evaluate(
     which: Sequence[int],
     scoring: Callable[[BaseEstimator, Any, np.ndarray], float] | None = None,
     as_fitted: bool = False,
+    wanted: np.ndarray | None = None,
 ) -> Iterator[SplitScores]:
     """Score every candidate on the splits `which`, in an order that suits the estimator."""
     # With a callable (estimator, X, y), and with `as_fitted`, every candidate is fitted on every
     # split. With the latter each fit is what the refit would be: regions are forced to be bounded
-    # where the estimator says so.
+    # where the estimator says so. With `wanted`, bools of shape (settings, splits), the grid engine
+    # scores only those, and keeps its matrices for the next call with the same candidates.
     if scoring is not None or as_fitted:
         for number, params in candidates:
             model, one = clone(estimator).set_params(**params), [Candidate(number, {})]
@@ -132,7 +152,7 @@ def evaluate(
                 for number, params in members
             ]
         if transformer is None:
-            yield from _evaluate_final(final, members, data.X, which, data)
+            yield from _evaluate_final(final, members, data.X, which, data, wanted)
             continue
         head = clone(transformer).set_params(**shared)
         # The transformers of a Pipeline are fitted on the fitting part of each split alone.
@@ -162,7 +182,7 @@ def _group(candidates, is_shared) -> Iterator[tuple[dict[str, Any], list[Candida
     yield from groups.values()
 
 
-def _evaluate_final(final, candidates, X, which, data):
+def _evaluate_final(final, candidates, X, which, data, wanted=None):
     spec = spec_of(final)
     # A training set of one class has no machine against the rest.
     by_engine = bool(spec.engine) and bool(np.any(data.codes != data.codes[0]))
@@ -171,17 +191,14 @@ def _evaluate_final(final, candidates, X, which, data):
         # The engine fits nothing, so it needs no clone of its own.
         model = final if by_engine and not shared else clone(final).set_params(**shared)
         if by_engine:
-            yield from _by_engine(model, members, X, which, data)
+            yield from _by_engine(model, members, X, which, data, wanted)
         else:
             yield from _fit_splits(model, members, X, which, data)
 
 
-def _by_engine(model, candidates, X, which, data):
+def _by_engine(model, candidates, X, which, data, wanted=None):
     """Score candidates that differ in engine parameters only."""
     bounded = must_be_bounded(model)
-    settings = [candidate.params for candidate in candidates]
-    splits = [data.splits[s] for s in which]
-    parts = [(s.fit, s.validation, np.searchsorted(data.labels, s.known)) for s in splits]
     true = [data.true(s) for s in which]
 
     def judge(grid: GridScores) -> SplitScores:
@@ -194,8 +211,13 @@ def _by_engine(model, candidates, X, which, data):
         scores = np.where(far >= 0, -np.inf, scores)[entry]
         return numbers, which[grid.split], scores, far[entry], withheld[entry], None
 
-    arguments = settings, data.checked_for(model, X), data.y, data.weight, parts
-    for together in model.grid_scores(*arguments, n_jobs=data.n_jobs):
+    if wanted is None:
+        scorer = data.scorer_for(model, X, candidates, which)
+        wanted = np.ones((len(candidates), len(true)), dtype=bool)
+    else:
+        scorer = data.kept_scorer(model, X, candidates, which)
+        wanted = wanted[np.ix_([candidate.number for candidate in candidates], which)]
+    for together in scorer(wanted):
         yield from thread_map(judge, together, data.n_jobs)
 
 

@@ -126,6 +126,13 @@ class Plan(NamedTuple):
         """Whether settings that are far behind drop out."""
         return self.is_default() and not callable(self.scoring) and self.n_repeats > 2
 
+    def is_bounded_race(self, estimator: BaseEstimator, settings: list[dict]) -> bool:
+        """Whether settings drop out that cannot become the best."""
+        # It pays where the grid engine keeps its matrices from one simulation to the next. A
+        # transformer would be fitted again, as would what the engine does not vary.
+        several = self.n_repeats > 1 and not self.is_default() and not callable(self.scoring)
+        return several and set(spec_of(estimator).engine) >= set().union(*settings)
+
 
 def _with_refused(split: Simulation, refused: np.ndarray, groups: Any) -> Simulation:
     """The split with rows `refused`, (m,) bool, judged instead of fitted."""

@@ -1,4 +1,9 @@
-"""The race of the default search: rounds, settings that drop out, and the results."""
+"""Races of settings: rounds, settings that drop out, and the results of a search.
+
+There are two rules. In the default search settings drop out that are behind the best by more than
+chance explains. With a grid of the user's settings drop out that cannot become the best any more:
+the choice is the same as without.
+"""
 
 from __future__ import annotations
 
@@ -112,10 +117,49 @@ class Race:
                 before, left = len(left), in_the_race(left, scores, self.data, leader)
                 self.progress.expect((len(left) - before) * (n_splits - bound[1]))
 
-    def _score(self, candidates, data, which, table, as_fitted=False):
-        """Score the candidates on the simulations `which`."""
+    def run_within_bounds(
+        self, candidates: list[Candidate], n_repeats: int, highest: float
+    ) -> None:
+        """Score all candidates, repeat by repeat; those drop out that cannot be the best any more.
+
+        At level "class" there are `n_repeats` simulations for each machine, a race of its own.
+        """
+        # A candidate drops out if `highest` in all simulations to come does not bring its mean
+        # above that of another. This needs one that has all its scores: the leader, as soon as half
+        # of the others would drop out if it went on as it did. The engine solves those of its
+        # width along with it.
+        width = np.array([str(candidate.params.get("gamma")) for candidate in candidates])
+        scores = self.table.scores.reshape(len(candidates), -1, n_repeats)
+        tried, left = np.zeros(scores.shape, dtype=bool), np.ones(scores.shape[:2], dtype=bool)
+        led = np.zeros(scores.shape[1], dtype=bool)
+        due = 0
+        for r in range(n_repeats):
+            self.progress.expect(-due)
+            due = int(np.count_nonzero(tried | left[:, :, None]))
+            self.progress.expect(due)
+            self._score_wanted(candidates, left[:, :, None] & (np.arange(n_repeats) == r), tried)
+            ahead = np.zeros_like(left)
+            for b in np.flatnonzero(~led).tolist():
+                leader = leader_of(scores[:, b, : r + 1], n_repeats, highest)
+                if leader is not None:
+                    ahead[:, b], led[b] = width == width[leader], True
+            self._score_wanted(candidates, np.repeat(ahead[:, :, None], n_repeats, 2), tried)
+            for b in range(len(led)):
+                left[:, b] &= can_win(scores[:, b], tried[:, b], highest)
+        self.data.scorers.clear()
+
+    def _score_wanted(self, candidates, wanted, tried):
+        """Score what is `wanted`, (n_candidates, machines, n_repeats), and not `tried` yet."""
+        wanted &= ~tried
+        if wanted.any():
+            tried |= wanted
+            wanted, which = wanted.reshape(self.table.scores.shape), range(len(self.data.splits))
+            self._score(candidates, self.data, which, self.table, wanted=wanted)
+
+    def _score(self, candidates, data, which, table, as_fitted=False, wanted=None):
+        """Score the candidates on the simulations `which`, or what is `wanted` of them."""
         scoring = self.scoring if callable(self.scoring) else None
-        results = evaluate(self.estimator, candidates, data, which, scoring, as_fitted)
+        results = evaluate(self.estimator, candidates, data, which, scoring, as_fitted, wanted)
         failures = {}
         for numbers, s, scores, far, withheld, error in results:
             table.scores[numbers, s], table.far[numbers, s] = scores, far
@@ -176,6 +220,24 @@ def in_the_race(
         margin = max(3 * error, _LEAST_MARGIN / np.sqrt(len(data.classes)))
     limit = best - margin / scores.shape[1]
     return [c for c in candidates if means[c.number] >= limit]
+
+
+def leader_of(scores: np.ndarray, n_repeats: int, highest: float) -> int | None:
+    """The best after r of so many repeats, (n_candidates, r), if half would drop out behind it."""
+    means = _comparable(scores)
+    best, share = int(np.argmax(means)), scores.shape[1] / n_repeats
+    behind = share * means + (1 - share) * highest < means[best]
+    return best if 2 * np.count_nonzero(behind) >= len(means) and share < 1 else None
+
+
+def can_win(scores: np.ndarray, tried: np.ndarray, highest: float) -> np.ndarray:
+    """Which candidates, scored where `tried`, (n_candidates, n_repeats), may become the best."""
+    means = _comparable(np.where(tried, scores, highest))
+    reached = np.where(tried.all(axis=1), means, -np.inf)
+    best = int(np.argmax(reached))  # the first of equals, which is chosen
+    if not np.isfinite(reached[best]):
+        return np.ones(len(means), dtype=bool)
+    return (means > reached[best]) | ((means == reached[best]) & (np.arange(len(means)) <= best))
 
 
 def cv_results(

@@ -165,6 +165,11 @@ def get_scorer_names() -> list[str]:
     return [*_OF_ANSWERS, *_OF_SCORES]
 
 
+def highest_score(name: str) -> float:
+    """The largest value that the measure of a name can have."""
+    return 0.0 if name.startswith("neg_") else 1.0
+
+
 def machine_measure(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """A measure of one binary machine, for the search per class."""
     if name not in _OF_MACHINES:

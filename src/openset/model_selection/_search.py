@@ -36,6 +36,7 @@ from ._plan import (
     preset_grid,
 )
 from ._race import Race, ScoreTable, best_of, cv_results
+from ._scorers import highest_score
 
 
 @with_parameters
@@ -71,6 +72,9 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         "accuracy" where the paper's preset chooses for each binary machine.
     n_repeats : int, default=None
         Number of simulations.
+    all_scores : bool, default=False
+        Whether every setting is scored on every simulation, for a full table ``cv_results_``; else
+        settings drop out as the notes say.
     refit : bool, default=True
         Whether to fit the best setting on the whole training set.
     n_jobs : int, default=None
@@ -124,11 +128,21 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     in its text; they are what agrees with its published results.
 
     The search over the default grid is a race: after one, two and four simulations, settings that
-    are behind the best by more than chance explains drop out. Their later scores and their
-    mean are NaN in ``cv_results_``, and they rank last. With 60 classes or more, settings that are
-    far behind (by 0.1) on 20 of the classes do not take part. Widths of the grid are a factor of
-    four apart; those a factor of sqrt(2) away from the best one are tried next. Pass `param_grid`
-    to try all settings on all simulations and none between them.
+    are behind the best by more than chance explains drop out. With 60 classes or more, settings
+    that are far behind (by 0.1) on 20 of the classes do not take part. Widths of the grid are a
+    factor of four apart; those a factor of sqrt(2) away from the best one are tried next. Pass
+    `param_grid` to try none between your own.
+
+    With a `param_grid`, and with the grid of the paper's preset, a setting drops out only if it
+    cannot become the best: if its mean would not reach that of another setting even with the
+    highest score on all simulations that are left. The choice and its score are the same as with
+    ``all_scores=True``. It takes several simulations, a measure by name (a callable may have no
+    bound), and a kernel machine without a transformer whose grid names no other parameters than
+    gamma, C, lam, nu, threshold, bias.
+
+    In both cases later scores and the mean of settings that dropped out are NaN in
+    ``cv_results_``, and they rank last. Pass ``all_scores=True`` to score all settings on all
+    simulations.
 
     Examples
     --------
@@ -151,6 +165,7 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
     level: Literal["model", "class"] | None = param(None, StrOptions({"model", "class"}), None)
     scoring: str | Callable | None = param(None, str, callable, None)
     n_repeats: int | None = param(None, COUNT, None)
+    all_scores: bool = False
     refit: bool = True
     n_jobs: int | None = None
     device: Literal["cpu", "cuda", "auto"] | None = param(None, *RULES["device"], None)
@@ -243,9 +258,14 @@ class OpenSetSearchCV(MetaEstimatorMixin, DelegatingClassifier):
         """Score the settings, those next to the best and the estimator's own; set cv_results_."""
         table = ScoreTable(len(data.splits))
         candidates = table.add(settings)
-        race = Race(self._template(), data, table, self.scoring_, plan.is_race(), progress)
+        drops_out = plan.is_race() and not self.all_scores
+        race = Race(self._template(), data, table, self.scoring_, drops_out, progress)
         try:
             left = race.first_look(candidates)
+            if plan.is_bounded_race(self.estimator, settings) and not self.all_scores:
+                highest = highest_score(self.scoring_)
+                race.run_within_bounds(candidates, plan.n_repeats, highest)
+                left = []
             while left:
                 race.run(left)
                 # If all that stayed in the race failed in the end, those that dropped out continue.

@@ -1,7 +1,7 @@
 """The dual problem and its solvers: arrays in, a small result out."""
 
 from . import landmarks
-from ._engine import LazyBatches, Scores, Settings, solve_batches
+from ._engine import BatchSolver, LazyBatches, Scores, Settings, solve_batches
 from ._expansion import EXACT_BAND, DecisionValues, decision_values
 from ._path import solve_path
 from ._problem import (
@@ -25,6 +25,7 @@ from .points import needs_differences
 __all__ = [
     "EXACT_BAND",
     "Batch",
+    "BatchSolver",
     "DecisionValues",
     "Interrupted",
     "KernelRows",

@@ -158,31 +158,27 @@ def solve_batches(
     >>> solved.bias.round(2)
     array([ 0.33, -0.02])
     """
-    gpu = on_gpu(settings.device)
-    if len(batches) == 0 or len(gammas) == 0:
+    alone = keep == "machines" and len(batches) > 0
+    alone = alone and all(b.rows is not None and b.scored is None for b in batches)
+    options: dict[str, Any] = {"keep": keep, "refine": refine, "largest_bias": largest_bias}
+    if not alone:
+        yield from BatchSolver(X, kernel, gammas, batches, settings, **options).solve()
         return
-    widths, stop = np.asarray(gammas, dtype=np.float64), threading.Event()
-    finish = refine, largest_bias, stop
+    # Nothing is wanted outside of their samples: training sets of their own.
+    options["stop"] = stop = threading.Event()
+    solve = partial(_alone, X, kernel, gammas, batches, settings, options)
     try:
-        if keep == "machines" and all(b.rows is not None and b.scored is None for b in batches):
-            # Nothing is wanted outside of their samples: training sets of their own.
-            alone = partial(_alone, X, kernel, widths, batches, settings, finish)
-            yield from thread_map(alone, range(len(batches)), settings.n_jobs, stop)
-        else:
-            plan = _Plan(batches, keep == "scores")
-            yield from _Run(X, kernel, widths, plan, settings, finish).results(gpu)
+        yield from thread_map(solve, range(len(batches)), settings.n_jobs, stop)
     except BaseException:  # also if the caller leaves
         stop.set()
         raise
 
 
-def _alone(X, kernel, gammas, batches, settings, finish, j):
+def _alone(X, kernel, gammas, batches, settings, options, j):
     """Solve batch j over its samples alone, in one thread."""
-    batch = batches[j]
-    plan = _Plan([batch._replace(rows=None, follows=False)], False)
-    serial = settings._replace(n_jobs=None)
-    run = _Run(X[batch.rows], kernel, gammas, plan, serial, finish)
-    results = run.results(on_gpu(settings.device))
+    batch, serial = batches[j], settings._replace(n_jobs=None)
+    data = X[batch.rows], kernel, gammas, [batch._replace(rows=None, follows=False)], serial
+    results = BatchSolver(*data, **options).solve()
     return [replace(solved, batch=j) for some in results for solved in some]
 
 
@@ -196,6 +192,7 @@ class _Plan:
     def __init__(self, batches, only_scores):
         self.batches, self.only_scores = batches, only_scores
         self.parts, self.part_of, self.sizes, self.kinds, self.scored = [], [], [], [], []
+        self.follows = []
         place: dict[int, int] = {}
         for batch in batches:
             if batch.rows is not None and id(batch.rows) not in place:
@@ -208,6 +205,7 @@ class _Plan:
             self.sizes.append((len(batch.p), n_totals))
             self.kinds.append((batch.totals is not None, n_totals))
             self.scored.append(_NOTHING if batch.scored is None else batch.scored)
+            self.follows.append(batch.follows)
             same = [x[-1] == x[-2] for x in (self.sizes, self.part_of) if len(x) > 1]
             if batch.follows and not (same and all(same)):
                 raise ValueError(
@@ -219,6 +217,15 @@ class _Plan:
     def members(self, share):
         """(batch, problem) of all problems of a share."""
         return [(j, i) for j in share.batches for i in range(self.sizes[j][0])]
+
+    def to_solve(self, wanted, in_chains):
+        """What is wanted and what that starts from; widths in their order, (batches, widths)."""
+        # A path starts from itself at the previous width, in a chain only the first one.
+        first = ~np.array(self.follows) if in_chains else np.ones(len(wanted), dtype=bool)
+        for j in reversed(np.flatnonzero(~first)):
+            wanted[j - 1] |= wanted[j]
+        wanted[first] = np.logical_or.accumulate(wanted[first, ::-1], axis=1)[:, ::-1]
+        return wanted
 
     def gathered(self, solved):
         """Lists of results from an iterable of Solved in the order of `members`."""
@@ -274,78 +281,135 @@ class _Share(NamedTuple):
         return Problem(batch.p[0], batch.lower[0], batch.upper[0], total), totals
 
 
-class _Run:
-    """One call of :func:`solve_batches`."""
+class BatchSolver:
+    """:func:`solve_batches` in several calls, for some of the results each.
 
-    def __init__(self, X, kernel, gammas, plan, settings, finish):
-        self.X, self.kernel, self.gammas = X, kernel, gammas
-        self.order = np.argsort(-gammas, kind="stable")
-        self.plan, self.settings = plan, settings
-        self.refine, self.largest_bias, self.stop = finish
+    Kernel matrices are kept from one call to the next where all are in memory together. A result
+    does not depend on what else is wanted.
+
+    Parameters
+    ----------
+    X, kernel, gammas, batches, settings, keep, refine, largest_bias
+        As for :func:`solve_batches`.
+    stop : threading.Event, optional
+        Solving ends soon after it is set.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: Kernel | Linear,
+        gammas: Sequence[float] | np.ndarray,
+        batches: Sequence[Batch],
+        settings: Settings = DEFAULTS,
+        *,
+        keep: str = "machines",
+        refine: bool = False,
+        largest_bias: float | None = None,
+        stop: threading.Event | None = None,
+    ):
+        self.X, self.kernel, self.gammas = X, kernel, np.asarray(gammas, dtype=np.float64)
+        self.order = np.argsort(-self.gammas, kind="stable")
+        self.plan, self.settings = _Plan(batches, keep == "scores"), settings
+        self.refine, self.largest_bias = refine, largest_bias
+        self.stop = threading.Event() if stop is None else stop
         self.limits = {"tol": settings.tol, "max_iter": settings.max_iter, "stop": self.stop}
+        self._gpu = on_gpu(settings.device) and all(equality for equality, _ in self.plan.kinds)
+        self._kept: list[_Share] | None = None
 
-    def results(self, gpu):
-        """Yield lists of results."""
-        if gpu and all(equality for equality, _ in self.plan.kinds):
-            yield from self.plan.gathered(self._on_gpu())
+    def solve(self, wanted: np.ndarray | None = None) -> Iterator[list]:
+        """Solve the problems of the batches at those gammas that are wanted.
+
+        Parameters
+        ----------
+        wanted : bool ndarray of shape (batches, gammas), default=None
+            None for all.
+
+        Yields
+        ------
+        list of Solved or of Scores
+            As from :func:`solve_batches`.
+        """
+        shape = len(self.plan.batches), len(self.gammas)
+        wanted = np.ones(shape, dtype=bool) if wanted is None else wanted
+        if not wanted.any():
             return
-        for shares in self._shares():
+        try:
+            yield from self._results(wanted)
+        except BaseException:  # also if the caller leaves
+            self.stop.set()
+            raise
+
+    def _results(self, wanted):
+        if self._gpu:
+            yield from self.plan.gathered(self._on_gpu(wanted))
+            return
+        for shares in self._shares(wanted.any(axis=1)):
             if shares[0].rows.whole:
-                yield from self._swept(shares)
+                yield from self._swept(shares, wanted)
             else:
-                yield from self.plan.gathered(self._on_demand(*shares))
+                yield from self.plan.gathered(self._on_demand(*shares, wanted))
 
     def _map(self, function, items):
         return thread_map(function, items, self.settings.n_jobs, self.stop)
 
-    def _shares(self):
-        """Yield lists of shares whose rows are in memory together."""
+    def _shares(self, included):
+        """Yield lists of shares whose rows are in memory together; `included` are bools."""
+        if self._kept is not None:
+            yield self._kept
+            return
         plan, matrices = self.plan, None
         n_solutions = sum(n * n_totals for n, n_totals in plan.sizes)
         memory = self.settings.cache_size, n_solutions, self.settings.n_jobs
         data = self.X, self.kernel, self.gammas[self.order]
         if plan.in_parts:
-            matrices = rows_of_parts(*data, plan.parts, *memory)
+            needed = np.bincount(plan.part_of, included, len(plan.parts)) > 0
+            matrices = rows_of_parts(*data, plan.parts, *memory, needed)
         if matrices is None:
-            yield [_Share(list(range(len(plan.batches))), kernel_rows(*data, *memory))]
+            self._kept = [_Share(list(range(len(plan.batches))), kernel_rows(*data, *memory))]
+            yield self._kept
             return
         for together in matrices:
-            yield [self._share_of(s, rows) for s, rows in together.items()]
+            shares = [self._share_of(s, rows) for s, rows in together.items()]
+            if len(shares) == len(plan.parts):
+                self._kept = shares
+            yield shares
 
     def _share_of(self, s, rows=None):
         part = self.plan.parts[s]
         batches = [j for j, own in enumerate(self.plan.part_of) if own == s]
         return _Share(batches, rows, part, np.delete(np.arange(self.X.shape[0]), part))
 
-    def _swept(self, shares):
+    def _swept(self, shares, wanted):
         """Solve over kernel matrices in memory, as many widths at a time as there is room for."""
         step = len(shares[0].rows.widths)
-        rounds = list(self._rounds(shares))
+        to_solve = self.plan.to_solve(wanted[:, self.order], in_chains=True)
+        rounds = list(self._rounds(shares, to_solve.any(axis=1)))
         for first in range(0, len(self.order), step):
             block = self.order[first : first + step]
-            if first > 0:
-                for share in shares:
-                    share.rows.use(*self.gammas[block])
+            for share in shares:
+                share.rows.use(*self.gammas[block])
             for members, at_once in rounds:
                 for w in range(0, len(block), len(block) if at_once else 1):
                     widths = range(w, len(block) if at_once else w + 1)
-                    yield from self._round(members, widths, block)
+                    own = wanted[:, block[widths]], to_solve[:, first:][:, widths]
+                    yield from self._round(members, widths, block, *own)
                     for _, sweep, _ in members:
                         sweep.end(first + widths.stop == len(self.order))
 
-    def _rounds(self, shares):
+    def _rounds(self, shares, included):
         """Yield what is solved together: (share, Sweep, batches), and whether at all widths."""
-        # That is as many batches as there is room for what is kept of them: solutions, or scores.
+        # That is as many chains as there is room for what is kept of them: solutions, or scores.
         plan, n_widths, members, used = self.plan, len(shares[0].rows.widths), [], 0
         for share in shares:
             n, n_columns = share.rows.store.rows.shape
             keep = not (plan.only_scores and share.has_columns)
             limit = tuning().kept_solutions if keep else tuning().swept_numbers
             kind = None
-            for j in share.batches:
+            for j in (j for j in share.batches if included[j]):
                 n_problems, n_totals = plan.sizes[j]
                 size = n_problems * n_totals * (n if keep else len(plan.scored[j]))
-                if members and used + size > limit:
+                if members and used + size > limit and not plan.follows[j]:
                     yield members, n_widths * used <= limit
                     members, used, kind = [], 0, None
                 if plan.kinds[j] != kind:
@@ -353,16 +417,18 @@ class _Run:
                     members.append((share, Sweep(share.rows, n_columns - n, keep), []))
                 members[-1][2].append(j)
                 used += size
-        yield members, n_widths * used <= limit
+        if members:
+            yield members, n_widths * used <= limit
 
-    def _round(self, members, widths, block):
-        """Solve some batches at some widths, and yield lists of results."""
+    def _round(self, members, widths, block, wanted, to_solve):
+        """Solve some batches at some widths of a block, and yield lists of results."""
         plan, settings = self.plan, self.settings
         for share, sweep, batches in members:
             scored = [share.columns(plan.scored[j]) for j in batches]
             scored = scored if share.has_columns else [_NOTHING] * len(scored)
             spread = [share.spread(plan.batches[j], self.X.shape[0]) for j in batches]
-            sweep.begin(widths, list(zip(batches, spread, scored, strict=True)))
+            own = list(zip(batches, spread, scored, strict=True))
+            sweep.begin(widths, own, wanted[batches], to_solve[batches])
         sweeps = [sweep for _, sweep, _ in members]
         for _ in self._map(partial(self._enter, sweeps), range(effective_n_jobs(settings.n_jobs))):
             pass
@@ -375,8 +441,7 @@ class _Run:
                 paths += [(path, share, rows[path.width]) for path in sweep.solved(settings.tol)]
             else:
                 scores += [
-                    Scores(j, block[own.start : own.stop].tolist(), *arrays)
-                    for j, own, *arrays in sweep.scores()
+                    Scores(j, block[own].tolist(), *arrays) for j, own, *arrays in sweep.scores()
                 ]
         if scores:
             yield scores
@@ -389,23 +454,27 @@ class _Run:
         for sweep in sweeps:
             sweep.run(self.settings.tol, self.settings.max_iter, self.stop)
 
-    def _on_demand(self, share):
+    def _on_demand(self, share, wanted):
         """Solve one problem after the other over rows that are made on demand."""
         heads: dict[tuple[int, int], list[np.ndarray]] = {}
+        to_solve = self.plan.to_solve(wanted[:, self.order], in_chains=False)
         for n, g in enumerate(self.order.tolist()):
-            if n > 0:
-                share.rows.use(self.gammas[g])
-            yield from self._map(partial(self._solve, share, g, heads), self.plan.members(share))
+            share.rows.use(self.gammas[g])
+            tasks = [(j, i) for j, i in self.plan.members(share) if to_solve[j, n]]
+            solve = partial(self._solve, share, g, heads, wanted[:, g])
+            yield from filter(None, self._map(solve, tasks))
 
-    def _solve(self, share, g, heads, task):
+    def _solve(self, share, g, heads, wanted, task):
         j, i = task
         problem, totals = share.problem(self.plan.batches[j], i, self.X.shape[0])
         path = solve_path(problem, totals, share.rows, starts=heads.get(task), **self.limits)
         if len(self.gammas) > 1:
             heads[task] = list(path.beta[:2].copy())
+        if not wanted[j]:
+            return None
         return self._finished((replace(path, batch=j, index=i, width=g), share, share.rows))
 
-    def _on_gpu(self):
+    def _on_gpu(self, wanted):
         from .cuda.grid import LazyRows, solve_grid_cuda
 
         plan, shares = self.plan, [_Share(list(range(len(self.plan.batches))), None)]
@@ -415,7 +484,8 @@ class _Run:
             points, X = self.X, self.X
             if share.part is not None:
                 points, X = X[np.concatenate([share.part, share.outside])], X[share.part]
-            members, m = plan.members(share), self.X.shape[0]
+            members = [(j, i) for j, i in plan.members(share) if wanted[j].any()]
+            m = self.X.shape[0]
             problems = [share.problem(plan.batches[j], i, m) for j, i in members]
             rows = LazyRows(X, self.kernel, self.settings.cache_size, self.settings.n_jobs)
             n_outside = points.shape[0] - X.shape[0]
@@ -426,6 +496,8 @@ class _Run:
                 tasks = []
                 for k, path, sums in found:
                     j, i = members[k]
+                    if not wanted[j, g]:
+                        continue
                     path = replace(path, batch=j, index=i, width=g)
                     tasks.append((path, share, rows, sums))
                 yield from self._map(self._finished, tasks)

@@ -120,7 +120,8 @@ class WholeMatrix(KernelRows):
 
     def use(self, *gammas: float) -> None:
         """Change to other widths, up to as many as `widths` has; the memory is kept."""
-        self._fill(gammas, known=self._distances is not None)
+        if not self._filled_at(gammas):
+            self._fill(gammas, known=self._distances is not None)
 
     def _at_other_width(self, matrix):
         other = copy(self)
@@ -151,6 +152,11 @@ class WholeMatrix(KernelRows):
             scale_into_kernel(self._values.kernel, self._values.ratio, values, values)
             _add_products(np.ascontiguousarray(changes[:, part]), values, sums)
         np.cumsum(sums, axis=0, out=sums)
+
+    def _filled_at(self, gammas):
+        """Whether the matrices are those of the widths."""
+        filled = self.widths[: len(gammas)]
+        return all(rows._values.gamma == g for rows, g in zip(filled, gammas, strict=True))
 
     def _fill(self, gammas, known):
         """Fill the matrices of the widths; `known`: the distances are there from other widths."""

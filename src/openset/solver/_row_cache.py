@@ -81,9 +81,10 @@ def _enough(X):
 
 
 def rows_of_parts(
-    X, kernel, gammas: np.ndarray, parts, cache_size: float, n_solutions: int, n_jobs
+    X, kernel, gammas: np.ndarray, parts, cache_size: float, n_solutions: int, n_jobs, needed
 ) -> Iterator[dict[int, WholeMatrix]] | None:
     """{part: matrix} for parts in memory together; None where they do not pay or do not fit."""
+    # Where they are not all together, only those that are `needed`, (parts,) bool, are yielded.
     # A matrix has the rows of the samples of its part, and columns for all samples, those of the
     # part first. `n_solutions` are found at each width, over all parts.
     m, constants, largest = X.shape[0], tuning(), max(map(len, parts))
@@ -106,7 +107,8 @@ def rows_of_parts(
         return None
     most = min(room, _widths_at_once(largest, -(-n_solutions // len(parts))))
     keep_distances = not isinstance(kernel, Linear)
-    return ({s: make(gammas[:most], keep_distances, part)} for s, part in enumerate(parts))
+    which = np.flatnonzero(needed).tolist()
+    return ({s: make(gammas[:most], keep_distances, parts[s])} for s in which)
 
 
 def _matrix_of_part(values, n_jobs, gammas, keep_distances, part):

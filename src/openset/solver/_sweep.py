@@ -34,7 +34,8 @@ class Problems(NamedTuple):
 
     # The rows that are scored for problem c are the columns `columns[first[c] : first[c + 1]]` of
     # the kernel matrix. Problems form chains: `head[h]` is the first of chain h, `follower[c]` the
-    # one that starts from the solution of c, -1 at the end.
+    # one that starts from the solution of c, and `last[w, h]` the last one to solve at width w, -1
+    # if there is none.
 
     p: np.ndarray
     lower: np.ndarray
@@ -44,6 +45,7 @@ class Problems(NamedTuple):
     first: np.ndarray
     head: np.ndarray
     follower: np.ndarray
+    last: np.ndarray
 
 
 class Progress(NamedTuple):
@@ -100,10 +102,17 @@ class Sweep:
         self._rows, self._n_outside, self.keep = rows, n_outside, keep
         self._progress: Progress | None = None
 
-    def begin(self, widths: range, batches: list[tuple[int, Batch, np.ndarray]]) -> None:
+    def begin(
+        self,
+        widths: range,
+        batches: list[tuple[int, Batch, np.ndarray]],
+        wanted: np.ndarray,
+        to_solve: np.ndarray,
+    ) -> None:
         """Start with some of the widths that the rows are in memory at."""
         # `batches` are the number and the arrays of each batch, and the columns that are scored.
-        self._widths = widths
+        # `wanted` are the results to return, (batches, widths) bool, `to_solve` what leads to them.
+        self._widths, self._wanted = widths, wanted
         self._batches = [(j, len(batch.p), columns) for j, batch, columns in batches]
         p, lower, upper = (
             arrays[0] if len(arrays) == 1 else np.vstack(arrays)
@@ -115,19 +124,29 @@ class Sweep:
         totals = np.vstack(sums, dtype=np.float64) if sums else np.zeros((len(p), 1))
         columns = [own for _, size, own in self._batches for _ in range(size)]
         first = np.cumsum([0, *map(len, columns)])
-        head, follower = np.ones(len(p), dtype=bool), np.full(len(p), -1)
-        ends = np.cumsum([size for _, size, _ in self._batches])
-        for (_, batch, _), end in zip(batches[1:], ends, strict=False):
-            if batch.follows:
-                after = np.arange(end, end + len(batch.p))
-                head[after], follower[after - len(batch.p)] = False, after
-        chains = np.flatnonzero(head), follower
+        chains = self._chains([batch.follows for _, batch, _ in batches], to_solve)
         self._problems = Problems(p, lower, upper, totals, np.concatenate(columns), first, *chains)
         self._problem = Problem(p, lower, upper, totals[:, :1] if self._equality else None)
         if self._progress is None:
             self._progress = self._first_heads()
         self._progress.width[:] = 0
         self._results = self._empty_results()
+
+    def _chains(self, follows, to_solve):
+        """`head`, `follower` and `last` of the problems."""
+        ends = np.cumsum([size for _, size, _ in self._batches])
+        chain, n_chains = np.empty(ends[-1], dtype=np.intp), 0
+        head, follower = np.ones(ends[-1], dtype=bool), np.full(ends[-1], -1)
+        last = np.full((len(self._widths), ends[-1]), -1)
+        for b, (end, (_, size, _)) in enumerate(zip(ends, self._batches, strict=True)):
+            here = np.arange(end - size, end)
+            if b > 0 and follows[b]:
+                head[here], follower[here - size], chain[here] = False, here, chain[here - size]
+            else:
+                chain[here] = n_chains + np.arange(size)
+                n_chains += size
+            last[np.ix_(to_solve[b], chain[here])] = here
+        return np.flatnonzero(head), follower, np.ascontiguousarray(last[:, :n_chains])
 
     def end(self, last: bool) -> None:
         """Forget the problems and their results; with `last` also where they would start."""
@@ -156,8 +175,8 @@ class Sweep:
         shape = n_widths, n, n_totals
         kept = (*shape, self._problems.p.shape[1]) if self.keep else (0, 0, 0, 0)
         return Results(
-            np.empty(shape),
-            np.empty((*shape, 2)),
+            np.zeros(shape),
+            np.zeros((*shape, 2)),
             np.empty(shape),
             np.zeros(shape, dtype=np.int64),
             np.empty(end),
@@ -203,30 +222,36 @@ class Sweep:
         for n_iter, gap in zip(results.n_iter[gaps > tol], gaps[gaps > tol], strict=True):
             warn_not_converged(n_iter, gap, tol)
 
-    def scores(self) -> Iterator[tuple[int, range, np.ndarray, np.ndarray]]:
+    def scores(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
         """Batches with widths, decision values (P, W, T, q) and biases (W, P, T)."""
-        # A small batch comes with all widths, others with one at a time.
+        # A small batch comes with all wanted widths, others with one at a time.
         results, c = self._results, 0
         n_widths, _, n_totals = results.bias.shape
-        for j, n, columns in self._batches:
+        for (j, n, columns), wanted in zip(self._batches, self._wanted, strict=True):
             start = results.start[c]
             step = 1 if self._apart(n, columns, n_widths) else n_widths
             for w in range(0, n_widths, step):
                 shape = n, step, n_totals, len(columns)
                 part = results.scores[start : start + prod(shape)].reshape(shape)
-                widths = self._widths[w : w + step]
-                yield j, widths, part, results.bias[w : w + step, c : c + n]
                 start += part.size
+                kept = np.flatnonzero(wanted[w : w + step])
+                if len(kept) < step:
+                    part = part[:, kept]
+                if len(kept):
+                    widths = np.array(self._widths[w : w + step])[kept]
+                    yield j, widths, part, results.bias[w + kept, c : c + n]
             c += n
 
     def solved(self, tol: float) -> Iterator[Solved]:
         """The solutions of all problems at all widths, width by width."""
         problems, results = self._problems, self._results
+        begins = np.cumsum([0, *(size for _, size, _ in self._batches)])
         for w, width in enumerate(self._widths):
-            c = 0
-            scores = [own[:, 0] for _, widths, own, _ in self.scores() if widths[0] == width]
-            for (j, n, _), own in zip(self._batches, scores, strict=True):
-                for i in range(n):
+            scores = (own[:, 0] for _, widths, own, _ in self.scores() if widths[0] == width)
+            batches = np.flatnonzero(self._wanted[:, w]).tolist()
+            for b, own in zip(batches, scores, strict=True):
+                j, c = self._batches[b][0], begins[b]
+                for i in range(len(own)):
                     here = problems.p[c], problems.lower[c], problems.upper[c]
                     total = float(problems.totals[c, 0]) if self._equality else None
                     yield Solved(
@@ -280,6 +305,10 @@ def sweep(matrices, problems, progress, results, rules, memory, current):
         if w == len(matrices):  # another thread was faster
             compare_and_swap(progress.taken, h, 1, 0)
             continue
+        if problems.last[w, h] < 0:
+            progress.width[h] += 1
+            compare_and_swap(progress.taken, h, 1, 0)
+            continue
         totals, n_heads, n_ready = problems.totals[c], min(2, n_totals), min(2, n_totals)
         if c == problems.head[h]:
             n_heads, n_ready = _first_starts(problems, progress, memory, h), 0
@@ -323,7 +352,8 @@ def _first_starts(problems, progress, memory, h):
 @njit(cache=True, nogil=True, inline="always")
 def _hand_over(problems, progress, memory, store, run, members, c):
     """Start the problem that follows c; at the end of a chain release it, and return _FREE."""
-    h, after = memory.at[2], problems.follower[c]
+    h = memory.at[2]
+    after = -1 if c == problems.last[progress.width[h], h] else problems.follower[c]
     n_first = min(2, len(memory.betas))
     if c == problems.head[h]:
         for k in range(n_first):

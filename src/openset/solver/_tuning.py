@@ -24,7 +24,7 @@ class Tuning:
     narrow_solutions_per_row: float = 1 / 300
     # Widths of a grid that are in memory at a time: kernel values of them all, and solutions.
     widths_numbers: int = 2**26
-    widths_solutions: int = 10_000
+    widths_solutions: int = 20_000
     # Decision values of held-out rows up to which groups of problems are solved without paths.
     swept_numbers: int = 2**24
     # Decision values of a group up to which one thread reads those of all widths.

@@ -86,17 +86,19 @@ class LandmarkTraining:
                 machines[c] = BinaryMachine(features.kept[used], coef[used], own.bias, *report)
         self.model.store_machines(machines, training, landmarks.points, landmarks.rows)
 
-    def scores(self, settings, X, y, sample_weight, splits, n_jobs) -> Iterator[GridScores]:
+    def scores(
+        self, settings, X, y, sample_weight, splits, n_jobs, wanted
+    ) -> Iterator[list[GridScores]]:
         """Scores of a search: the features of a split serve all boxes and lambdas of a width."""
         labels = np.unique(y)
         base = clone(self.model).set_params(n_jobs=n_jobs, verbose=0)
         if hasattr(base, "ensure_bounded"):
             base.set_params(ensure_bounded=False)
         gammas = dict.fromkeys(setting.get("gamma", base.gamma) for setting in settings)
-        for (s, (fit, validation, wanted)), gamma in product(enumerate(splits), gammas):
+        for (s, (fit, validation, known)), gamma in product(enumerate(splits), gammas):
             features = None
             for i, setting in enumerate(settings):
-                if setting.get("gamma", base.gamma) != gamma:
+                if setting.get("gamma", base.gamma) != gamma or not wanted[i, s]:
                     continue
                 model = clone(base).set_params(**setting)
                 training = model.prepare(X[fit], y[fit], sample_weight[fit], model.min_classes)
@@ -106,11 +108,11 @@ class LandmarkTraining:
                     features = LandmarkFeatures(landmarks.points, training.kernel, width)
                     rows = strategy._rows(training, features)
                     psi = features.in_blocks(X[validation])
-                codes = np.searchsorted(model.classes_, labels[wanted]).tolist()
+                codes = np.searchsorted(model.classes_, labels[known]).tolist()
                 solutions = strategy._solve(training, codes, landmarks, rows)
                 weights = np.array([solution.weights for solution in solutions])
                 bias = np.array([solution.bias for solution in solutions])
-                yield GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])
+                yield [GridScores([[i]], s, (psi @ weights.T + bias)[None], bias[None])]
 
     def landmarks(self, training: TrainingSet) -> Landmarks:
         """Choose landmarks with the classes in view, or check those that were given."""
