@@ -172,10 +172,13 @@ class ExtremeValueMachine(OpenSetClassifier):
     def _cover(self, X, distances, radius, rows):
         """Rows of X that are extreme vectors of a class."""
         members = slice(*rows)
-        # Of points that cover equally many the largest ball is taken first, then a hash of the
-        # features decides: not the order of rows.
-        order = np.lexsort((row_keys(X[members]), -radius[members]))
+        order = self._order(X[members], radius[members])
         return greedy_cover(X, distances, *rows, radius[members], order)
+
+    def _order(self, X, radius):
+        """The points of a class in the order in which those that cover equally many are taken."""
+        # The largest ball comes first, then a hash of the features decides: not the order of rows.
+        return np.lexsort((row_keys(X), -radius))
 
     def far_scores(self) -> np.ndarray:
         # All probabilities vanish with the distance.
