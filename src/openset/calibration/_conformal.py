@@ -159,9 +159,9 @@ class ConformalClassifier(ShiftedWrapper):
     def p_values(self, X, *, categories=None) -> np.ndarray:
         """Conformal p-values of "this sample is a c", for each class c.
 
-        The p-value of the class of a known sample is at most alpha with a probability of at most
-        alpha, for every alpha; with ``KnownRejected(within=...)`` within each class or category. It
-        is 1 / (n + 1) or more with n calibration samples, of all classes or within: 0.048 with 20.
+        That of the class of a known sample is at most alpha with a probability of at most alpha;
+        with ``KnownRejected(within=...)`` within each class or category. With n calibration samples
+        there it is 1 / (n + 1) or more: 0.048 with 20.
 
         Parameters
         ----------
@@ -361,20 +361,18 @@ def find_unknowns(
     References
     ----------
     S. Bates, E. Candès, L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal
-    p-values", Annals of Statistics 51(1), 2023: valid, since these p-values are PRDS. A. Marandon,
-    L. Lei, D. Mary, E. Roquain, "Adaptive novelty detection with false discovery rate guarantee",
-    Annals of Statistics 52(1), 2024 (`learn`).
+    p-values", Annals of Statistics 51(1), 2023: these are PRDS. A. Marandon and others, "Adaptive
+    novelty detection with false discovery rate guarantee", Annals of Statistics 52(1), 2024.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.datasets import load_digits
     >>> from openset import OpenSetSVC
     >>> from openset.calibration import calibrate, find_unknowns
     >>> X, y = load_digits(return_X_y=True)
     >>> X, y, new = X[y < 6] / 16, y[y < 6], X[y > 5] / 16
     >>> model = calibrate(OpenSetSVC(gamma=0.5).fit(X[::2], y[::2]), X[1:800:2], y[1:800:2])
-    >>> is_unknown = find_unknowns(model, np.vstack([X[801::2], new]), q=0.1)
+    >>> is_unknown = find_unknowns(model, [*X[801::2], *new], q=0.1)
     >>> n_known = len(X[801::2])
     >>> print(f"{is_unknown.sum()} reported, {is_unknown[:n_known].mean():.1%} of the known ones")
     715 reported, 6.4% of the known ones

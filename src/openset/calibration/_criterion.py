@@ -6,6 +6,7 @@ to, and returns thresholds that lie in gaps between scores which rounding cannot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -46,6 +47,12 @@ class CalibrationScores(NamedTuple):
         """The same of some of the known samples."""
         groups = None if self.groups is None else self.groups[rows]
         return self._replace(known=self.known[rows], codes=self.codes[rows], groups=groups)
+
+    def parts(self, codes: np.ndarray, kind: str, names: np.ndarray) -> Iterator[tuple]:
+        """Rows of each class or category, of which (n,) are the codes, and the same of them."""
+        for c, name in enumerate(names.tolist()):
+            rows = np.flatnonzero(codes == c)
+            yield rows, self.take(rows)._replace(whose=f"of {kind} {name!r}")
 
     def counts(self) -> Acceptance:
         """Count what is accepted at each threshold: infinity and all scores, descending."""
@@ -126,6 +133,8 @@ class Criterion:
 
     def check_unknown(self, X_unknown: Any, passed_for_price: bool) -> None:
         """Raise ValueError if samples of unknowns are missing, or contradict the criterion."""
+        if "unknown_groups" in self.takes:
+            return  # without X_unknown known classes are withheld
         if self.needs_unknown and X_unknown is None:
             raise ValueError(
                 f"{self} needs X_unknown in fit, samples of no known class, or known unknowns: "
@@ -139,7 +148,7 @@ class Criterion:
             )
 
     def check_traffic(self, X_unknown: Any) -> None:
-        """Raise ValueError if traffic cannot be used, with the given samples of unknowns."""
+        """Raise ValueError if traffic cannot take the place of samples of unknowns."""
         if X_unknown is not None:
             raise ValueError("X_unknown and X_traffic were passed. Pass one of them.")
         if "unknown_groups" in self.takes or self.within == "category":

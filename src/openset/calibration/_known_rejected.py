@@ -50,9 +50,8 @@ class KnownRejected(Criterion):
     References
     ----------
     V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", Springer, 2005.
-    S. S. Wilks, "Determination of sample sizes for setting tolerance limits", Annals of
-    Mathematical Statistics 12(1), 1941 (confidence). Y. Lee, R. F. Barber, R. Willett,
-    "Distribution-free inference with hierarchical data", 2023 (objects).
+    S. S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941 (confidence).
+    Y. Lee, R. F. Barber, R. Willett, "Distribution-free inference with hierarchical data", 2023.
 
     Examples
     --------
@@ -142,19 +141,16 @@ class KnownRejected(Criterion):
         if self.counts_own_class:
             counted = scores.known[np.arange(len(counted)), scores.codes]
         if self.within != "class":
-            return self._threshold(counted, scores, scores.whose, scores.far)
-        parts = []
-        for c, label in enumerate(scores.classes.tolist()):
-            rows = np.flatnonzero(scores.codes == c)
-            part, far = scores.take(rows), scores.far[[c]]
-            parts.append(self._threshold(counted[rows], part, f"of class {label!r}", far))
-        return np.array(parts)
+            return self._threshold(counted, scores, scores.far)
+        parts = enumerate(scores.parts(scores.codes, "class", scores.classes))
+        far = scores.far[:, None]
+        return np.array([self._threshold(counted[rows], part, far[c]) for c, (rows, part) in parts])
 
-    def _threshold(self, counted, scores: CalibrationScores, whose: str, far) -> float:
+    def _threshold(self, counted, scores: CalibrationScores, far) -> float:
         """Midway between the highest score that keeps the promise and the next lower one."""
         # An outlier far below does not lower the threshold: it lies no farther below that score
         # than the median lies above it.
-        self.check_enough(len(counted), scores.groups, whose)
+        self.check_enough(len(counted), scores.groups, scores.whose)
         order = np.argsort(counted, kind="stable")
         mass = masses(order if scores.groups is None else scores.groups[order])[1:]
         enough = np.searchsorted(mass, self._level(len(counted)) * SLACK, side="right")

@@ -47,8 +47,7 @@ class Mixture:
     ----------
     unknown_at_least : float or None
         Promise: with `confidence`, at least this share of the traffic is unknown, if its known rows
-        are distributed as the calibration rows are. 0 says nothing. None where nothing can be
-        promised; `reason` says why.
+        are distributed as the calibration rows are. None where `reason` says why not.
     unknown_at_least_any_mix : float or None
         The same if the shares of the classes among the known rows may be any; weaker. None also
         without classes.
@@ -141,14 +140,12 @@ class Mixture:
             For each row of the traffic the highest score and the class with that score.
         n_classes : int, default=1
             Number of known classes.
-        confidence, slack
+        confidence, slack, random_state
             As for :func:`mixture`.
         reason : str, default=None
             Why nothing can be promised, if so.
         confused : float in [0, 1], default=0.03
             Without classes: the share of known rows that get the name of another class.
-        random_state : int, default=0
-            Seed of the bootstrap.
 
         Returns
         -------
@@ -233,21 +230,18 @@ def mixture(
     Notes
     -----
     The promise is about the share in the population that the traffic is drawn from. The rows of the
-    traffic are independent, of each other and of the calibration rows. Nothing is assumed of the
-    unknown rows. If the scores come from fold models (out of fold), it holds where each row of the
-    traffic is scored by one of these models, too, drawn at random; not where the final model does.
+    traffic are independent, of each other and of the calibration rows; nothing is assumed of the
+    unknown ones. Scores of fold models will do if each row of the traffic is scored by one of
+    these, too, drawn at random. At each of M thresholds, fixed ranks of the calibration scores, the
+    hypothesis "the share of known rows is pi" is tested with error (1 - confidence) / M: at the
+    k-th smallest of n scores A(t) is at least a Beta(n - k + 1, k) variable, ties included, and the
+    number of traffic rows at or above t at least a Bin(N, pi A(t)) one.
 
     The estimate compares shares of unknown rows by how well they explain B(t) at eight thresholds,
     blurred by a fifth of a standard deviation: a share of the unknown rows scores below all known
-    ones, some score as known rows do, and the others pass t with probability A(t) ** p. The more
-    known rows get the name of another class, the more unknown ones are expected to score high
-    (without classes 3 %). It is the median of the posterior, but never below what an upper limit of
-    B / A says.
-
-    At each of M thresholds, fixed ranks of the calibration scores, the hypothesis "the share of
-    known rows is pi" is tested with error (1 - confidence) / M: at the k-th smallest of n scores
-    A(t) is at least a Beta(n - k + 1, k) variable, ties included, and the number of traffic rows at
-    or above t at least a Bin(N, pi A(t)) one.
+    ones, some score as known rows do (the more, the more known rows get the name of another class;
+    without classes 3 %), and the others pass t with probability A(t) ** p. It is the median of the
+    posterior, but never below what an upper limit of B / A says.
 
     References
     ----------

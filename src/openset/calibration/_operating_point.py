@@ -137,12 +137,11 @@ def thresholds_of(point: Criterion, model, transform, samples: Samples, given: C
     names, category = samples.in_categories()
     ask = point.needs_unknown and samples.others is not None
     Z_unknown = transform(samples.others) if ask else None
+    parts: Any = [(np.arange(len(category)), given)]
+    if names is not None:
+        parts = given.parts(category, "category", names)
     chosen = []
-    for m, name in enumerate([None] if names is None else names.tolist()):
-        rows = np.flatnonzero(category == m)
-        part = given.take(rows)
-        if names is not None:
-            part = part._replace(whose=f"of category {name!r}")
+    for rows, part in parts:
         X = _safe_indexing(samples.X, rows)
         t, part = _settled(point, model, transform, X, Z_unknown, part)
         chosen.append(t)

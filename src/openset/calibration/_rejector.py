@@ -78,31 +78,27 @@ class CalibratedRejector(ConformalClassifier):
     price_ : dict
         Shares of ``"known"`` and of ``"unknown"`` samples that are rejected: ``"before"``, under
         the thresholds of the estimator, ``"after"``, and their ``"source"``: for unknown ones what
-        was passed, or classes that the search withheld (an estimate: its models knew fewer), or
-        "not known" (None). With `X_traffic` they are estimates with an ``"interval"``.
+        was passed, or classes that the search withheld (an estimate), or "not known" (None). With
+        `X_traffic` they are estimates with an ``"interval"``.
     promise_ : bool
-        Whether the promise of the criterion holds: not after a threshold was raised, not where
-        strangers are known classes that were withheld, nor for criteria without a promise.
+        Whether the criterion has a promise that holds: not after a threshold was raised, nor where
+        strangers are known classes that were withheld.
     traffic_ : dict
         Only with `X_traffic`: its ``"rows"``, estimated ``"unknown_share"`` and
         ``"unknown_interval"``, the promise ``"unknown_at_least"``, and the
         ``"threshold_interval"``, None where the traffic does not set the threshold.
     strangers_ : dict
-        Only for :class:`StrangersAccepted`: the number of ``"identities"``, their ``"source"``, and
-        the ``"trade_off"``: for each rate its threshold, known calibration samples named right and
-        strangers accepted (shares; the latter a mean over identities, with standard error).
+        Only for :class:`StrangersAccepted`: ``"identities"``, their ``"source"``, and the
+        ``"trade_off"``: for each rate the threshold, the share of known samples named right, and
+        the mean share of each identity that is accepted, with its standard error.
     n_calibration_ : int
         Number of calibration samples of known classes.
-    cost_curve_ : CostCurve
-        Only for :class:`Cost`.
     lifted_ : ndarray of the shape of ``thresholds_``, bool
         The classes whose threshold was raised for ``prefer="bounded"``.
     classes_ : ndarray of shape (K,)
     unknown_label_ : object
     bounded_ : ndarray of shape (K,), bool
         Whether the threshold lies above the score far away from all samples, if that is known.
-    known_radius_ : ndarray of shape (K,)
-        The certificate of :class:`openset.OpenSetSVC` at the moved threshold, behind transformers.
     n_features_in_, feature_names_in_
         As far as the fitted estimator has them.
 

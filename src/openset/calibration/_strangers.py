@@ -76,9 +76,6 @@ class StrangersAccepted(Criterion):
     def sentence(self) -> str:
         return f"at most {self.rate * 100:g} % of the samples of a new identity are accepted"
 
-    def check_unknown(self, X_unknown: Any, passed_for_price: bool) -> None:
-        pass  # without X_unknown known classes are withheld
-
     def thresholds(self, scores: CalibrationScores) -> float:
         if scores.unknown_groups is None:
             raise ValueError(
@@ -136,31 +133,18 @@ def identified(
     estimator: BaseEstimator, fitted: BaseEstimator, given: Samples, fit_rows, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Identities (m,) of strangers; highest scores (m, 1) where they are withheld known classes."""
-    if given.X_unknown is None:
-        return _withheld(estimator, given, fit_rows, random_state)
     transform, model = split_fitted(fitted)
-    kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
-    known_unknowns = _safe_indexing(given.X, np.flatnonzero(~given.known))
-    pairs = (given.X_unknown, known_unknowns), (transform(given.X_unknown), kept and kept[0])
-    for strangers, fitted_to in pairs:
-        if n_seen := len(_contents(strangers) & _contents(fitted_to)):
-            raise ValueError(
-                f"{n_seen} samples of X_unknown are known unknowns that the model was fitted to; "
-                "a model rejects what it has seen. Pass strangers that are new to it."
-            )
-    return given.unknown_groups, np.empty((0, len(model.classes_)))
-
-
-def _contents(X: Any) -> set[bytes]:
-    """The rows of a matrix of numbers; none of anything else."""
-    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
-    if X.ndim != 2 or X.dtype.kind not in "iuf":
-        return set()
-    return {row.tobytes() for row in X.astype(np.float64)}
-
-
-def _withheld(estimator, given: Samples, fit_rows, random_state) -> tuple[np.ndarray, np.ndarray]:
-    """Class indices of known rows, and highest scores (m, 1) by models that have not seen them."""
+    if given.X_unknown is not None:
+        kept = model.kept_samples() if getattr(model, "n_known_unknowns_", 0) else None
+        seen = _safe_indexing(given.X, np.flatnonzero(~given.known))
+        pairs = (given.X_unknown, seen), (transform(given.X_unknown), kept and kept[0])
+        for strangers, fitted_to in pairs:
+            if n_seen := len(_contents(strangers) & _contents(fitted_to)):
+                raise ValueError(
+                    f"{n_seen} samples of X_unknown are known unknowns that the model was fitted "
+                    "to; a model rejects what it has seen. Pass strangers that are new to it."
+                )
+        return given.unknown_groups, np.empty((0, len(model.classes_)))
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
             "StrangersAccepted needs X_unknown and unknown_groups in fit, strangers with their "
@@ -175,3 +159,11 @@ def _withheld(estimator, given: Samples, fit_rows, random_state) -> tuple[np.nda
         )
     how = fit_rows, random_state
     return codes, withheld_class_scores(estimator, given.X, given.y, given.known, *how)[:, None]
+
+
+def _contents(X: Any) -> set[bytes]:
+    """The rows of a matrix of numbers; none of anything else."""
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "iuf":
+        return set()
+    return {row.tobytes() for row in X.astype(np.float64)}
