@@ -203,22 +203,14 @@ class CalibratedRejector(ConformalClassifier):
         fit_groups = None if given.groups is None else given.groups[fit_rows]
         self.fit_estimator(_safe_indexing(X, fit_rows), y[fit_rows], None, fit_groups)
         self.n_known_unknowns_ = int(np.sum(~given.known))
-        _, model = split_fitted(self.estimator_)
         if automatic:
-            self.unknown_label_ = model.unknown_label_
+            self.unknown_label_ = unwrap(self.estimator_).unknown_label_
         identities, others = None, np.empty((0, len(self.classes_)))
         if "unknown_groups" in point.takes:
-            fitted = self.estimator, self.estimator_
-            identities, others = identified(*fitted, given, fit_rows, self.random_state)
-        codes = encode_labels(part.y, self.classes_)
-        if strange := np.unique(part.y[codes == len(self.classes_)]).tolist():
-            raise ValueError(
-                f"y has labels that the estimator does not know: {strange!r} are not among its "
-                f"classes {self.classes_.tolist()!r}. Calibrate with known classes only; samples "
-                "of others can be passed as X_unknown."
+            identities, others = identified(
+                self.estimator, self.estimator_, given, fit_rows, self.random_state
             )
-        scores = np.empty(0), codes, others, self.classes_, model.far_scores(), 0.0, part.groups
-        self._calibrate(point, part, CalibrationScores(*scores, identities))
+        self._calibrate(point, part, identities, others)
         return self
 
     def _divided(self, given: points.Samples, point, inner, label) -> tuple:
@@ -227,19 +219,27 @@ class CalibratedRejector(ConformalClassifier):
         if isinstance(self.estimator, FrozenEstimator):
             return everything, everything
         stratify = f"{type(point).__name__}(within='class')" if point.within == "class" else ""
-        how = self.calibration_size, self.random_state, stratify
-        fit_rows, rows = calibration_split(given.y, given.known, given.groups, *how)
+        fit_rows, rows = calibration_split(
+            given.y, given.known, given.groups, self.calibration_size, self.random_state, stratify
+        )
         if not takes_known_unknowns(inner, label):
             fit_rows = fit_rows[given.known[fit_rows]]
         return fit_rows, rows
 
-    def _calibrate(self, point, samples, given: CalibrationScores) -> None:
-        """Set thresholds on samples of known classes, of which all but the scores is given."""
+    def _calibrate(self, point, samples, identities, others) -> None:
+        """Set thresholds on samples of known classes; of withheld ones the scores are known."""
+        codes = encode_labels(samples.y, self.classes_)
+        if strange := np.unique(samples.y[codes == len(self.classes_)]).tolist():
+            raise ValueError(
+                f"y has labels that the estimator does not know: {strange!r} are not among its "
+                f"classes {self.classes_.tolist()!r}. Calibrate with known classes only; samples "
+                "of others can be passed as X_unknown."
+            )
         transform, model = split_fitted(self.estimator_)
-        scores = points.finite_scores(model, transform(samples.X))
-        given = given._replace(
-            known=scores, band=points.score_slack(model, transform, samples.X, scores)
-        )
+        known = points.finite_scores(model, transform(samples.X))
+        slack = points.score_slack(model, transform, samples.X, known)
+        scores = known, codes, others, self.classes_, model.far_scores(), slack
+        given = CalibrationScores(*scores, samples.groups, identities)
         self.criterion_, self.within_ = point, point.within
         self.categories_, category = samples.in_categories()
         self._keep_scores(given, category)

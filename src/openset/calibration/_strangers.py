@@ -157,8 +157,8 @@ def identified(
             f"StrangersAccepted without X_unknown withholds known classes; {len(classes)} are too "
             "few. Pass X_unknown and unknown_groups, strangers with their identities."
         )
-    how = fit_rows, random_state
-    return codes, withheld_class_scores(estimator, given.X, given.y, given.known, *how)[:, None]
+    scores = withheld_class_scores(estimator, given.X, given.y, given.known, fit_rows, random_state)
+    return codes, scores[:, None]
 
 
 def _contents(X: Any) -> set[bytes]:
