@@ -60,7 +60,7 @@ def test_thresholds_are_the_best_of_all_pairs():
     known, right = rng.normal(1, 1, (2, 150)), rng.random(150) < 0.9
     traffic = np.concatenate([rng.normal(1, 1, (2, 100)), rng.normal(-1, 1, (2, 100))], axis=1)
     gates = Gates(known, traffic, right, 0.5)
-    t, price = gates.choose(None, 0.0, -np.inf)
+    t = gates.best(None, 0.0, -np.inf)
 
     def shares(a, b):
         return (np.mean((s[0] >= a) & (s[1] >= b)) for s in (known, traffic))
@@ -84,10 +84,28 @@ def test_thresholds_are_the_best_of_all_pairs():
     second = np.append(np.quantile(known[1], np.linspace(0, 0.4, 40)), -np.inf)
     best = max(gain(a, b) for a in np.append(first, 0.0) for b in second)
     assert best > 0 and gain(*t) == pytest.approx(best, abs=1e-12)
-    k, u = shares(*t)
+
+
+def test_thresholds_are_medians_over_bootstrap_samples_and_have_a_price():
+    rng = np.random.default_rng(0)
+    known, right = rng.normal(1, 1, (2, 150)), np.full(150, True)
+    traffic = np.concatenate([rng.normal(1, 1, (2, 100)), rng.normal(-1, 1, (2, 100))], axis=1)
+    gates = Gates(known, traffic, right, 0.5)
+    found = [gates.choose(None, 0.0, -np.inf, np.random.RandomState(s)) for s in range(12)]
+    t, price = found[0]
+    single = []
+    for s in range(12):
+        rows = np.random.default_rng(s).integers(150, size=150)
+        single.append(Gates(known[:, rows], traffic, right, 0.5).best(None, 0.0, -np.inf))
+    assert np.std([t for t, _ in found], axis=0)[0] < np.std(single, axis=0)[0]
+    k, u = (np.mean((s >= t[:, None]).all(axis=0)) for s in (known, traffic))
     assert price["known"]["after"] == pytest.approx(1 - k)
     assert price["unknown"]["after"] == pytest.approx(1 - np.clip((u - 0.5 * k) / 0.5, 0, 1))
     assert price["known"]["before"] == pytest.approx(np.mean(known[0] < 0))
+    # The same rows in traffic and calibration: nothing is better than none.
+    same = Gates(known, known, right, 0.01)
+    t, price = same.choose(None, 0.0, -np.inf, np.random.RandomState(0))
+    assert t.tolist() == [0.0, -np.inf] and not price
 
 
 def test_new_kinds_hold_the_first_threshold_back():
@@ -96,17 +114,17 @@ def test_new_kinds_hold_the_first_threshold_back():
     unknown = rng.normal(-4, 0.5, 300)
     traffic = np.stack([np.append(known[0], unknown), np.zeros(600)])
     gates = Gates(known, traffic, np.full(300, True), 0.5)
-    recur, _ = gates.choose(None, 0.0, -np.inf)
-    half, _ = gates.choose(np.sort(unknown), 0.5, -np.inf)  # new kinds score like those shown
+    recur = gates.best(None, 0.0, -np.inf)
+    half = gates.best(np.sort(unknown), 0.5, -np.inf)  # new kinds score like those shown
     tried = [np.quantile(known[0], np.linspace(0, 0.3, 30))]
     tried = np.append(tried, np.quantile(traffic[0], np.linspace(0, 0.9, 20)))
     assert recur[0] < -1 and np.isclose(tried, recur[0]).any()
     assert half[0] < -1 and np.isclose(tried, half[0] / 0.7).any()
-    still, _ = gates.choose(None, 0.5, -np.inf)  # nothing is known about new kinds
+    still = gates.best(None, 0.5, -np.inf)  # nothing is known about new kinds
     assert still[0] == 0
-    bound, _ = gates.choose(None, 0.0, -0.3)
+    bound = gates.best(None, 0.0, -0.3)
     assert -0.3 < bound[0] < 0
     # A lower threshold may accept a tenth of the withheld rows more, before it is held back.
     near = np.sort(np.append(np.full(880, -9.0), rng.uniform(-4, 0, 120)))
-    less, _ = gates.choose(near, 0.5, -np.inf)
+    less = gates.best(near, 0.5, -np.inf)
     assert near[20 - 1 + 880] <= less[0] / 0.7 < 0 and less[0] > half[0]

@@ -19,7 +19,7 @@ def adapt(
     data: Annotated[Path, typer.Option("--data", metavar="TRAIN"), READS],
     output: options.NewModel,
     target: options.TrainTarget = None,
-    new_kinds: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
+    new_kinds: Annotated[float, typer.Option(min=0, max=1)] = 0.3,
     confidence: Annotated[float, typer.Option(min=0, max=1)] = 0.95,
     seed: options.Seed = 0,
 ) -> None:

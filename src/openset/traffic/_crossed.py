@@ -31,6 +31,7 @@ _SOFTEST = 1.0
 # Thresholds that are tried: quantiles of the held-out labelled rows, and of the traffic.
 _FIRST, _FIRST_TRAFFIC = np.linspace(0, 0.3, 30), np.linspace(0, 0.9, 20)
 _SECOND = np.linspace(0, 0.4, 40)
+_RESAMPLES = 15  # of the rows, for the thresholds; odd, since one of them may be -inf
 _CAUTION = 0.5  # standard errors by which a change must be better than none
 # If all kinds to come are new, the first threshold moves less by this share of the way: they may be
 # more like known classes than those are like each other, which tell what it would do.
@@ -170,9 +171,35 @@ class Gates:
     right: np.ndarray  # (n,) named correctly
     share: float  # of unknown rows in the traffic
 
-    def choose(self, withheld: np.ndarray | None, new_kinds: float, lowest: float):
+    def choose(self, withheld, new_kinds: float, lowest: float, rng: np.random.RandomState):
         """Thresholds (2,) of the best expected accuracy, the first above `lowest`; their price."""
-        # The price is empty if no threshold is clearly better than none.
+        # The price is empty if no threshold is clearly better than none. The best thresholds of one
+        # sample are noisy, so these are medians over bootstrap samples.
+        none = np.array([0.0, -np.inf])
+        if np.array_equal(self.best(withheld, new_kinds, lowest), none):
+            return none, {}
+        n, n_traffic = len(self.right), self.traffic.shape[1]
+        found = []
+        for _ in range(_RESAMPLES):
+            known, traffic = rng.randint(n, size=n), rng.randint(n_traffic, size=n_traffic)
+            sample = Gates(
+                self.known[:, known], self.traffic[:, traffic], self.right[known], self.share
+            )
+            others = None
+            if withheld is not None:
+                others = np.sort(withheld[rng.randint(len(withheld), size=len(withheld))])
+            found.append(sample.best(others, new_kinds, lowest))
+        t = np.median(found, axis=0)
+        if np.array_equal(t, none):
+            return none, {}
+        sources = f"{n} labelled rows, held out", f"estimated from {n_traffic} rows of traffic"
+        entries = zip(
+            ("known", "unknown"), self._rejected(none), self._rejected(t), sources, strict=True
+        )
+        return t, {k: {"before": a, "after": b, "source": c} for k, a, b, c in entries}
+
+    def best(self, withheld: np.ndarray | None, new_kinds: float, lowest: float) -> np.ndarray:
+        """The thresholds (2,) that are best on these rows; (0, -inf) if none is clearly better."""
         first = np.zeros(1)
         if withheld is not None or new_kinds == 0:
             first = np.append(
@@ -196,13 +223,8 @@ class Gates:
         gain = value - value[zero, 0] - _CAUTION * np.sqrt(variance)
         i, j = np.unravel_index(gain.argmax(), gain.shape)
         if gain[i, j] <= 0:
-            return np.array([0.0, -np.inf]), {}
-        t = np.array([first[i] * (1 - _HELD_BACK * new_kinds), second[j]])
-        n, n_traffic = len(self.right), self.traffic.shape[1]
-        sources = f"{n} labelled rows, held out", f"estimated from {n_traffic} rows of traffic"
-        shares = self._rejected(np.array([0.0, -np.inf])), self._rejected(t)
-        entries = zip(("known", "unknown"), *shares, sources, strict=True)
-        return t, {k: {"before": a, "after": b, "source": c} for k, a, b, c in entries}
+            return np.array([0.0, -np.inf])
+        return np.array([first[i] * (1 - _HELD_BACK * new_kinds), second[j]])
 
     def _rejected(self, t: np.ndarray) -> tuple[float, float]:
         """Shares of known and of unknown rows that thresholds (2,) reject."""
