@@ -97,8 +97,8 @@ class TrafficClassifier(ShiftedWrapper):
     less its threshold. The thresholds maximise the estimated accuracy on known rows plus that on
     unknown rows, in which kinds that the traffic does not show weigh `new_kinds`; they are medians
     over 15 bootstrap samples. Both are estimates, from models that were fitted to four fifths of
-    the rows. The more kinds are assumed new, the less the first threshold moves: by default 82 % of the way, and never to where 10 %
-    more rows of withheld classes would be accepted.
+    the rows. The more kinds are assumed new, the less the first threshold moves: by default 82 % of
+    the way, and never to where 10 % more rows of withheld classes would be accepted.
 
     The rows of the traffic are independent of each other and of the labelled rows, and their known
     part is distributed as the labelled rows are; else known rows that have changed would be learned
