@@ -140,12 +140,14 @@ class Mixture:
             For each row of the traffic the highest score and the class with that score.
         n_classes : int, default=1
             Number of known classes.
-        confidence, slack, random_state
+        confidence, slack
             As for :func:`mixture`.
         reason : str, default=None
             Why nothing can be promised, if so.
         confused : float in [0, 1], default=0.03
             Without classes: the share of known rows that get the name of another class.
+        random_state : int, default=0
+            Seed of the bootstrap.
 
         Returns
         -------
