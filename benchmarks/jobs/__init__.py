@@ -27,6 +27,7 @@ from . import (
 JOBS = {
     "grid": grid.run,
     **{f"c-grid-{n}": partial(c_grid.run, n) for n in (2000, 5000)},
+    "c-grid-growth": c_grid.grow,
     "nu-grid": nu_grid.run,
     "ovr": ovr.run,
     "predict": predict.run,
