@@ -158,7 +158,9 @@ def test_compiled_functions_have_few_parameters(path):
     """A compiled loop takes NamedTuples of state, not a long list of arrays."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef) and any(
-            "jit" in ast.unparse(decorator) for decorator in node.decorator_list
+            name in ast.unparse(decorator)
+            for decorator in node.decorator_list
+            for name in ("jit", "helper")
         ):
             arguments = [*node.args.posonlyargs, *node.args.args]
             assert len(arguments) <= 8, f"{node.name} has {len(arguments)} positional parameters"

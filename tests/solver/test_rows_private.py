@@ -19,7 +19,7 @@ def test_a_row_made_by_two_solvers_at_once():
     with rows.maker() as first, rows.maker() as second:
         for maker in (first, second):
             rows.refill(maker, nothing)
-            assert make_row(maker, rows.store, 7, 0)
+            assert make_row(7, rows.store.rows, rows.store.slot, maker.points, maker.recent, 0)
     # Other rows fill the cache until the older copy has to go, just when row 7 is requested.
     for start in range(1000, 2080, 20):
         with rows.reading(np.arange(start, start + 20)):

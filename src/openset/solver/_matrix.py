@@ -12,9 +12,9 @@ from joblib import effective_n_jobs
 
 from ..kernels import RBF, Kernel, Linear, exp_neg
 from ..utils import thread_map
-from ..utils.compiled import njit
+from ..utils.compiled import helper, njit
 from ._expansion import TiledSums
-from ._rows import KernelRows, RowMaker, ScratchPool, empty_rows, fill_rows, row_maker
+from ._rows import KernelRows, RowMaker, ScratchPool, copy_rows, copying, empty_rows
 from ._squares import Narrow, direct_distances
 from ._state import add_outside, next_number, row_store, subtract_columns
 from ._tuning import part_share, tuning
@@ -130,7 +130,7 @@ class WholeMatrix(KernelRows):
         return other
 
     def maker(self) -> AbstractContextManager[RowMaker]:
-        return nullcontext(row_maker(matrix=self.store.rows))
+        return nullcontext(copying(self.store.rows))
 
     def subset(self, index: np.ndarray) -> WholeMatrix:
         return WholeMatrix(self._values.subset(index))
@@ -140,7 +140,7 @@ class WholeMatrix(KernelRows):
 
     def sums_outside(self, betas: np.ndarray, sums: np.ndarray) -> None:
         if self._distances is None or not self._values.kernel.decaying:
-            add_outside(self.store.rows, betas, sums)
+            _add_outside(self.store.rows, betas, sums)
             return
         n, step = betas.shape[1], tuning().outside_rows
         # What moves from one total to the next: multipliers at a bound do not.
@@ -194,7 +194,7 @@ class WholeMatrix(KernelRows):
         if type(values.kernel) is RBF:
             # One call, because each return to Python waits for the other threads.
             ratios = np.array([rows._values.ratio for rows in filled])
-            fill_rbf_tiles(self.matrices, ratios, squares, i.start, j.start, mirror)
+            _fill_rbf_tiles(self.matrices, ratios, squares, i.start, j.start, mirror)
             return
         for rows in filled:
             part = rows._values.from_raw(squares)
@@ -212,7 +212,7 @@ def _tile_bounds(n, m, side):
     return np.stack([start[i], stop[i], start[j], stop[j]], axis=1)
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def fill_rbf_tiles(matrices, ratios, distances, i, j, mirror):
     """matrices[w, i:, j:] = exp(-ratios[w] * distances), and the mirror image of it."""
     n, m = distances.shape
@@ -253,6 +253,12 @@ def fill_from_points(matrices, ratios, points, bounds, counter, _):
         fill_rbf_tiles(matrices, ratios, distances, i, j, i != j and j_end <= n)
 
 
+# The same for Python.
+_add_outside, _copy_rows, _fill_rbf_tiles = map(
+    njit(cache=True, nogil=True), (add_outside, copy_rows, fill_rbf_tiles)
+)
+
+
 def scratch_size(n: int) -> int:
     """Numbers that the rows of parts of a problem over n rows take."""
     # A part, and the parts of that part, hold less than the same share of the rows each.
@@ -267,10 +273,10 @@ class MatrixPart(KernelRows):
         n = len(samples)
         self._matrix, self._samples, self._scratch = matrix, samples, ScratchPool(0)
         self.store = row_store(empty_rows(n, n), diagonal)
-        self._maker = row_maker(matrix=matrix, samples=samples)
+        self._maker = copying(matrix, samples)
 
     def reading(self, index: np.ndarray) -> AbstractContextManager[None]:
-        fill_rows(self._maker, self.store, index)
+        _copy_rows(index, self.store.rows, self.store.slot, self._matrix, self._samples)
         return nullcontext()
 
     def maker(self) -> AbstractContextManager[RowMaker]:

@@ -12,19 +12,23 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import Kernel, Linear
+from ..utils.compiled import njit
 from ._matrix import KernelValues, WholeMatrix, scratch_size
 from ._rows import (
     KernelRows,
+    Recent,
     RowMaker,
     ScratchPool,
     add_made_rows,
     empty_rows,
-    row_maker,
+    making,
     subtract_made_rows,
 )
 from ._state import row_store
 from ._tuning import tuning
 from .points import NARROW, padded_columns
+
+_subtract_made_rows = njit(cache=True, nogil=True)(subtract_made_rows)
 
 
 def kernel_rows(
@@ -134,6 +138,9 @@ class RowCache(KernelRows):
         self._scratch = ScratchPool(self._part_size if made else 0)
         # Untouched pages of an empty array cost nothing, so the budget is claimed as it is used.
         self.store = row_store(empty_rows(n_slots, m), values.diagonal)
+        ticks, owner = np.zeros(n_slots, dtype=np.int64), np.full(n_slots, -1)
+        clock, none = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+        self._recent = Recent(ticks, owner, clock, none, np.zeros(1, dtype=np.int64))
         self._pending = np.zeros(m, dtype=bool)  # rows that a thread is computing
         self._lock = threading.Condition()
         self._readers = 0
@@ -147,7 +154,7 @@ class RowCache(KernelRows):
         """Change to another width, the first of those given."""
         self._values.use(gammas[0])
         self.store.slot[:] = -1
-        self.store.owner[:] = -1
+        self._recent.owner[:] = -1
         self._free = list(range(len(self.store.rows) - 1, -1, -1))
 
     def subset(self, index: np.ndarray) -> WholeMatrix | RowCache:
@@ -168,7 +175,8 @@ class RowCache(KernelRows):
         for k in range(0, len(index), step):
             part = slice(k, k + step)
             with self.reading(index[:0]):  # no cached row moves meanwhile
-                subtract_made_rows(v, coef[part], index[part], points, self.store)
+                slot, rows = self.store.slot, self.store.rows
+                _subtract_made_rows(v, coef[part], index[part], points, slot, rows)
 
     def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points) -> None:
         own = self._values.direct
@@ -191,9 +199,9 @@ class RowCache(KernelRows):
             self._make_room(missing.size, keep=index)
             self._pending[missing] = True
             slots = [self._free.pop() for _ in missing]
-            held, store = self.store.slot[index], self.store
-            store.clock[0] += 1
-            store.used[held[held >= 0]] = store.clock[0]
+            held, recent = self.store.slot[index], self._recent
+            recent.clock[0] += 1
+            recent.used[held[held >= 0]] = recent.clock[0]
             self._readers += 1
         try:
             # Rows are computed without the lock: other threads continue meanwhile.
@@ -216,8 +224,8 @@ class RowCache(KernelRows):
         finally:
             with self._lock:
                 if done:
-                    self.store.used[slots] = self.store.clock[0]
-                    self.store.owner[slots] = index
+                    self._recent.used[slots] = self._recent.clock[0]
+                    self._recent.owner[slots] = index
                     self.store.slot[index] = slots
                 else:
                     self._free.extend(slots)
@@ -228,24 +236,26 @@ class RowCache(KernelRows):
     def maker(self) -> Iterator[RowMaker]:
         constants, points = tuning(), self._values.direct
         if points is None or len(self.store.rows) < constants.reserve_from:
-            yield row_maker()
+            yield making(self._recent)
             return
-        maker = row_maker(points, reserve=constants.reserve)
+        reserve, left = np.empty(constants.reserve, dtype=np.int64), np.zeros(1, dtype=np.int64)
         try:
-            yield maker
+            yield making(self._recent._replace(reserve=reserve, left=left), points)
         finally:
             with self._lock:
-                self._free.extend(maker.reserve[: maker.left[0]].tolist())
+                self._free.extend(reserve[: left[0]].tolist())
 
     def refill(self, maker: RowMaker, keep: np.ndarray) -> bool:
-        n = len(maker.reserve)
+        assert maker.recent is not None  # as for every maker of a cache
+        reserve, left = maker.recent.reserve, maker.recent.left
+        n = len(reserve)
         if n == 0:
             return False
         with self._lock:
             self._lock.wait_for(lambda: not self._waiting)
             self._make_room(n, keep)
-            maker.reserve[:] = [self._free.pop() for _ in range(n)]
-            maker.left[0] = n
+            reserve[:] = [self._free.pop() for _ in range(n)]
+            left[0] = n
         return True
 
     def _make_room(self, n, keep):
@@ -258,7 +268,7 @@ class RowCache(KernelRows):
         finally:
             self._waiting = False
             self._lock.notify_all()
-        _, slot, _, used, owner, _ = self.store
+        slot, (used, owner, *_) = self.store.slot, self._recent
         # A fifth at a time: waiting for the other threads is the expensive part.
         n_evicted = max(n - len(self._free), len(used) // 5)
         held = np.setdiff1d(np.flatnonzero(owner >= 0), slot[keep])

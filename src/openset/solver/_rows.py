@@ -18,10 +18,12 @@ import numpy as np
 
 from ..kernels import exp_neg
 from ..utils import thread_map
-from ..utils.compiled import njit
+from ..utils.compiled import helper, njit
 from ._squares import Narrow, point_distances
 from ._state import RowStore, copy_values, subtract_four_scaled, subtract_rows, subtract_scaled
 from ._tuning import tuning
+
+_subtract_rows = njit(cache=True, nogil=True)(subtract_rows)
 
 # Values of a row that are taken from points to kernel while they are in the first-level cache.
 _STRETCH = 512
@@ -54,7 +56,7 @@ class KernelRows(Protocol):
 
     def maker(self) -> AbstractContextManager[RowMaker]:
         """What one compiled loop needs to make rows itself; unused slots are taken back."""
-        return nullcontext(row_maker())
+        ...
 
     def scratch(self) -> AbstractContextManager[np.ndarray]:
         """Memory for the rows of parts that compiled loops make, float32; empty if they cannot."""
@@ -71,7 +73,7 @@ class KernelRows(Protocol):
         for k in range(0, len(index), batch):
             part = index[k : k + batch]
             with self.reading(part):
-                subtract_rows(v, coef[k : k + batch], part, self.store)
+                _subtract_rows(v, coef[k : k + batch], part, self.store.slot, self.store.rows)
 
     def add_sums(self, sums: np.ndarray, support: np.ndarray, coef: np.ndarray, points: np.ndarray):
         """``sums += coef @ K[support, points]``, without caching any row."""
@@ -111,14 +113,27 @@ def kernel_sums(rows: KernelRows, support, coef, points, n_jobs=None) -> np.ndar
 # --- rows made in compiled loops ------------------------------------------------------------------
 
 
-class RowMaker(NamedTuple):
-    """What a compiled loop needs to make a row: points, or a matrix to copy from, or neither."""
+class Recent(NamedTuple):
+    """The use of a cache's slots, and those that one solver may fill."""
 
-    points: Narrow  # Empty where rows are not made from points.
-    matrix: np.ndarray  # (n, n) float32: The whole kernel matrix of which this is a part, or empty.
-    samples: np.ndarray  # (m,) int64: The rows of `matrix` that make up the part.
+    used: np.ndarray  # (n_slots,) int64: When each slot was last used, in ticks of `clock`.
+    owner: np.ndarray  # (n_slots,) int64: Sample whose row is in a slot, -1 for none.
+    clock: np.ndarray  # (1,) int64: Iterations of all solvers so far.
     reserve: np.ndarray  # int64: Slots that this solver may fill.
     left: np.ndarray  # (1,) int64: How many of them are left.
+
+
+class RowMaker(NamedTuple):
+    """What a compiled loop needs to make a row: a matrix to copy from, or points and slots."""
+
+    # Where rows are copied, all of them are in memory or have a slot: `points` and `recent` are
+    # None, and code for them is not compiled. A cache has no matrix.
+
+    matrix: np.ndarray  # (n, n) float32: The whole kernel matrix, or empty.
+    # (m,) int64: The rows of `matrix` that make up a part of it; empty for all.
+    samples: np.ndarray
+    points: Narrow | None = None  # Empty where rows are made in Python.
+    recent: Recent | None = None
 
 
 _NO_MATRIX = np.empty((0, 0), dtype=np.float32)
@@ -126,20 +141,41 @@ _NO_SAMPLES = np.empty(0, dtype=np.int64)
 _NO_POINTS = Narrow(_NO_MATRIX, _NO_MATRIX, np.float32(1.0))
 
 
-def row_maker(points=_NO_POINTS, matrix=_NO_MATRIX, samples=_NO_SAMPLES, reserve=0) -> RowMaker:
-    """A maker with room for `reserve` slots, none of them filled; without arguments, of nothing."""
-    slots = np.empty(reserve, dtype=np.int64)
-    return RowMaker(points, matrix, samples, slots, np.zeros(1, dtype=np.int64))
+def copying(matrix: np.ndarray, samples: np.ndarray = _NO_SAMPLES) -> RowMaker:
+    """A maker for a whole matrix, or for the samples of one."""
+    return RowMaker(matrix, samples)
 
 
-@njit(cache=True, nogil=True)
+def making(recent: Recent, points: Narrow = _NO_POINTS) -> RowMaker:
+    """A maker for a cache, of rows from points or, without points, of none."""
+    return RowMaker(_NO_MATRIX, _NO_SAMPLES, points, recent)
+
+
+@helper()
+def copy_row(i, rows, slot, matrix, samples):
+    """Put the row of sample i of a part where it belongs."""
+    source, target = matrix[samples[i]], rows[i]
+    for t in range(samples.size):
+        target[t] = source[samples[t]]
+    slot[i] = i
+
+
+@helper()
+def copy_rows(index, rows, slot, matrix, samples):
+    """Put the missing rows of the samples `index` of a part where they belong."""
+    for i in index:
+        if slot[i] < 0:
+            copy_row(i, rows, slot, matrix, samples)
+
+
+@helper()
 def _padded_point(points, i):
     z = np.zeros(points.columns.shape[0], dtype=points.Z.dtype)
     copy_values(z, points.Z[i])
     return z
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def _make_stretch(z, points, begin, stretch):
     """Kernel values of the padded point z with the points begin, begin + 1, ..."""
     point_distances(z, points.columns, begin, stretch)
@@ -149,49 +185,48 @@ def _make_stretch(z, points, begin, stretch):
     exp_neg(stretch)
 
 
-@njit(cache=True, nogil=True)
-def make_row(maker, store, i, clock):
-    """Put the row of sample i into the store; False if no slot is reserved for it."""
-    if maker.samples.size > 0:
-        source, target = maker.matrix[maker.samples[i]], store.rows[i]
-        for t in range(maker.samples.size):
-            target[t] = source[maker.samples[t]]
-        store.slot[i] = i
-        return True
-    if maker.left[0] == 0:
+@helper()
+def make_row(i, rows, slot, points, recent, tick):
+    """Make the row of sample i; False if rows are not made here, or no slot is left for it."""
+    if points.Z.size == 0:
         return False
-    maker.left[0] -= 1
-    s = maker.reserve[maker.left[0]]
-    row = store.rows[s]
-    z = _padded_point(maker.points, i)
+    s = i
+    if recent.reserve.size > 0:  # else a part, in which every row has a slot of its own
+        if recent.left[0] == 0:
+            return False
+        recent.left[0] -= 1
+        s = recent.reserve[recent.left[0]]
+    row = rows[s]
+    z = _padded_point(points, i)
     for begin in range(0, row.size, _STRETCH):
-        _make_stretch(z, maker.points, begin, row[begin : begin + _STRETCH])
-    store.used[s] = clock
-    store.owner[s] = i
+        _make_stretch(z, points, begin, row[begin : begin + _STRETCH])
+    recent.used[s] = tick
+    recent.owner[s] = i
     # Last, because other threads may look at any time.
-    store.slot[i] = s
+    slot[i] = s
     return True
 
 
-@njit(cache=True, nogil=True)
-def fill_rows(maker, store, index):
-    """Make the missing rows of the samples `index`."""
-    for i in index:
-        if store.slot[i] < 0:
-            make_row(maker, store, i, store.clock[0])
+@helper()
+def missing_row(i, rows, slot, matrix, samples, points, recent, tick):
+    """Make the row of sample i, see `RowMaker`; return its slot, or -1 if it cannot be made."""
+    if recent is None:
+        copy_row(i, rows, slot, matrix, samples)
+        return i
+    return np.int64(slot[i]) if make_row(i, rows, slot, points, recent, tick) else -1
 
 
-@njit(cache=True, nogil=True)
-def _stretch_of(i, z, points, begin, store, made):
+@helper()
+def _stretch_of(i, z, points, begin, slot, rows, made):
     """A stretch of the row of sample i, at the point z: from the store, or made in `made`."""
-    if store.slot[i] >= 0:
-        return store.rows[store.slot[i], begin : begin + made.size]
+    if slot[i] >= 0:
+        return rows[slot[i], begin : begin + made.size]
     _make_stretch(z, points, begin, made)
     return made
 
 
-@njit(cache=True, nogil=True)
-def subtract_made_rows(v, coef, index, points, store):
+@helper()
+def subtract_made_rows(v, coef, index, points, slot, rows):
     """v -= sum_k coef[k] * row(index[k]) in float64; missing rows are made and not stored."""
     # The sum is formed in the order of `index`, so that it is the same to the bit whatever other
     # solvers have left in the cache.
@@ -208,15 +243,15 @@ def subtract_made_rows(v, coef, index, points, store):
                 target,
                 (coef[k], coef[k + 1], coef[k + 2], coef[k + 3]),
                 (
-                    _stretch_of(index[k], z[k], points, begin, store, made[0, :n]),
-                    _stretch_of(index[k + 1], z[k + 1], points, begin, store, made[1, :n]),
-                    _stretch_of(index[k + 2], z[k + 2], points, begin, store, made[2, :n]),
-                    _stretch_of(index[k + 3], z[k + 3], points, begin, store, made[3, :n]),
+                    _stretch_of(index[k], z[k], points, begin, slot, rows, made[0, :n]),
+                    _stretch_of(index[k + 1], z[k + 1], points, begin, slot, rows, made[1, :n]),
+                    _stretch_of(index[k + 2], z[k + 2], points, begin, slot, rows, made[2, :n]),
+                    _stretch_of(index[k + 3], z[k + 3], points, begin, slot, rows, made[3, :n]),
                 ),
             )
             k += 4
         while k < index.size:
-            row = _stretch_of(index[k], z[k], points, begin, store, made[0, :n])
+            row = _stretch_of(index[k], z[k], points, begin, slot, rows, made[0, :n])
             subtract_scaled(target, coef[k], row)
             k += 1
 

@@ -4,8 +4,11 @@ Each iteration of SMO touches two rows of the kernel matrix, each element twice.
 applies the last step to v and finds the row i that may grow with the largest v. A second pass finds
 the partner j with the largest second-order gain (Fan, Chen, Lin 2005), in float32, which is enough
 to choose. Both passes are branch-free reductions over contiguous arrays, so that LLVM vectorises
-them; the index of a maximum is found by another one, over the one block that holds it. What is
-called once is inlined: Numba optimises a function again in each one that calls it.
+them; the index of a maximum is found by another one, over the one block that holds it.
+
+Named tuples of arrays are passed, and taken apart once: each use of a field compiles the copying of
+all the others, and each call that is not inlined puts seven words per array on the processor's
+stack. What a problem does not need is an argument None, and is not compiled.
 
 Without an equality one multiplier at a time would do, but that is slow where rows are alike, as
 with a wide kernel: what one gains, the next one undoes. Each iteration therefore takes the
@@ -26,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..utils.compiled import FAST, njit
-from ._rows import RowMaker, fill_rows, make_row, subtract_made_rows
+from ..utils.compiled import FAST, helper
+from ._rows import Recent, copy_rows, missing_row, subtract_made_rows
 from ._squares import Narrow
 from ._state import (
     BLOCK,
@@ -39,7 +42,6 @@ from ._state import (
     TINY,
     WANTS_PART,
     WANTS_ROW,
-    Box,
     RowStore,
     State,
     fmax,
@@ -62,15 +64,13 @@ class _Step(NamedTuple):
     slot_j: int
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _apply_step(state, step, rows, height):
+@helper(fastmath=FAST)
+def _apply_step(v, grow, shrink, step, reference, rows, height):
     """Apply `step`; return the largest v where beta can grow, and its row."""
-    # Also the smallest v where beta can shrink. Rows are passed as slots, since references to a
-    # view are counted by atomic instructions. `height` becomes v - reference where beta can shrink,
-    # inf elsewhere.
-    v, grow, shrink = state.v, state.grow, state.shrink
+    # Also the smallest v where beta can shrink. Called in each iteration, it gets only the arrays
+    # it uses, not a whole `State`. Rows are passed as slots, since references to a view are counted
+    # by atomic instructions. `height` becomes v - reference where beta can shrink, inf elsewhere.
     size, slot_i, slot_j = step[0], np.uint64(step[1]), np.uint64(step[2])
-    reference = state.reference[0]
     top = -np.inf
     bottom = np.inf
     block = 0
@@ -99,21 +99,21 @@ def _apply_step(state, step, rows, height):
     return top, np.int64(i), bottom
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _curvature(k_ii, k_tt, k_it):
     """Curvature of the objective along the pair (i, t)."""
     both = k_ii + k_tt
     return fmax(both - np.float32(2.0) * k_it, fmax(ROUNDING * both, TINY))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _gain(height_i, height_t, k_ii, k_tt, k_it):
     """Second-order decrease of the objective for the pair (i, t), up to a factor 2."""
     g = fmax(height_i - height_t, np.float32(0.0))
     return g * g / _curvature(k_ii, k_tt, k_it)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _best_partner(height_i, height, rows, slot_i, diagonal, k_ii, gains):
     """Row whose pair with row i has the largest gain; -1 if no gain is positive."""
     slot_i = np.uint64(slot_i)
@@ -137,46 +137,58 @@ def _best_partner(height_i, height, rows, slot_i, diagonal, k_ii, gains):
     return np.int64(j)
 
 
-@njit(cache=True, nogil=True)
-def smo(store, maker, box, state, tol, max_iter):
+@helper()
+def smo(store, state, matrix, samples, points, recent, tol, max_iter):
     """Improve `state` until its gap is at most `tol`, a row is missing or `max_iter` is reached."""
     # Returns status (OPTIMAL, PAUSED or WANTS_ROW), the sample whose row is missing or -1, the
     # number of iterations, and the bias interval (infinite with WANTS_ROW).
-    beta, v, pair, reference = state.beta, state.v, state.pair, state.reference
-    lower, upper = box.lower, box.upper
-    rows, slot, diagonal, used = store.rows, store.slot, store.diagonal, store.used
-    clock = store.clock[0]
+    beta, v, lower, upper, grow, shrink, pair, trace = state
+    rows, slot, diagonal = store
+    clock = 0
+    if recent is not None:
+        used, clock = recent.used, recent.clock[0]
     m = v.size
     height = np.empty(m, dtype=np.float32)
     gains = np.empty(m, dtype=np.float32)
     step = 0.0
     slot_i = slot_j = 0
-    n_iter = 0
+    n_iter, wanted, status = 0, -1, WANTS_ROW
     while True:
         pair[0] = pair[1] = -1
-        top, i, bottom = _apply_step(state, _Step(step, slot_i, slot_j), rows, height)
+        last = _Step(step, slot_i, slot_j)
+        top, i, bottom = _apply_step(v, grow, shrink, last, trace[0], rows, height)
         if top - bottom <= max(tol, CLOSED * max(abs(top), abs(bottom))):
-            return OPTIMAL, -1, n_iter, top, bottom
+            status = OPTIMAL
+            break
         if n_iter >= max_iter:
-            return PAUSED, -1, n_iter, top, bottom
+            status = PAUSED
+            break
         pair[0] = i
-        if slot[i] < 0 and not make_row(maker, store, i, clock + n_iter):
-            return WANTS_ROW, i, n_iter, np.inf, -np.inf
         slot_i = slot[i]
-        used[slot_i] = clock + n_iter
+        if slot_i < 0:
+            slot_i = missing_row(i, rows, slot, matrix, samples, points, recent, clock + n_iter)
+            if slot_i < 0:
+                wanted = i
+                break
+        if recent is not None:
+            used[slot_i] = clock + n_iter
 
         k_ii = diagonal[i]
-        height_i = np.float32(top - reference[0])
+        height_i = np.float32(top - trace[0])
         j = _best_partner(height_i, height, rows, slot_i, diagonal, k_ii, gains)
         if j < 0:  # the gap is too small for float32, relative to this reference
             j = 0
-            while v[j] + state.shrink[j] != bottom:
+            while v[j] + shrink[j] != bottom:
                 j += 1
         pair[1] = j
-        if slot[j] < 0 and not make_row(maker, store, j, clock + n_iter):
-            return WANTS_ROW, j, n_iter, np.inf, -np.inf
         slot_j = slot[j]
-        used[slot_j] = clock + n_iter
+        if slot_j < 0:
+            slot_j = missing_row(j, rows, slot, matrix, samples, points, recent, clock + n_iter)
+            if slot_j < 0:
+                wanted = j
+                break
+        if recent is not None:
+            used[slot_j] = clock + n_iter
 
         curvature = np.float64(_curvature(k_ii, diagonal[j], rows[slot_i, j]))
         # Never backwards: with a distant reference, v[j] may only seem to lie below the top.
@@ -187,10 +199,13 @@ def smo(store, maker, box, state, tol, max_iter):
         # Snap to the bound: a multiplier left a rounding error away from it would count as free.
         beta[i] = upper[i] if step == room_i else beta[i] + step
         beta[j] = lower[j] if step == room_j else beta[j] - step
-        mark(i, state, box)
-        mark(j, state, box)
-        reference[0] = top
+        mark(i, state)
+        mark(j, state)
+        trace[0] = top
         n_iter += 1
+    if status == WANTS_ROW:
+        top, bottom = np.inf, -np.inf
+    return status, wanted, n_iter, top, bottom  # in one place: each releases all arrays
 
 
 class _Steps(NamedTuple):
@@ -202,7 +217,7 @@ class _Steps(NamedTuple):
     row_j: np.ndarray
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _apply_steps(state, step, height, start, stop):
     """Apply `step`; return the largest |v| along a direction that is still open."""
     # `height` becomes v, as accurately as it takes to choose a partner.
@@ -217,7 +232,7 @@ def _apply_steps(state, step, height, start, stop):
     return top
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _gain_after(height_t, room, k_tt, k_it, after):
     """Decrease of the objective by row t after row i has made its step, up to a factor 2."""
     # `room` is what `State` has in `grow` and `shrink`; `after` is that step and 1 / k_ii.
@@ -226,7 +241,7 @@ def _gain_after(height_t, room, k_tt, k_it, after):
     return x * x / fmax(k_tt - after[1] * k_it * k_it, fmax(ROUNDING * k_tt, TINY))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _best_gain_after(state, height, row_i, diagonal, after, start, stop):
     grow, shrink = state.grow, state.shrink
     best = np.float32(0.0)
@@ -236,12 +251,12 @@ def _best_gain_after(state, height, row_i, diagonal, after, start, stop):
     return best
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def _clip(x, low, high):
     return min(max(x, low), high)
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def _best_steps(v_i, v_j, k, room_i, room_j):
     """Steps of two multipliers that lower the objective most; `k` is (k_ii, k_jj, k_ij)."""
     k_ii, k_jj, k_ij = k
@@ -268,31 +283,33 @@ def _best_steps(v_i, v_j, k, room_i, room_j):
     return best_a, best_b
 
 
-@njit(cache=True, nogil=True)
-def _move(i, step, room, state, box):
+@helper()
+def _move(i, step, room, state):
     """Add a step to a multiplier; at the end of its room it is exactly at the bound."""
     if step == room[0]:
-        state.beta[i] = box.lower[i]
+        state.beta[i] = state.lower[i]
     elif step == room[1]:
-        state.beta[i] = box.upper[i]
+        state.beta[i] = state.upper[i]
     else:
         state.beta[i] += step
-    mark(i, state, box)
+    mark(i, state)
 
 
-@njit(cache=True, nogil=True)
-def coordinate_descent(store, maker, box, state, tol, max_iter):
+@helper()
+def coordinate_descent(store, state, matrix, samples, points, recent, tol, max_iter):
     """`smo` for a problem without equality, which has no bias."""
     # The gap is twice the largest open |v|, so that `tol` means the same as for `smo`: every v is
     # within tol / 2 of the middle.
-    beta, v, pair = state.beta, state.v, state.pair
-    rows, slot, diagonal = store.rows, store.slot, store.diagonal
-    clock = store.clock[0]
+    beta, v, lower, upper, grow, shrink, pair, _ = state
+    rows, slot, diagonal = store
+    clock = 0
+    if recent is not None:
+        used, clock = recent.used, recent.clock[0]
     m = v.size
     height = np.empty(m, dtype=np.float32)
     step_i = step_j = 0.0  # and any finite rows, as in `smo`
     row_i = row_j = diagonal
-    n_iter = 0
+    n_iter, wanted, status = 0, -1, WANTS_ROW
     while True:
         pair[0] = pair[1] = -1
         top = 0.0
@@ -304,20 +321,27 @@ def coordinate_descent(store, maker, box, state, tol, max_iter):
                 top = block_top
                 block = start
         if 2.0 * top <= tol:
-            return OPTIMAL, -1, n_iter, top, -top
+            status = OPTIMAL
+            break
         if n_iter >= max_iter:
-            return PAUSED, -1, n_iter, top, -top
+            status = PAUSED
+            break
         i = block
-        while v[i] + state.grow[i] != top and -v[i] - state.shrink[i] != top:
+        while v[i] + grow[i] != top and -v[i] - shrink[i] != top:
             i += 1
         pair[0] = i
-        if slot[i] < 0 and not make_row(maker, store, i, clock + n_iter):
-            return WANTS_ROW, i, n_iter, np.inf, -np.inf
-        row_i = rows[slot[i]]
-        store.used[slot[i]] = clock + n_iter
+        slot_i = slot[i]
+        if slot_i < 0:
+            slot_i = missing_row(i, rows, slot, matrix, samples, points, recent, clock + n_iter)
+            if slot_i < 0:
+                wanted = i
+                break
+        if recent is not None:
+            used[slot_i] = clock + n_iter
+        row_i = rows[slot_i]
 
         k_ii = max(diagonal[i], TINY)
-        room_i = (box.lower[i] - beta[i], box.upper[i] - beta[i])
+        room_i = (lower[i] - beta[i], upper[i] - beta[i])
         step_i, step_j = _clip(v[i] / np.float64(k_ii), room_i[0], room_i[1]), 0.0
         best = np.float32(0.0)
         if room_i[0] < step_i < room_i[1]:
@@ -331,22 +355,30 @@ def coordinate_descent(store, maker, box, state, tol, max_iter):
                     block = start
             best *= np.float32(1.0 - 1e-6)  # the scalar code may round the last bit differently
             j = block
-            while best > _gain_after(
-                height[j], (state.grow[j], state.shrink[j]), diagonal[j], row_i[j], after
-            ):
+            while best > _gain_after(height[j], (grow[j], shrink[j]), diagonal[j], row_i[j], after):
                 j += 1
             if best > 0.0 and j != i:
                 pair[1] = j
-                if slot[j] < 0 and not make_row(maker, store, j, clock + n_iter):
-                    return WANTS_ROW, j, n_iter, np.inf, -np.inf
-                row_j = rows[slot[j]]
-                store.used[slot[j]] = clock + n_iter
-                room_j = (box.lower[j] - beta[j], box.upper[j] - beta[j])
+                slot_j = slot[j]
+                if slot_j < 0:
+                    slot_j = missing_row(
+                        j, rows, slot, matrix, samples, points, recent, clock + n_iter
+                    )
+                    if slot_j < 0:
+                        wanted = j
+                        break
+                if recent is not None:
+                    used[slot_j] = clock + n_iter
+                row_j = rows[slot_j]
+                room_j = (lower[j] - beta[j], upper[j] - beta[j])
                 k = (np.float64(k_ii), np.float64(max(diagonal[j], TINY)), np.float64(row_i[j]))
                 step_i, step_j = _best_steps(v[i], v[j], k, room_i, room_j)
-                _move(j, step_j, room_j, state, box)
-        _move(i, step_i, room_i, state, box)
+                _move(j, step_j, room_j, state)
+        _move(i, step_i, room_i, state)
         n_iter += 1
+    if status == WANTS_ROW:
+        top = np.inf
+    return status, wanted, n_iter, top, -top
 
 
 # Coordinate descent stops if that many passes over the rows, and that many iterations, have not
@@ -357,9 +389,8 @@ _PASSES, _ITERATIONS, _SMALLER, _PATIENCE = 30, 10_000, 0.9, 100
 
 
 class Limits(NamedTuple):
-    """Which loop optimises, when it looks for multipliers that may rest, and when it returns."""
+    """When a loop looks for multipliers that may rest, and when it returns."""
 
-    equality: bool  # Whether the sum of the multipliers is given.
     tol: float
     # See `Tuning`.
     look: int
@@ -370,120 +401,193 @@ class Limits(NamedTuple):
     work: float
 
 
-class _Level(NamedTuple):
-    """A problem, or the part of one that is optimised alone."""
+class Stack(NamedTuple):
+    """Memory for the parts of a problem over m rows: one after the other, level by level."""
 
-    # `active` are the rows of the level below that make up the part.
-
-    store: RowStore
-    maker: RowMaker
-    box: Box
-    state: State
+    values: np.ndarray  # (4, m) float64: `beta`, `v`, `lower` and `upper`.
+    singles: np.ndarray  # (3, m) float32: `grow`, `shrink` and the diagonal.
+    slot: np.ndarray  # (m,) int32
+    # (2, m) int64: Rows of the level below that make up a part, and these as rows of the problem.
     active: np.ndarray
+    # (_DEPTH, 4) float64: Of each level its `trace`, and all work so far.
+    trace: np.ndarray
+    # (_DEPTH, 4) int64: Of each level the iteration at which it began, the end of the scratch in
+    # use, and the first and last of its entries here. The problem itself has none.
+    places: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def optimise(store, maker, box, state, limits, n_iter, max_iter, scratch):
+# Most levels: each has less than `Limits.share` of the rows of the one below. Parts begin at
+# multiples of 16, so that vectors of numbers lie within cache lines.
+_DEPTH, _ALIGNED = 64, 16
+
+
+@helper()
+def stack_for(m):
+    """Memory for parts of problems over m rows; what is not used is not touched."""
+    size = m + _ALIGNED * _DEPTH
+    return Stack(
+        np.empty((4, size)),
+        np.empty((3, size), dtype=np.float32),
+        np.empty(size, dtype=np.int32),
+        np.empty((2, size), dtype=np.int64),
+        np.zeros((_DEPTH, 4)),
+        np.zeros((_DEPTH, 4), dtype=np.int64),
+    )
+
+
+@helper()
+def optimise(store, state, source, points, recent, rules, fixed_bias, memory):
     """Improve `state` from iteration `n_iter` on; return what `smo` does, with the new `n_iter`."""
-    # `scratch` is float32 memory for the rows of parts. The status WANTS_PART means that a part
-    # does not fit, PAUSED before `max_iter` that `limits.work` is used up.
+    # `source` is (matrix, samples) of a `RowMaker`, as `points` and `recent`. `rules` are
+    # (`Limits`, `n_iter`, its end); `memory` is float32 scratch for rows of parts, and a `Stack`.
+    # `fixed_bias` is None where the sum of the multipliers is given, else anything: only one of
+    # the two loops is compiled. The status WANTS_PART means that a part does not fit, PAUSED
+    # before the last iteration that `Limits.work` is used up.
     # Parts are kept on a stack: Numba cannot cache a function that calls itself.
-    patience = _PATIENCE if limits.equality else 1
-    levels = [_Level(store, maker, box, state, np.empty(0, dtype=np.int64))]
-    # Of each level: the iteration at which it began, all work so far, and the scratch in use.
-    begin, work, used = [0], [0.0], [0]
+    (matrix, samples), (limits, n_iter, max_iter), (scratch, stack) = source, rules, memory
+    patience = _PATIENCE if fixed_bias is None else 1
+    places, work = stack.places, stack.trace[:, 3]
+    work[0] = 0.0
+    # The level that is optimised.
+    depth, rows, here, index = 0, store, state, samples
+    points_here, recent_here = points, recent
     while True:
-        level = levels[-1]
-        m = level.state.v.size
+        m, begin = here.v.size, places[depth, 0]
         # Look after fixed numbers of iterations, whatever made the function return in between.
-        allowed = min(max_iter - n_iter, limits.look - (n_iter - begin[-1]) % limits.look)
-        if limits.equality:
+        allowed = min(max_iter - n_iter, limits.look - (n_iter - begin) % limits.look)
+        if fixed_bias is None:
             status, wanted, done, top, bottom = smo(
-                level.store, level.maker, level.box, level.state, limits.tol, allowed
+                rows, here, matrix, index, points_here, recent_here, limits.tol, allowed
             )
         else:
             status, wanted, done, top, bottom = coordinate_descent(
-                level.store, level.maker, level.box, level.state, limits.tol, allowed
+                rows, here, matrix, index, points_here, recent_here, limits.tol, allowed
             )
-        level.store.clock[0] += done
+        if recent is not None:
+            recent_here.clock[0] += done
         n_iter += done
-        work[-1] += float(done) * (m + ITERATION)
+        work[depth] += float(done) * (m + ITERATION)
         if status == PAUSED:
-            progress = level.state.progress
-            if top - bottom < _SMALLER * progress[0]:
-                progress[0], progress[1] = top - bottom, n_iter
-            elif n_iter - progress[1] > patience * max(_PASSES * m, _ITERATIONS):
+            trace = here.trace
+            if top - bottom < _SMALLER * trace[1]:
+                trace[1], trace[2] = top - bottom, n_iter
+            elif n_iter - trace[2] > patience * max(_PASSES * m, _ITERATIONS):
                 status = STALLED
         finished = status != PAUSED or n_iter >= max_iter
-        if not finished and limits.few < m and (n_iter - begin[-1]) % limits.look == 0:
-            active = may_move(level.state, top, bottom)
-            n, start = active.size, used[-1]
+        if not finished and limits.few < m and (n_iter - begin) % limits.look == 0:
+            part = may_move(here.v, here.grow, here.shrink, top, bottom)
+            n = part.size
             if n < limits.share * m:
-                if start + n * n <= scratch.size:
-                    levels.append(_part(level, active, scratch[start : start + n * n]))
-                    begin.append(n_iter)
-                    work.append(work[-1])
-                    used.append(start + n * n)
+                if _reserve(stack, depth, n, n_iter, scratch.size):
+                    depth += 1
+                    work[depth] = work[depth - 1]
+                    below, below_state, below_index = rows, here, index
+                    rows, here, index = _part(stack, depth, scratch, state.pair)
+                    _fill_part(stack, depth, part, below, below_state, below_index)
+                    if recent is not None:
+                        points_here = _part_points(points, index)
+                        recent_here = _part_slots(stack.slot.size)
                     continue
-                if len(levels) == 1:
-                    return WANTS_PART, -1, n_iter, top, bottom
-        if not finished and work[-1] <= limits.work:
+                if depth == 0:
+                    status = WANTS_PART
+                    break
+        if not finished and work[depth] <= limits.work:
             continue
-        if len(levels) == 1:
-            return status, wanted, n_iter, top, bottom
+        if depth == 0:
+            break
         # A part is done: the level below takes over its multipliers and continues.
-        part = levels.pop()
-        below = levels[-1]
-        _apply(below.store, below.maker, below.state, part.active, part.state.beta)
-        set_marks(below.state, below.box)
+        beta = here.beta
+        part = stack.active[0, places[depth, 2] : places[depth, 3]]
+        depth -= 1
+        rows, here, index, points_here, recent_here = store, state, samples, points, recent
+        if depth > 0:
+            rows, here, index = _part(stack, depth, scratch, state.pair)
+            if recent is not None:
+                points_here = _part_points(points, index)
+                recent_here = _part_slots(stack.slot.size)
+        _take_over(part, beta, rows, here, matrix, index, points_here, recent_here)
         if status == OPTIMAL:  # not idle, even if other rows now make the gap
-            below.state.progress[1] += n_iter - begin[-1]
-        begin.pop()
-        used.pop()
-        work[-2] = work[-1] + below.state.v.size
-        work.pop()
+            here.trace[2] += n_iter - begin
+        work[depth] = work[depth + 1] + here.v.size
         # Here, not only above: one part after the other may use up its work and end.
-        if len(levels) == 1 and work[0] > limits.work and n_iter < max_iter:
-            return PAUSED, -1, n_iter, top, bottom
+        if depth == 0 and work[0] > limits.work and n_iter < max_iter:
+            status = PAUSED
+            break
+    return status, wanted, n_iter, top, bottom
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _part(level, active, scratch):
-    """The multipliers `active` of a level as a level of their own, with rows in `scratch`."""
-    store, maker, box, state, _ = level
-    n = active.size
-    part_box = Box(box.lower[active], box.upper[active])
-    reference, progress = np.zeros(1), np.empty(2)
-    progress[0], progress[1] = np.inf, 0.0
-    grow, shrink = np.empty(n, dtype=np.float32), np.empty(n, dtype=np.float32)
-    pair, clock = np.empty(2, dtype=np.int64), np.empty(1, dtype=np.int64)
-    beta, v = state.beta[active], state.v[active]
-    part_state = State(beta, v, grow, shrink, pair, reference, progress)
-    set_marks(part_state, part_box)
-    slot, used = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
-    owner, reserve = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    for t in range(n):
-        slot[t], used[t], owner[t], reserve[t] = -1, 0, -1, n - 1 - t
-    clock[0] = 0
-    diagonal = store.diagonal[active]
-    part_store = RowStore(scratch.reshape(n, n), slot, diagonal, used, owner, clock)
-    points = maker.points
-    samples = maker.samples
-    if points.Z.size > 0:
-        points = _part_points(points, active)
-    elif samples.size > 0:
-        samples = samples[active]
-    else:
-        samples = active
-    # Every row of the part has a slot of its own.
-    left = np.empty(1, dtype=np.int64)
-    left[0] = n
-    part_maker = RowMaker(points, maker.matrix, samples, reserve, left)
-    return _Level(part_store, part_maker, part_box, part_state, active)
+@helper()
+def _reserve(stack, depth, n, n_iter, scratch_size):
+    """Make room for a part of n rows above level `depth`; False if there is not enough."""
+    used, last = stack.places[depth, 1], stack.places[depth, 3]
+    first = (last + _ALIGNED - 1) // _ALIGNED * _ALIGNED
+    if used + n * n > scratch_size or first + n > stack.slot.size or depth + 1 == _DEPTH:
+        return False
+    place = stack.places[depth + 1]
+    place[0], place[1], place[2], place[3] = n_iter, used + n * n, first, first + n
+    return True
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _apply(store, maker, state, active, beta):
+@helper()
+def _part(stack, depth, scratch, pair):
+    """Rows, state and samples of the part at level `depth`."""
+    end, first, last = stack.places[depth, 1], stack.places[depth, 2], stack.places[depth, 3]
+    values, singles, n = stack.values, stack.singles, last - first
+    rows = RowStore(
+        scratch[end - n * n : end].reshape(n, n), stack.slot[first:last], singles[2, first:last]
+    )
+    state = State(
+        values[0, first:last],
+        values[1, first:last],
+        values[2, first:last],
+        values[3, first:last],
+        singles[0, first:last],
+        singles[1, first:last],
+        pair,
+        stack.trace[depth],
+    )
+    return rows, state, stack.active[1, first:last]
+
+
+@helper()
+def _fill_part(stack, depth, active, store, state, samples):
+    """Copy the multipliers `active` of the level below to level `depth`."""
+    first, trace = stack.places[depth, 2], stack.trace
+    values, singles = stack.values, stack.singles
+    trace[depth, 0], trace[depth, 1], trace[depth, 2] = 0.0, np.inf, 0.0
+    for k in range(active.size):
+        t, i = first + k, active[k]
+        values[0, t], values[1, t] = state.beta[i], state.v[i]
+        values[2, t], values[3, t] = state.lower[i], state.upper[i]
+        singles[0, t], singles[1, t] = state.grow[i], state.shrink[i]
+        singles[2, t] = store.diagonal[i]
+        stack.slot[t], stack.active[0, t] = -1, i
+        stack.active[1, t] = samples[i] if samples.size > 0 else i
+
+
+@helper()
+def _part_points(points, samples):
+    """Some of the points, for rows of a part."""
+    Z = np.empty((samples.size, points.Z.shape[1]), dtype=points.Z.dtype)
+    columns = np.zeros((points.columns.shape[0], samples.size), dtype=points.Z.dtype)
+    for t in range(samples.size):
+        for f in range(Z.shape[1]):
+            value = points.Z[samples[t], f]
+            Z[t, f] = value
+            columns[f, t] = value
+    return Narrow(Z, columns, points.ratio)
+
+
+@helper()
+def _part_slots(n):
+    """The use of slots of a part of up to n rows: each row has one of its own."""
+    used, owner = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    clock, none = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+    return Recent(used, owner, clock, none, clock)
+
+
+@helper()
+def _take_over(active, beta, store, state, matrix, samples, points, recent):
     """Take over the multipliers of a part and update v of all rows."""
     change = np.empty(active.size)
     moved = np.empty(active.size, dtype=np.int64)
@@ -494,21 +598,11 @@ def _apply(store, maker, state, active, beta):
             moved[n] = active[t]
             state.beta[active[t]] = beta[t]
             n += 1
+    rows, slot, _ = store
     # The rows of a finished part are seldom needed again: they are not cached.
-    if maker.points.Z.size > 0:
-        subtract_made_rows(state.v, change[:n], moved[:n], maker.points, store)
+    if recent is None:
+        copy_rows(moved[:n], rows, slot, matrix, samples)
+        subtract_rows(state.v, change[:n], moved[:n], slot, rows)
     else:
-        fill_rows(maker, store, moved[:n])
-        subtract_rows(state.v, change[:n], moved[:n], store)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _part_points(points, active):
-    Z = np.empty((active.size, points.Z.shape[1]), dtype=points.Z.dtype)
-    columns = np.zeros((points.columns.shape[0], active.size), dtype=points.Z.dtype)
-    for t in range(active.size):
-        for f in range(Z.shape[1]):
-            value = points.Z[active[t], f]
-            Z[t, f] = value
-            columns[f, t] = value
-    return Narrow(Z, columns, points.ratio)
+        subtract_made_rows(state.v, change[:n], moved[:n], points, slot, rows)
+    set_marks(state)

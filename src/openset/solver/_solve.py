@@ -20,19 +20,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..utils import interrupts
+from ..utils.compiled import njit
 from ._problem import Problem, Solution, Solved, feasible_start, fixed_bias_problem
 from ._rows import KernelRows
-from ._smo import Limits, optimise
+from ._smo import Limits, optimise, stack_for
 from ._state import (
     OPTIMAL,
     PAUSED,
     STALLED,
     WANTS_PART,
     WANTS_ROW,
-    Box,
+    mark_all,
     may_move,
     new_state,
-    set_marks,
     summarise_all,
 )
 from ._tuning import part_share, tuning
@@ -42,6 +42,9 @@ ONE_SIDED = (
     "The bias is bounded from one side only: the sum of the multipliers lies at the end of its "
     "range. Choose lam in [0, 1), farther from 1, and give both classes samples."
 )
+
+
+_optimise_rows, _may_move = map(njit(cache=True, nogil=True), (optimise, may_move))
 
 
 class Interrupted(Exception):
@@ -96,9 +99,9 @@ def solve(
 
 def _optimise(problem, rows, beta, v, tol, max_iter, stop):
     """Improve beta and v in place; return the number of iterations and the bias interval."""
-    box = Box(problem.lower, problem.upper)
-    state = new_state(beta, v, box)
-    limits, store = limits_of(problem, tol), rows.store
+    state = new_state(beta, v, problem.lower, problem.upper)
+    limits, fixed_bias = limits_of(problem, tol), None if problem.total is not None else True
+    stack = stack_for(len(v))
     needed = state.pair[:0]
     n_iter = 0
     if rows.working:
@@ -106,8 +109,14 @@ def _optimise(problem, rows, beta, v, tol, max_iter, stop):
     with rows.maker() as maker, rows.scratch() as scratch:
         while True:
             with rows.reading(needed):
-                status, wanted, n_iter, top, bottom = optimise(
-                    store, maker, box, state, limits, n_iter, max_iter, scratch
+                status, wanted, n_iter, top, bottom = _optimise_rows(
+                    rows.store,
+                    state,
+                    maker[:2],
+                    *maker[2:],
+                    (limits, n_iter, max_iter),
+                    fixed_bias,
+                    (scratch, stack),
                 )
             if status in (OPTIMAL, STALLED) or (status == PAUSED and n_iter >= max_iter):
                 return n_iter, top, bottom
@@ -117,10 +126,10 @@ def _optimise(problem, rows, beta, v, tol, max_iter, stop):
             if status == WANTS_ROW and not rows.refill(maker, state.pair[state.pair >= 0]):
                 needed = _candidates(wanted, state, rows)
             elif status == WANTS_PART:
-                active = may_move(state, top, bottom)
+                active = _may_move(v, state.grow, state.shrink, top, bottom)
                 left = max_iter - n_iter
                 n_iter += _optimise_part(active, problem, rows, beta, v, tol, left, stop)
-                set_marks(state, box)
+                mark_all(state)
 
 
 def _optimise_part(active, problem, rows, beta, v, tol, max_iter, stop):
@@ -143,7 +152,7 @@ def _optimise_sets(problem, rows, state, tol, max_iter, stop):
     # Rows of wide data are cheap in large numbers only. So a part of the multipliers is optimised
     # over a matrix of its own, and then the rows of all that moved are made together. What happens
     # must not depend on which rows are in memory, where other solvers may have left them.
-    beta, v, box = state.beta, state.v, Box(problem.lower, problem.upper)
+    beta, v = state.beta, state.v
     n_iter = 0
     for _ in range(tuning().working_rounds):
         ends = int(np.argmax(v + state.grow)), int(np.argmin(v + state.shrink))
@@ -155,7 +164,7 @@ def _optimise_sets(problem, rows, state, tol, max_iter, stop):
             break
         active = np.union1d(_working_set(state, problem, rows, n), ends)
         done = _optimise_part(active, problem, rows, beta, v, tol, max_iter - n_iter, stop)
-        set_marks(state, box)
+        mark_all(state)
         n_iter += done
         if done == 0:  # it is optimal up to rounding
             break
@@ -191,7 +200,7 @@ def limits_of(problem: Problem, tol: float) -> Limits:
     constants = tuning()
     work = constants.slice_seconds * constants.speed
     share = part_share(problem.p.shape[-1])
-    return Limits(problem.total is not None, tol, constants.look, constants.few, share, work)
+    return Limits(tol, constants.look, constants.few, share, work)
 
 
 def _candidates(wanted, state, rows):
@@ -219,8 +228,8 @@ def _candidates(wanted, state, rows):
 
 def biases_of(problem, betas, vs):
     """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
-    box = Box(problem.lower, problem.upper)
-    found = summarise_all(problem.p, box, betas, vs, problem.total is not None)
+    lower, upper, equality = problem.lower, problem.upper, problem.total is not None
+    found = summarise_all(problem.p, lower, upper, betas, vs, equality)
     if not np.isfinite(found[0]).all():
         raise ValueError(ONE_SIDED)
     return found

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import exp_neg
-from ..utils.compiled import FAST, njit
+from ..utils.compiled import FAST, helper, njit
 from ._matmul import products
 from ._state import BLOCK, copy_values, fmax
 
@@ -24,7 +24,7 @@ class Narrow(NamedTuple):
     ratio: np.float32  # Factor from squared distances to s.
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _add_four_squares(target, columns, point):
     """Add the squared differences of four features; both arguments are tuples of four."""
     c0, c1, c2, c3 = columns
@@ -37,7 +37,7 @@ def _add_four_squares(target, columns, point):
         target[t] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def point_distances(z, columns, begin, target):
     """Squared distances from one padded point z to the points begin, begin + 1, ... of columns."""
     end = begin + target.size
@@ -124,7 +124,7 @@ def write_products(points, queries, start, ratio, gaussian, rows, slots):
                     exp_neg(row)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _expand(dots, norm, norms, target):
     """target = norm + norms - 2 dots, formed in float64; never below 0."""
     for t in range(target.size):
@@ -135,7 +135,7 @@ def _expand(dots, norm, norms, target):
         target[t] = np.inf if both == np.inf else s
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def _expand_row(dots, points, queries, k, start, target):
     """Squares from query k to the points start, start + 1, ... from their products."""
     end = start + target.size
@@ -153,7 +153,7 @@ def _expand_row(dots, points, queries, k, start, target):
         target[queries.same[k] - start] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _any_close(squares, limits, limit):
     found = np.float32(0.0)
     for t in range(squares.size):
@@ -162,7 +162,7 @@ def _any_close(squares, limits, limit):
     return found > 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
+@helper(fastmath={"contract", "nnan", "nsz", "reassoc"})
 def scaled_square(a, b, scale):
     """Squared distance of two points, times the square of `scale`."""
     total = 0.0

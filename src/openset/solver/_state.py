@@ -8,7 +8,7 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from ..utils.compiled import FAST, njit
+from ..utils.compiled import FAST, helper, njit
 
 # Why a compiled loop returned.
 OPTIMAL, PAUSED, WANTS_ROW, WANTS_PART, STALLED = 0, 1, 2, 3, 4
@@ -24,28 +24,22 @@ ITERATION = 512
 TINY, ROUNDING = np.float32(1e-12), np.float32(2.0**-21)
 
 
-class Box(NamedTuple):
-    """Bounds of the multipliers, each of shape (m,)."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-
-
 class State(NamedTuple):
     """Multipliers that are being optimised."""
 
-    # (m,) float64: Multipliers, and p - K beta.
+    # (m,) float64: Multipliers, p - K beta, and the bounds of the multipliers.
     beta: np.ndarray
     v: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
     # (m,) float32: 0 where a multiplier may grow (shrink), else -inf (inf): added to v, it rules a
     # row out.
     grow: np.ndarray
     shrink: np.ndarray
     pair: np.ndarray  # (2,) int64: The working set; -1 where it is not chosen yet.
-    reference: np.ndarray  # (1,) float64: Subtracted from v before v is cast to float32.
-    # (2,) float64: The last gap that was clearly smaller than those before, and the iteration it
-    # was seen at.
-    progress: np.ndarray
+    # (3,) float64: What is subtracted from v before v is cast to float32; the last gap that was
+    # clearly smaller than those before, and the iteration it was seen at.
+    trace: np.ndarray
 
 
 class RowStore(NamedTuple):
@@ -55,31 +49,26 @@ class RowStore(NamedTuple):
     # (m,) int32: Which of `rows` belongs to a sample, -1 if its row is not in memory.
     slot: np.ndarray
     diagonal: np.ndarray  # (m,) float32
-    used: np.ndarray  # (n_slots,) int64: When each slot was last used, in ticks of `clock`.
-    owner: np.ndarray  # (n_slots,) int64: Sample whose row is in a slot, -1 for none.
-    clock: np.ndarray  # (1,) int64: Iterations of all solvers so far.
 
 
 def row_store(rows: np.ndarray, diagonal: np.ndarray) -> RowStore:
     """A store without any row in it; `rows` is the memory for them."""
-    n_slots, m = rows.shape
-    return RowStore(
-        rows,
-        np.full(m, -1, dtype=np.int32),
-        diagonal,
-        np.zeros(n_slots, dtype=np.int64),
-        np.full(n_slots, -1, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
+    return RowStore(rows, np.full(rows.shape[1], -1, dtype=np.int32), diagonal)
 
 
-def new_state(beta: np.ndarray, v: np.ndarray, box: Box) -> State:
-    """The state at `beta`; its arrays `beta` and `v` are those passed in."""
+def new_state(beta: np.ndarray, v: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> State:
+    """The state at `beta`; its arrays are those passed in."""
     grow, shrink = np.empty(len(v), dtype=np.float32), np.empty(len(v), dtype=np.float32)
-    pair, progress = np.empty(2, dtype=np.int64), np.array([np.inf, 0.0])
-    state = State(beta, v, grow, shrink, pair, np.zeros(1), progress)
-    set_marks(state, box)
+    pair, trace = np.empty(2, dtype=np.int64), np.array([0.0, np.inf, 0.0])
+    state = State(beta, v, lower, upper, grow, shrink, pair, trace)
+    mark_all(state)
     return state
+
+
+def mark_all(state: State) -> None:
+    """`set_marks` for Python."""
+    np.copyto(state.grow, np.where(state.beta < state.upper, 0.0, -np.inf))
+    np.copyto(state.shrink, np.where(state.beta > state.lower, 0.0, np.inf))
 
 
 def _extremum(comparison):
@@ -116,7 +105,7 @@ def compare_and_swap(typingctx, array, i, old, new):
     return types.boolean(array, types.intp, types.int64, types.int64), codegen
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def next_number(counter):
     """The next of the numbers 0, 1, ... that no thread has got yet; `counter` is int64[1]."""
     while True:
@@ -125,28 +114,28 @@ def next_number(counter):
             return n
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def copy_values(target, source):
     """target[:] = source, which would compile the formatting of an error, too."""
     for t in range(source.size):
         target[t] = source[t]
 
 
-@njit(cache=True, nogil=True)
-def mark(t, state, box):
+@helper()
+def mark(t, state):
     """Record in `grow` and `shrink` which way the multiplier of row t can still move."""
-    state.grow[t] = 0.0 if state.beta[t] < box.upper[t] else -np.inf
-    state.shrink[t] = 0.0 if state.beta[t] > box.lower[t] else np.inf
+    state.grow[t] = 0.0 if state.beta[t] < state.upper[t] else -np.inf
+    state.shrink[t] = 0.0 if state.beta[t] > state.lower[t] else np.inf
 
 
-@njit(cache=True, nogil=True)
-def set_marks(state, box):
+@helper()
+def set_marks(state):
     """`mark` for all rows."""
     for t in range(state.beta.size):
-        mark(t, state, box)
+        mark(t, state)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def subtract_four_scaled(v, coef, rows):
     """v -= sum_k coef[k] * rows[k] in float64; both are tuples of four."""
     b0, b1, b2, b3 = coef
@@ -155,23 +144,23 @@ def subtract_four_scaled(v, coef, rows):
         v[t] -= b0 * row0[t] + b1 * row1[t] + b2 * row2[t] + b3 * row3[t]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def subtract_scaled(v, coef, row):
     """v -= coef * row in float64."""
     for t in range(v.size):
         v[t] -= coef * row[t]
 
 
-@njit(cache=True, nogil=True)
-def subtract_rows(v, coef, index, store):
+@helper()
+def subtract_rows(v, coef, index, slot, rows):
     """v -= sum_k coef[k] * row(index[k]) in float64; all rows have to be in memory."""
     slots = np.empty(index.size, dtype=np.int64)
     for k in range(index.size):
-        slots[k] = store.slot[index[k]]
-    subtract_columns(v, coef, slots, store.rows, 0)
+        slots[k] = slot[index[k]]
+    subtract_columns(v, coef, slots, rows, 0)
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def subtract_columns(v, coef, index, rows, first):
     """v -= sum_k coef[k] * rows[index[k], first:] in float64, in stretches that stay in cache."""
     for begin in range(0, v.size, 2048):
@@ -195,7 +184,7 @@ def subtract_columns(v, coef, index, rows, first):
             k += 1
 
 
-@njit(cache=True, nogil=True)
+@helper()
 def add_outside(rows, betas, sums):
     """sums[k] = betas[k] @ rows[:, n:], the columns after those of the problem's n samples."""
     n = betas.shape[1]
@@ -216,12 +205,11 @@ def add_outside(rows, betas, sums):
             sums[k, t] += sums[k - 1, t]
 
 
-@njit(cache=True, nogil=True)
-def may_move(state, top, bottom):
+@helper()
+def may_move(v, grow, shrink, top, bottom):
     """Rows that can still be chosen before the bias interval [top, bottom] has moved."""
     # A multiplier at its upper bound with v above `top`, or at its lower bound with v below
     # `bottom`, is where it belongs.
-    v, grow, shrink = state.v, state.grow, state.shrink
     rows = np.empty(v.size, dtype=np.int64)
     n = 0
     for t in range(v.size):
@@ -231,8 +219,8 @@ def may_move(state, top, bottom):
     return rows[:n]
 
 
-@njit(cache=True, nogil=True)
-def summarise(p, box, beta, v, equality):
+@helper()
+def summarise(p, lower, upper, beta, v, equality):
     """Bias, its interval and the objective of a solution."""
     # A multiplier within rounding of its bound counts as being there: where all belong at a bound,
     # a rounding error would otherwise select one end of the interval. Multipliers are rounded in
@@ -249,9 +237,9 @@ def summarise(p, box, beta, v, equality):
     top = -np.inf
     bottom = np.inf
     for t in range(beta.size):
-        rounding = 1e-12 * min(box.upper[t] - box.lower[t], largest)
-        can_grow = beta[t] < box.upper[t] - rounding
-        can_shrink = beta[t] > box.lower[t] + rounding
+        rounding = 1e-12 * min(upper[t] - lower[t], largest)
+        can_grow = beta[t] < upper[t] - rounding
+        can_shrink = beta[t] > lower[t] + rounding
         if can_grow and v[t] > top:
             top = v[t]
         if can_shrink and v[t] < bottom:
@@ -268,12 +256,12 @@ def summarise(p, box, beta, v, equality):
 
 
 @njit(cache=True, nogil=True)
-def summarise_all(p, box, betas, vs, equality):
+def summarise_all(p, lower, upper, betas, vs, equality):
     """Biases, bias intervals and objectives of solutions, one per row of betas and vs."""
     n = len(betas)
     bias, interval, objective = np.empty(n), np.empty((n, 2)), np.empty(n)
     for k in range(n):
         bias[k], interval[k, 0], interval[k, 1], objective[k] = summarise(
-            p, box, betas[k], vs[k], equality
+            p, lower, upper, betas[k], vs[k], equality
         )
     return bias, interval, objective

@@ -16,16 +16,27 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils import interrupts
-from ..utils.compiled import njit
+from ..utils.compiled import helper, njit
 from ._matrix import WholeMatrix
-from ._path import Members, Run, carry, identity_start, run_slice
+from ._path import carry, continue_path, identity_start, start_from
 from ._problem import Batch, Problem, Solved, feasible_start, near_identity
-from ._rows import RowMaker
+from ._smo import optimise, stack_for
 from ._solve import ONE_SIDED, Interrupted, iteration_limit, limits_of, warn_not_converged
-from ._state import Box, RowStore, add_outside, compare_and_swap, copy_values, summarise
+from ._state import (
+    ITERATION,
+    PAUSED,
+    RowStore,
+    State,
+    add_outside,
+    compare_and_swap,
+    copy_values,
+    set_marks,
+    summarise,
+)
 from ._tuning import tuning
 
-# What `sweep` returns if it holds no problem: it is to be called again, or nothing is left.
+# What `sweep` returns if it holds no problem: it is to be called again, or nothing is left. The
+# first is also the follower of the last problem of a chain.
 _FREE, _DONE = -1, -2
 
 
@@ -78,18 +89,16 @@ class Results(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a thread works in; `at` is the total at which its problem was paused, how, its chain."""
+    """What a thread works in."""
 
-    # `progress` is that of the `State` of the problem.
-
-    store: RowStore
-    maker: RowMaker
+    # The total at which its problem was paused, whether in the midst of it, and its chain.
+    at: np.ndarray
+    # (T, n) float64: Multipliers and v of a path.
     betas: np.ndarray
     vs: np.ndarray
+    trace: np.ndarray  # As for `State`.
     sums: np.ndarray
     scratch: np.ndarray
-    at: np.ndarray
-    progress: np.ndarray
 
 
 class Sweep:
@@ -195,21 +204,24 @@ class Sweep:
     def run(self, tol: float, max_iter: int, stop: threading.Event) -> None:
         """Take part in solving everything, in the calling thread; returns when nothing is left."""
         rows, problems, store = self._rows, self._problems, self._rows.store
-        shape = problems.totals.shape[1], problems.p.shape[1]
-        # No row is evicted: the times of use are written to, but never read.
-        store = store._replace(used=np.empty_like(store.used), clock=np.zeros(1, dtype=np.int64))
-        rules = limits_of(self._problem, tol), iteration_limit(max_iter)
-        sums = np.empty((shape[0], self._n_outside))
-        with interrupts(), rows.maker() as maker, rows.scratch() as scratch:
-            at = np.zeros(3, dtype=np.int64)
-            betas, vs, progress = np.empty(shape), np.empty(shape), np.empty(2)
-            memory = Memory(store, maker, betas, vs, sums, scratch, at, progress)
-            matrices = rows.matrices[self._widths.start : self._widths.stop]
+        n_totals, m = problems.totals.shape[1], problems.p.shape[1]
+        matrices = rows.matrices[self._widths.start : self._widths.stop]
+        limits, most = limits_of(self._problem, tol), iteration_limit(max_iter)
+        fixed_bias = None if self._equality else True
+        with interrupts(), rows.scratch() as scratch:
+            memory = Memory(
+                np.zeros(3, dtype=np.int64),
+                np.empty((n_totals, m)),
+                np.empty((n_totals, m)),
+                np.empty(3),
+                np.empty((n_totals, self._n_outside)),
+                scratch,
+            )
+            kernel = matrices, store.slot, store.diagonal
+            fixed = kernel, problems, self._progress, self._results, memory
             current = _FREE
             while current != _DONE:
-                current = sweep(
-                    matrices, problems, self._progress, self._results, rules, memory, current
-                )
+                current = sweep(*fixed, (limits, most, fixed_bias), current)
                 if stop.is_set():
                     raise Interrupted
 
@@ -272,133 +284,141 @@ class Sweep:
                     c += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _take(progress, n_widths):
+@helper()
+def _take(taken, width, n_widths):
     """A chain that no thread has and that is behind most; -1 if there is none."""
     while True:
         best = -1
         least = n_widths
-        for c in range(progress.taken.size):
-            if progress.taken[c] == 0 and progress.width[c] < least:
+        for c in range(taken.size):
+            if taken[c] == 0 and width[c] < least:
                 best = c
-                least = progress.width[c]
-        if best < 0 or compare_and_swap(progress.taken, best, 0, 1):
+                least = width[c]
+        if best < 0 or compare_and_swap(taken, best, 0, 1):
             return best
 
 
 @njit(cache=True, nogil=True)
-def sweep(matrices, problems, progress, results, rules, memory, current):
+def sweep(kernel, problems, progress, results, memory, rules, c):
     """Solve problems at their next widths; return which one is unfinished, _FREE or _DONE."""
-    # `current` is what the previous call returned.
-    limits, max_iter = rules
-    n_totals, work = len(memory.betas), 0.0
+    # `c` is what the previous call returned. Named tuples are taken apart once: each use of a field
+    # would compile the copying of all the others.
+    (matrices, slot, diagonal), (limits, max_iter, fixed_bias) = kernel, rules
+    ps, lowers, uppers, sums, columns, first, head, follower, last = problems
+    taken, width, n_starts, starts = progress
+    biases, intervals, objectives, iterations, scores, begin, step, all_betas, all_vs = results
+    at, betas, vs, trace, outside, scratch = memory
+    n_totals, m = betas.shape
+    grow, shrink = np.empty(m, dtype=np.float32), np.empty(m, dtype=np.float32)
+    pair, none = np.empty(2, dtype=np.int64), np.empty(0, dtype=np.int64)
+    which, change, stack = np.empty(m, dtype=np.int64), np.empty(m), stack_for(m)
+    moved = which, change
+    n_first, equality, work = min(2, n_totals), fixed_bias is None, 0.0
     while True:
-        c = current
         if c < 0:
-            h = _take(progress, len(matrices))
+            h = _take(taken, width, len(matrices))
             if h < 0:
-                return _DONE
-            c = problems.head[h]
-            memory.at[0], memory.at[1], memory.at[2] = 0, 0, h
-        current, h = _FREE, memory.at[2]
-        w = progress.width[h]
+                c = _DONE
+                break
+            c = head[h]
+            at[0], at[1], at[2] = 0, 0, h
+        h = at[2]
+        w = width[h]
         if w == len(matrices):  # another thread was faster
-            compare_and_swap(progress.taken, h, 1, 0)
+            compare_and_swap(taken, h, 1, 0)
+            c = _FREE
             continue
-        if problems.last[w, h] < 0:
-            progress.width[h] += 1
-            compare_and_swap(progress.taken, h, 1, 0)
+        if last[w, h] < 0:
+            width[h] += 1
+            compare_and_swap(taken, h, 1, 0)
+            c = _FREE
             continue
-        totals, n_heads, n_ready = problems.totals[c], min(2, n_totals), min(2, n_totals)
-        if c == problems.head[h]:
-            n_heads, n_ready = _first_starts(problems, progress, memory, h), 0
-        store, maker, rows = memory.store, memory.maker, matrices[w]
-        store = RowStore(rows, store.slot, store.diagonal, store.used, store.owner, store.clock)
-        maker = RowMaker(maker.points, rows, maker.samples, maker.reserve, maker.left)
-        box = Box(problems.lower[c], problems.upper[c])
-        run = Run(box, problems.p[c], n_heads, n_ready, limits, max_iter, memory.scratch)
-        n_iter, interval = results.n_iter[w, c], results.interval[w, c]
-        members = Members(totals, memory.betas, memory.vs, n_iter, interval, memory.progress)
-        at, resume = memory.at[0], memory.at[1] == 1
-        k, resume, done = run_slice(store, maker, run, members, at, resume)
+        rows, p, lower, upper, totals = matrices[w], ps[c], lowers[c], uppers[c], sums[c]
+        n_given, box = n_first, (lower, upper)
+        if c == head[h]:
+            n_given = _first_starts(n_starts[h], starts[h], p, box, totals, at, betas, moved)
+        store, n_iter, interval = RowStore(rows, slot, diagonal), iterations[w, c], intervals[w, c]
+        k, done, trace[0] = at[0], 0.0, 0.0
+        while k < n_totals and done <= limits.work:
+            if at[1] == 0:
+                if k >= n_given:
+                    continue_path(totals, betas, vs, k, box, moved, slot, rows)
+                elif c == head[h]:
+                    start_from(betas[k], p, vs[k], which, change, slot, rows)
+                trace[1], trace[2] = np.inf, n_iter[k]
+            state = State(betas[k], vs[k], lower, upper, grow, shrink, pair, trace)
+            set_marks(state)
+            before = n_iter[k]
+            status, _, n_iter[k], interval[k, 0], interval[k, 1] = optimise(
+                store,
+                state,
+                (rows, none),
+                None,
+                None,
+                (limits, before, max_iter),
+                fixed_bias,
+                (scratch, stack),
+            )
+            done += float(n_iter[k] - before) * (m + ITERATION)
+            at[1] = 1 if status == PAUSED and n_iter[k] < max_iter else 0
+            if at[1] == 0:
+                k += 1
         work += done
+        at[0] = k
         if k < n_totals:
-            memory.at[0] = k
-            memory.at[1] = 1 if resume else 0
-            return c
-        _write(results, problems, memory, rows, (w, c), limits.equality)
-        current = _hand_over(problems, progress, memory, store, run, members, c)
-        if work > limits.work:
-            return current
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _first_starts(problems, progress, memory, h):
-    """Multipliers for the first totals of chain h, unless it was paused; return their number."""
-    c, n_heads = problems.head[h], progress.n_heads[h]
-    if memory.at[0] == 0 and memory.at[1] == 0:
-        for k in range(n_heads):
-            copy_values(memory.betas[k], progress.heads[h, k])
-    if n_heads > 0:
-        return n_heads
-    n_heads = min(2, len(memory.betas))
-    if memory.at[0] == 0 and memory.at[1] == 0:
-        box = Box(problems.lower[c], problems.upper[c])
-        for k in range(n_heads):
-            identity_start(problems.p[c], box, problems.totals[c, k], memory.betas[k])
-    return n_heads
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _hand_over(problems, progress, memory, store, run, members, c):
-    """Start the problem that follows c; at the end of a chain release it, and return _FREE."""
-    h = memory.at[2]
-    after = -1 if c == problems.last[progress.width[h], h] else problems.follower[c]
-    n_first = min(2, len(memory.betas))
-    if c == problems.head[h]:
-        for k in range(n_first):
-            copy_values(progress.heads[h, k], memory.betas[k])
-        progress.n_heads[h] = n_first
-    if after < 0:
-        progress.width[h] += 1
-        compare_and_swap(progress.taken, h, 1, 0)
-        return _FREE
-    memory.at[0], memory.at[1] = 0, 0
-    box = Box(problems.lower[after], problems.upper[after])
-    run = Run(box, problems.p[after], 0, n_first, run.limits, 0, run.scratch)
-    totals = problems.totals[after]
-    members = Members(
-        totals, memory.betas, memory.vs, members.n_iter, members.intervals, members.progress
-    )
-    carry(store, problems.p[c], run, members)
-    return after
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _write(results, problems, memory, rows, cell, equality):
-    """Biases and decision values of a (width, problem), and the solutions if they are kept."""
-    w, c = cell
-    p, box = problems.p[c], Box(problems.lower[c], problems.upper[c])
-    columns = problems.columns[problems.first[c] : problems.first[c + 1]]
-    n_totals, m = memory.betas.shape
-    if memory.sums.shape[1] > 0:
-        add_outside(rows, memory.betas, memory.sums)
-    place = results.start[c] + w * results.step[c]
-    for k in range(n_totals):
-        v = memory.vs[k]
-        bias, top, bottom, objective = summarise(p, box, memory.betas[k], v, equality)
-        results.bias[w, c, k] = bias
-        results.objective[w, c, k] = objective
-        results.interval[w, c, k, 0] = top
-        results.interval[w, c, k, 1] = bottom
-        out = results.scores[place + k * columns.size : place + (k + 1) * columns.size]
-        if memory.sums.shape[1] > 0:
-            for t in range(columns.size):
-                out[t] = memory.sums[k, columns[t] - m] + bias
-        else:
-            for t in range(columns.size):
-                out[t] = p[columns[t]] - v[columns[t]] + bias
-    if results.betas.size > 0:
+            break
+        # Biases and decision values, and the solutions if they are kept.
+        if outside.shape[1] > 0:
+            add_outside(rows, betas, outside)
+        own = columns[first[c] : first[c + 1]]
         for k in range(n_totals):
-            copy_values(results.betas[w, c, k], memory.betas[k])
-            copy_values(results.vs[w, c, k], memory.vs[k])
+            bias, interval[k, 0], interval[k, 1], objectives[w, c, k] = summarise(
+                p, lower, upper, betas[k], vs[k], equality
+            )
+            biases[w, c, k] = bias
+            place = begin[c] + w * step[c] + k * own.size
+            _write_scores(scores[place : place + own.size], own, p, vs[k], outside[k], bias)
+            if all_betas.size > 0:
+                copy_values(all_betas[w, c, k], betas[k])
+                copy_values(all_vs[w, c, k], vs[k])
+        # The problem that follows in the chain starts from here; at its end the chain is released.
+        if c == head[h]:
+            for k in range(n_first):
+                copy_values(starts[h, k], betas[k])
+            n_starts[h] = n_first
+        after = -1 if c == last[w, h] else follower[c]
+        if after < 0:
+            width[h] += 1
+            compare_and_swap(taken, h, 1, 0)
+        else:
+            at[0], at[1] = 0, 0
+            box = lowers[after], uppers[after]
+            for k in range(n_first):
+                terms, total = (p, ps[after]), sums[after, k]
+                carry(betas[k], vs[k], terms, box, total, equality, moved, (slot, rows))
+        c = after
+        if work > limits.work:
+            break
+    return c  # one place for all: each would compile the release of all arrays
+
+
+@helper()
+def _first_starts(n_starts, starts, p, box, totals, at, betas, moved):
+    """Multipliers for the first totals of a chain, unless it was paused; return their number."""
+    (lower, upper), (which, change) = box, moved
+    n = n_starts if n_starts > 0 else min(2, totals.size)
+    for k in range(n if at[0] == 0 and at[1] == 0 else 0):
+        if n_starts > 0:
+            copy_values(betas[k], starts[k])
+        else:
+            total = totals[k]
+            identity_start(p, lower, upper, total, betas[k], which, change)
+    return n
+
+
+@helper()
+def _write_scores(out, columns, p, v, outside, bias):
+    """Decision values in some columns, with the sums of those after the samples, if there are."""
+    for t in range(columns.size):
+        i = columns[t]
+        out[t] = (outside[i - p.size] if outside.size > 0 else p[i] - v[i]) + bias

@@ -27,6 +27,7 @@ import numba
 from numba.core import caching, config, event
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
+from numba.extending import register_jitable
 
 # Machine -> LLVM's name of the level, and the features that it requires.
 _V3 = frozenset(
@@ -127,7 +128,8 @@ def _source_hash(path: str) -> bytes:
 @cache
 def _package_hash(package: Path) -> bytes:
     sources = (path.read_bytes() for path in sorted(package.rglob("*.py")))
-    return hashlib.sha256(b"".join(text for text in sources if b"njit" in text)).digest()
+    compiled = (text for text in sources if b"njit" in text or b"@helper" in text)
+    return hashlib.sha256(b"".join(compiled)).digest()
 
 
 # Fast-math flags under which LLVM vectorises loops over numbers that may be infinite, but not NaN.
@@ -152,6 +154,12 @@ def njit(**options) -> Callable[[Callable], Callable]:
         return compiled
 
     return decorate
+
+
+def helper(**options) -> Callable[[Callable], Callable]:
+    """A function that compiled functions call: no wrapper for Python, no place in a cache."""
+    # Called from Python, it is plain Python; `njit` of it is the same function for Python.
+    return register_jitable(no_cfunc_wrapper=True, error_model="numpy", **options)
 
 
 class _Cache:
