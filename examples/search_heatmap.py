@@ -19,7 +19,8 @@ def main():
     X, y = make_cone_torus(random_state=0)
     X = MinMaxScaler().fit_transform(X)
     grid = {"gamma": [2.0**k for k in range(-3, 10)], "lam": [k / 20 for k in range(20)]}
-    search = OpenSetSearchCV(OpenSetSVC(), grid, random_state=0).fit(X, y)
+    # Also the scores of settings that cannot become the best.
+    search = OpenSetSearchCV(OpenSetSVC(), grid, all_scores=True, random_state=0).fit(X, y)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     SearchHeatmapDisplay.from_estimator(search, params=("lam", "gamma"), ax=axes[0])
     axes[0].set_title("score with classes held out\nhatched: a class is unbounded; star: best")

@@ -31,7 +31,8 @@ def test_set(boat):
 
 def search(boat):
     grid = {"gamma": [0.25, 1.0, 4.0], "lam": [0.0, 0.2, 0.4, 0.6]}
-    return OpenSetSearchCV(OpenSetSVC(), grid, n_repeats=2, random_state=0).fit(*boat)
+    rules = {"n_repeats": 2, "all_scores": True, "random_state": 0}
+    return OpenSetSearchCV(OpenSetSVC(), grid, **rules).fit(*boat)
 
 
 def regions(boat, svm, bounded, ax):
