@@ -172,8 +172,8 @@ def discoveries(cache, n_draws):
     small = (X - X.min(axis=0)) / np.ptp(X, axis=0), y
     for title, data, known, sizes, kinds, n in (
         ("pendigits, 5 known", small, np.unique(y)[:5], (100, 100, 90, 30), 2, n_draws),
-        ("CLINC150, 75 known", intents, names, (5000, 1000, 900, 100), 5, n_draws // 50),
-        ("CLINC150, 75 known", intents, names, (5000, 1000, 900, 100), 75, n_draws // 50),
+        ("CLINC150, 75 known", intents, names, (5000, 1000, 900, 100), 5, n_draws // 10),
+        ("CLINC150, 75 known", intents, names, (5000, 1000, 900, 100), 75, n_draws // 10),
     ):
         found = [batch(data, known, sizes, kinds, seed) for seed in range(max(2, n))]
         for k, learning in enumerate(("yes", "no")):
